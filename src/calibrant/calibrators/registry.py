@@ -1,0 +1,42 @@
+"""The calibrators by name, for the command line, documents and arguments that take a name."""
+
+from __future__ import annotations
+
+from calibrant.calibrators.base import BinaryCalibrator, Calibrator
+from calibrant.calibrators.beta import BetaCalibrator
+from calibrant.calibrators.histogram import HistogramCalibrator
+from calibrant.calibrators.isotonic import IsotonicCalibrator
+from calibrant.calibrators.sigmoid import SigmoidCalibrator
+from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.errors import InvalidTypeError, unknown_name
+
+BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {
+    kind.name: kind for kind in (IsotonicCalibrator, SigmoidCalibrator, BetaCalibrator, HistogramCalibrator)
+}
+CALIBRATORS: dict[str, type[Calibrator]] = {
+    **BINARY_CALIBRATORS,
+    TemperatureCalibrator.name: TemperatureCalibrator,
+}
+#: Other names that users know a method by.
+ALIASES = {"platt": "sigmoid"}
+
+
+def make_calibrator(calibrator: str | Calibrator, **params: object) -> Calibrator:
+    """Return a new, unfitted calibrator of the named kind, or like the given instance."""
+    if isinstance(calibrator, Calibrator):
+        return type(calibrator)(**calibrator.get_params(deep=False))
+    name = ALIASES.get(calibrator, calibrator)
+    if name not in CALIBRATORS:
+        raise unknown_name("calibrator", calibrator, CALIBRATORS)
+    return CALIBRATORS[name](**params)
+
+
+def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrator:
+    """Return a new, unfitted calibrator of one score, or say why the one asked for is none."""
+    made = make_calibrator(calibrator)
+    if not isinstance(made, BinaryCalibrator):
+        raise InvalidTypeError(
+            f"{calibrator!r} calibrates all columns at once, so it can't be used one-vs-rest. "
+            f"Choose one of: {', '.join(map(repr, BINARY_CALIBRATORS))}."
+        )
+    return made

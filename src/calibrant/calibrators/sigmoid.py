@@ -1,0 +1,72 @@
+"""Platt scaling."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant.calibrators._logistic import LogisticProblem, minimise, platt_targets
+from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.maps import BetaMap, BinaryMap, LogisticMap
+from calibrant.numerics import FloatArray, clip_from_data, clip_open, logit
+from calibrant.summary import Groups, ScoreRows, ScoreSummary
+from calibrant.validation import InputKind
+
+
+class SigmoidCalibrator(BinaryCalibrator):
+    """Platt scaling: a logistic regression of the labels on the score, with Platt's targets.
+
+    Parameters
+    ----------
+    input : {"probability", "logit", "score"}
+        What the scores are. Probabilities enter as their logits, with 0 and 1 moved inward by a clip that the
+        data set (`calibrant.numerics.clip_from_data`); a logistic curve over the probability itself can't even
+        express the identity.
+
+    Notes
+    -----
+    Fits q = expit(a s + c) by Newton's method; the optimum is finite for any data. Where scores run against the
+    labels the slope is negative. Constant scores give the base rate.
+
+    References
+    ----------
+    Platt (1999), *Probabilistic outputs for support vector machines and comparisons to regularized likelihood
+    methods*. Lin, Lin and Weng (2007), *A note on Platt's probabilistic outputs for support vector machines*.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> calibrator = cb.SigmoidCalibrator(input="score").fit([-2.0, -1.0, 0.5, 1.0], [0, 1, 0, 1])
+    >>> calibrator.predict_proba([0.0]).round(3)
+    array([0.542])
+    """
+
+    name: ClassVar[str] = "sigmoid"
+
+    def __init__(self, *, input: InputKind = "probability") -> None:
+        self.input = input
+
+    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+        """Fit the logistic map to checked rows or their summary."""
+        groups = data.groups()
+        if self.input != "probability":
+            slope, intercept = fit_slope_intercept(groups)
+            return LogisticMap(slope, intercept)
+        clip = clip_from_data(groups.scores)
+        logits = Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives)
+        slope, intercept = fit_slope_intercept(logits)
+        return BetaMap(slope, slope, intercept, clip)
+
+
+def fit_slope_intercept(groups: Groups, target_weight: FloatArray | None = None) -> tuple[float, float]:
+    """Fit a logistic regression on one score; by default with Platt's targets."""
+    s, w = groups.scores, groups.weight
+    if float(s.min()) == float(s.max()):
+        positives, total = float(groups.positives.sum()), float(w.sum())
+        return 0.0, float(np.log(positives) - np.log(total - positives))
+    centre = float(w @ s) / float(w.sum())
+    columns = np.vstack((s - centre, np.ones_like(s)))
+    targets = platt_targets(groups) if target_weight is None else target_weight
+    slope, intercept = minimise(LogisticProblem(columns, w, targets), what="sigmoid fit").tolist()
+    return slope, intercept - slope * centre

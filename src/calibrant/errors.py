@@ -1,0 +1,83 @@
+"""Exceptions and warnings: every refusal names the argument, the place, the value, the count and one fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CalibrantError(Exception):
+    """Base of every error that calibrant raises on purpose."""
+
+
+class InvalidInputError(CalibrantError, ValueError):
+    """A value that an argument can't take."""
+
+
+class InvalidTypeError(CalibrantError, TypeError):
+    """A kind of object that an argument can't be."""
+
+
+class ShapeError(InvalidInputError):
+    """Dimensions or lengths that don't fit together."""
+
+
+class InvalidScoreError(InvalidInputError):
+    """A score that is missing or not a finite number."""
+
+
+class InvalidProbabilityError(InvalidScoreError):
+    """A probability outside [0, 1], or a row of them that doesn't sum to one."""
+
+
+class InvalidLabelError(InvalidInputError):
+    """Labels that are missing, unknown, of mixed kinds or all of one class."""
+
+
+class InvalidWeightError(InvalidInputError):
+    """A sample weight that is negative, missing, not finite, or all of them zero."""
+
+
+class UnknownNameError(InvalidInputError):
+    """A name (of a column, method or metric) that doesn't exist."""
+
+
+class NotFittedError(CalibrantError, ValueError, AttributeError):
+    """Something was asked of a calibrator before it was fitted."""
+
+
+class DocumentError(InvalidInputError):
+    """A file or document that is not a calibrant document that can be read."""
+
+
+class UnsafeDocumentError(DocumentError):
+    """A file that would have run code, or exhausted memory, had it been trusted."""
+
+
+class UnsupportedVersionError(DocumentError):
+    """A calibrant document of a format version that this release can't read."""
+
+
+class CalibrantWarning(UserWarning):
+    """Base of every warning that calibrant issues."""
+
+
+class ConvergenceWarning(CalibrantWarning):
+    """An iteration stopped before it reached its tolerance."""
+
+
+class DataWarning(CalibrantWarning):
+    """The data forced a documented fallback, such as a class without rows."""
+
+
+def did_you_mean(name: object, options: Iterable[object]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest option, or an empty string."""
+    close = difflib.get_close_matches(str(name), [str(option) for option in options], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_name(what: str, name: object, options: Iterable[object]) -> UnknownNameError:
+    """Build the error for a name that is none of `options`."""
+    known = list(options)
+    listed = ", ".join(repr(option) for option in known)
+    return UnknownNameError(f"unknown {what} {name!r}.{did_you_mean(name, known)} Choose one of: {listed}.")

@@ -1,0 +1,92 @@
+"""Finding the interval of a sorted table that each value lies in, without a binary search per row."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.kernels._jit import compiled
+from calibrant.numerics import FloatArray
+
+CellArray = npt.NDArray[np.int32]
+
+
+@compiled
+def interpolate(
+    values: FloatArray,
+    x: FloatArray,
+    y: FloatArray,
+    inverse_width: FloatArray,
+    starts: CellArray,
+    scale: float,
+    out: FloatArray,
+) -> None:
+    """Interpolate linearly between knots (x, y), flat outside them.
+
+    The knots' range is cut into `starts.size - 1` equal cells; `starts[c]` is the number of knots in cells before
+    cell c. Knots are put in cells by the rule that values are, so only a value's own cell needs a search.
+    """
+    last = x.size - 1
+    first_x = x[0]
+    last_x = x[last]
+    top_cell = starts.size - 2
+    for i in range(values.size):
+        v = values[i]
+        if v <= first_x:
+            out[i] = y[0]
+        elif v >= last_x:
+            out[i] = y[last]
+        else:
+            cell = min(np.int64((v - first_x) * scale), top_cell)
+            low = starts[cell]
+            high = starts[cell + 1]
+            while high - low > 8:
+                middle = (low + high) >> 1
+                if x[middle] <= v:
+                    low = middle
+                else:
+                    high = middle
+            while low < high and x[low] <= v:
+                low += 1
+            left = y[low - 1]
+            right = y[low]
+            value = left + ((v - x[low - 1]) * inverse_width[low - 1]) * (right - left)
+            if right >= left:
+                out[i] = right if value > right else value
+            else:
+                out[i] = right if value < right else value
+
+
+@compiled
+def take_step(
+    values: FloatArray,
+    edges: FloatArray,
+    levels: FloatArray,
+    starts: CellArray,
+    scale: float,
+    out: FloatArray,
+) -> None:
+    """Give each value the level of its step: `levels[j]` where j of the sorted `edges` lie below it."""
+    n_edges = edges.size
+    first_edge = edges[0]
+    last_edge = edges[n_edges - 1]
+    top_cell = starts.size - 2
+    for i in range(values.size):
+        v = values[i]
+        if v <= first_edge:
+            out[i] = levels[0]
+        elif v > last_edge:
+            out[i] = levels[n_edges]
+        else:
+            cell = min(np.int64((v - first_edge) * scale), top_cell)
+            low = starts[cell]
+            high = starts[cell + 1]
+            while high - low > 8:
+                middle = (low + high) >> 1
+                if edges[middle] < v:
+                    low = middle
+                else:
+                    high = middle
+            while low < high and edges[low] < v:
+                low += 1
+            out[i] = levels[low]

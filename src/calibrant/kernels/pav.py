@@ -1,0 +1,67 @@
+"""Pool adjacent violators: the isotonic regression of sorted data in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.kernels._jit import compiled
+from calibrant.kernels.sorting import KeyArray
+from calibrant.numerics import FloatArray
+
+IndexArray = npt.NDArray[np.int64]
+
+
+@compiled
+def pool_keys(keys: KeyArray, n_negative: int, count: IndexArray, positives: IndexArray, end: IndexArray) -> int:
+    """Pool sorted packed keys (label in bit 0) into blocks of rising rate; return their number.
+
+    The outputs are stacks: rows, positives and the index after the last row of each block. Comparisons are of
+    integers, hence exact. At most about n^(2/3) blocks of 0/1 labels can rise at a time.
+    """
+    one = np.uint64(1)
+    n = keys.size
+    top = 0
+    i = 0
+    while i < n:
+        code = keys[i] >> one
+        p = np.int64(keys[i] & one)
+        j = i + 1
+        while j < n and (keys[j] >> one) == code and j != n_negative:
+            p += np.int64(keys[j] & one)
+            j += 1
+        c = np.int64(j - i)
+        while top > 0 and positives[top - 1] * c >= p * count[top - 1]:
+            top -= 1
+            c += count[top]
+            p += positives[top]
+        count[top] = c
+        positives[top] = p
+        end[top] = j
+        top += 1
+        i = j
+    return top
+
+
+@compiled
+def pool_weighted(
+    weight: FloatArray,
+    positives: FloatArray,
+    block_weight: FloatArray,
+    block_positives: FloatArray,
+    end: IndexArray,
+) -> int:
+    """Pool sorted groups of weight and positive weight into blocks of rising rate; return their number."""
+    top = 0
+    for i in range(weight.size):
+        w = weight[i]
+        p = positives[i]
+        while top > 0 and block_positives[top - 1] * w >= p * block_weight[top - 1]:
+            top -= 1
+            w += block_weight[top]
+            p += block_positives[top]
+        block_weight[top] = w
+        block_positives[top] = p
+        end[top] = i + 1
+        top += 1
+    return top

@@ -1,0 +1,153 @@
+"""Sorting of 64-bit keys, and the pass that turns sorted keys into a summary."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.kernels._jit import compiled
+from calibrant.numerics import FloatArray
+
+KeyArray = npt.NDArray[np.uint64]
+OrderArray = npt.NDArray[np.int64]
+
+
+@compiled
+def radix_sort(keys: KeyArray, scratch: KeyArray) -> int:
+    """Sort `keys` by four bytes below their highest varying bit, then mend the order that the rest decides.
+
+    Returns 0 where the result lies in `keys`, 1 where it lies in `scratch`, and 2 where so many keys agree in
+    those four bytes that mending would take long: `keys` then holds all of them, not sorted.
+    """
+    n = keys.size
+    low = keys[0]
+    high = keys[0]
+    for i in range(n):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    n_bits = 0
+    while n_bits < 64 and ((high - low) >> np.uint64(n_bits)) != 0:
+        n_bits += 1
+    drop = np.uint64(max(n_bits - 32, 0))
+    counts = np.zeros((4, 256), np.int64)
+    for i in range(n):
+        value = (keys[i] - low) >> drop
+        counts[0, np.int64(value & np.uint64(255))] += 1
+        counts[1, np.int64((value >> np.uint64(8)) & np.uint64(255))] += 1
+        counts[2, np.int64((value >> np.uint64(16)) & np.uint64(255))] += 1
+        counts[3, np.int64(value >> np.uint64(24))] += 1
+    source = keys
+    target = scratch
+    place = 0
+    for byte in range(4):
+        shift = np.uint64(8 * byte)
+        start = counts[byte]
+        if start[np.int64((((source[0] - low) >> drop) >> shift) & np.uint64(255))] == n:
+            continue
+        total = 0
+        for digit in range(256):
+            size = start[digit]
+            start[digit] = total
+            total += size
+        for i in range(n):
+            value = source[i]
+            digit = np.int64((((value - low) >> drop) >> shift) & np.uint64(255))
+            target[start[digit]] = value
+            start[digit] += 1
+        source, target = target, source
+        place = 1 - place
+    moves = 0
+    for i in range(1, n):
+        value = source[i]
+        j = i
+        while j > 0 and source[j - 1] > value:
+            source[j] = source[j - 1]
+            j -= 1
+        source[j] = value
+        moves += i - j
+        if moves > 8 * n:
+            if place == 1:
+                keys[:] = source
+            return 2
+    return place
+
+
+@compiled
+def mend_order(scores: FloatArray, order: OrderArray) -> bool:
+    """Finish a nearly sorted `order` of the scores; give up, returning false, where it is far from sorted.
+
+    Rows of equal scores keep their order.
+    """
+    moves = 0
+    n = order.size
+    for i in range(1, n):
+        row = order[i]
+        value = scores[row]
+        j = i
+        while j > 0 and scores[order[j - 1]] > value:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row
+        moves += i - j
+        if moves > 8 * n:
+            return False
+    return True
+
+
+@compiled
+def count_distinct(keys: KeyArray, n_negative: int) -> int:
+    """Count the distinct scores among sorted packed keys; the first `n_negative` are of negative scores."""
+    one = np.uint64(1)
+    distinct = 0
+    for i in range(keys.size):
+        if i == 0 or i == n_negative or (keys[i] >> one) != (keys[i - 1] >> one):
+            distinct += 1
+    return distinct
+
+
+@compiled
+def run_lengths(keys: KeyArray, n_negative: int, codes: KeyArray, count: FloatArray, positives: FloatArray) -> None:
+    """Write code, row count and positive count of each distinct score of sorted packed keys."""
+    one = np.uint64(1)
+    k = -1
+    for i in range(keys.size):
+        code = keys[i] >> one
+        if i == 0 or i == n_negative or code != codes[k]:
+            k += 1
+            codes[k] = code
+            count[k] = 0.0
+            positives[k] = 0.0
+        count[k] += 1.0
+        positives[k] += np.float64(np.int64(keys[i] & one))
+
+
+@compiled
+def weighted_runs(
+    scores: FloatArray,
+    signed: FloatArray,
+    out_scores: FloatArray,
+    out_weight: FloatArray,
+    out_squared: FloatArray,
+    out_positives: FloatArray,
+) -> int:
+    """Sum the weights of equal neighbours in sorted `scores`; return the number of distinct scores.
+
+    `signed` holds the weight of each row, negative for rows of the negative class; rows of weight zero are
+    passed over.
+    """
+    k = -1
+    for i in range(scores.size):
+        w = signed[i]
+        if w == 0.0:
+            continue
+        if k < 0 or scores[i] != out_scores[k]:
+            k += 1
+            out_scores[k] = scores[i]
+            out_weight[k] = 0.0
+            out_squared[k] = 0.0
+            out_positives[k] = 0.0
+        out_weight[k] += abs(w)
+        out_squared[k] += w * w
+        if w > 0.0:
+            out_positives[k] += w
+    return k + 1

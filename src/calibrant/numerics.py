@@ -1,0 +1,84 @@
+"""Elementary functions and the one place that decides what 0 and 1 mean on the logit scale."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+TINY = float(np.finfo(np.float64).tiny)
+EPS = float(np.finfo(np.float64).eps)
+#: Smallest clip that `clip_from_data` gives: below it 1 - clip is not far from rounding to 1.
+SMALLEST_CLIP = 1e-12
+#: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
+ROW_SUM_TOLERANCE = 1e-2
+
+
+def expit(z: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(-z)) without overflow."""
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1.0, e) / (1.0 + e)
+
+
+def softplus(z: FloatArray) -> FloatArray:
+    """Return log(1 + exp(z)) without overflow."""
+    return np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))
+
+
+def logit(p: FloatArray) -> FloatArray:
+    """Return log(p / (1 - p)) of probabilities strictly inside (0, 1)."""
+    return np.log(p) - np.log1p(-p)
+
+
+def clip_open(p: FloatArray, clip: float) -> FloatArray:
+    """Move probabilities into [clip, 1 - clip], so that their logits are finite."""
+    return np.clip(p, clip, 1.0 - clip)
+
+
+def clip_from_data(p: FloatArray) -> float:
+    """Return the clip that these probabilities support.
+
+    Half of the smallest distance to 0 or 1 that the data show without touching either, at most
+    1 / (2 n + 2) and at least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest
+    vote, and not at the logit of a tiny constant, where they would be outliers that bend a logistic fit.
+    """
+    inner = p[(p > 0.0) & (p < 1.0)]
+    largest = 1.0 / (2.0 * p.size + 2.0)
+    if inner.size == 0:
+        return largest
+    nearest = min(float(inner.min()), float((1.0 - inner).min()))
+    return min(largest, max(0.5 * nearest, SMALLEST_CLIP))
+
+
+def log_softmax(z: FloatArray) -> FloatArray:
+    """Return the log-probabilities, shape (n, K), of logits `z`, shape (n, K)."""
+    shifted = z - z.max(axis=1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return shifted
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    """Return the probabilities, shape (n, K), of logits `z`, shape (n, K)."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    e /= e.sum(axis=1, keepdims=True)
+    return e
+
+
+def normalise_rows(p: FloatArray) -> FloatArray:
+    """Divide each row of non-negative `p`, shape (n, K), by its sum; a row of zeros becomes uniform."""
+    total = p.sum(axis=1, keepdims=True)
+    out = np.full_like(p, 1.0 / p.shape[1])
+    np.divide(p, total, out=out, where=total > 0.0)
+    return out
+
+
+def normal_quantile(level: float) -> float:
+    """Return z such that a standard normal lies within [-z, z] with probability `level`."""
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(0.5 + 0.5 * level)

@@ -1,0 +1,186 @@
+"""Values that calibrant gives back: a figure with its interval and origin, a curve, metrics of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import unknown_name
+from calibrant.numerics import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A measured value with its interval, and where both come from.
+
+    Attributes
+    ----------
+    name : str
+        Name of the metric.
+    value : float
+        The estimate; NaN where the data can't define it, with the reason in `note`.
+    low, high : float
+        Ends of the interval at `level`.
+    level : float
+        Nominal coverage of the interval.
+    n : int
+        Number of rows.
+    method : str
+        How the interval was found.
+    evaluated_on : str
+        What the rows were: "given data" unless the caller said more, such as "held-out".
+    note : str
+        What a reader must know, or an empty string.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    method: str
+    evaluated_on: str = "given data"
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values; NaN becomes None."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+
+class Scores(Mapping[str, Score]):
+    """Scores by name, in the order they were measured in.
+
+    Attributes
+    ----------
+    verdict : str
+        What the scores say, in a sentence or two.
+    """
+
+    def __init__(self, scores: list[Score], *, verdict: str) -> None:
+        self._by_name = {score.name: score for score in scores}
+        self.verdict = verdict
+
+    def __getitem__(self, name: str) -> Score:
+        if name not in self._by_name:
+            raise _MissingScoreError(str(unknown_name("score", name, self._by_name)))
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, *map(str, self.values())])
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict and every score as plain Python values."""
+        return {"verdict": self.verdict, "scores": {name: score.to_dict() for name, score in self.items()}}
+
+
+class _MissingScoreError(KeyError):
+    """A KeyError, as mappings raise, whose text reads like a sentence."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A reliability curve: how often the event happened against how often it was predicted.
+
+    Attributes
+    ----------
+    x : ndarray of shape (m,)
+        Mean predicted probability in each bin.
+    y : ndarray of shape (m,)
+        Observed rate in each bin.
+    low, high : ndarray of shape (m,)
+        Pointwise interval of the rate.
+    n : ndarray of shape (m,)
+        Weight in each bin; the number of rows where unweighted.
+    edges : ndarray of shape (m, 2)
+        Lower and upper end of each bin.
+    level : float
+        Nominal coverage of the intervals.
+    strategy : str
+        How the bins were made.
+    label : str
+        What the curve shows, for a legend.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    low: FloatArray
+    high: FloatArray
+    n: FloatArray
+    edges: FloatArray
+    level: float
+    strategy: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationMetrics:
+    """What `ProbabilityCalibrator.fit` measured.
+
+    The "after" figures are out of fold: every row was calibrated by a map that was fitted without it. The
+    "in_sample" figures score the final map on the rows it was fitted on, and flatter it.
+
+    Attributes
+    ----------
+    brier_before, brier_after : float
+        Brier score, the sum over classes, mean over rows, in [0, 2].
+    ece_before, ece_after : float
+        Expected calibration error of the top label, ten equal bins.
+    reliability_bins : dict
+        `bin_centers`, `bin_accuracies`, `bin_confidences`, `bin_counts`: ten equal bins of the calibrated top-label
+        confidence, out of fold. Accuracy and confidence of an empty bin are 0, with count 0.
+    brier_in_sample, ece_in_sample : float
+        The final map on its own rows.
+    brier_no_skill : float
+        Brier score of predicting the class frequencies for every row.
+    method : str
+        The method that was used, "isotonic" or "sigmoid".
+    n_rows, n_folds : int
+        Rows, and folds of the out-of-fold figures.
+    evaluated_on : str
+        What the "after" figures were measured on.
+    """
+
+    brier_before: float
+    brier_after: float
+    ece_before: float
+    ece_after: float
+    reliability_bins: dict[str, list[float]]
+    brier_in_sample: float = float("nan")
+    ece_in_sample: float = float("nan")
+    brier_no_skill: float = float("nan")
+    method: str = ""
+    n_rows: int = 0
+    n_folds: int = 0
+    evaluated_on: str = "out of fold"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        return [_plain(v) for v in value.tolist()]
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    return value

@@ -1,0 +1,381 @@
+"""The sufficient summary of a one-dimensional calibration problem: distinct scores, weights and positives."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant import kernels
+from calibrant.errors import InvalidLabelError, InvalidWeightError, ShapeError
+from calibrant.numerics import BoolArray, FloatArray
+from calibrant.validation import (
+    ArrayLike,
+    InputKind,
+    as_labels,
+    as_scores,
+    as_weight,
+    check_both_classes,
+    check_same_length,
+)
+
+if TYPE_CHECKING:
+    from calibrant.kernels.sorting import KeyArray
+
+#: Below this many rows `np.sort` is as fast as any other sort.
+_SMALL = 1 << 15
+#: Rows of the sample on which the two sorts race, once in a process.
+_RACE = 1 << 14
+
+
+class Blocks(NamedTuple):
+    """Blocks of rising rate, from left to right: first and last score, weight and weighted positives."""
+
+    first: FloatArray
+    last: FloatArray
+    weight: FloatArray
+    positives: FloatArray
+
+    @property
+    def rate(self) -> FloatArray:
+        """Weighted share of positives in each block."""
+        return self.positives / self.weight
+
+
+class Cells(NamedTuple):
+    """The summary as four arrays over the distinct scores, in rising order."""
+
+    scores: FloatArray
+    weight: FloatArray
+    weight_squared: FloatArray
+    positives: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of rows in any order: a score, the weight and the weighted positives of each."""
+
+    scores: FloatArray
+    weight: FloatArray
+    positives: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRows:
+    """Rows that the gate has checked, not sorted yet; `weight` is None where all are one.
+
+    What a fit gets from arrays: logistic fits take the rows as they are, the others their summary.
+    """
+
+    scores: FloatArray
+    positive: BoolArray
+    weight: FloatArray | None
+
+    def summary(self) -> ScoreSummary:
+        """Sort the rows into a summary."""
+        return ScoreSummary.from_rows(self.scores, self.positive, self.weight)
+
+    def groups(self) -> Groups:
+        """Return each row as a group of its own."""
+        if self.weight is None:
+            return Groups(self.scores, np.ones(self.scores.size), self.positive.astype(np.float64))
+        return Groups(self.scores, self.weight, np.where(self.positive, self.weight, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _PackedRows:
+    """Unweighted rows as sorted integers: the score's bits above, the label in bit 0.
+
+    Dropping the sign bit makes room for the label, so rows of negative scores come first, in a part of their own
+    of `n_negative` rows.
+    """
+
+    keys: KeyArray
+    n_negative: int
+
+
+class ScoreSummary:
+    """Sorted distinct scores with their weight and weighted positives.
+
+    All that a calibrator of one score, or a metric of one probability, needs to know of the rows. Summaries of
+    parts of the data merge into the summary of all of it. Unweighted summaries are exact whatever the order of
+    the rows; weighted sums are exact to rounding.
+
+    Use `ScoreSummary.from_arrays` or `ScoreSummary.from_cells`.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> summary = cb.ScoreSummary.from_arrays([0.2, 0.7, 0.7, 0.9], [0, 1, 0, 1])
+    >>> summary.scores.tolist(), summary.weight.tolist(), summary.positives.tolist()
+    ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
+    """
+
+    def __init__(self, source: _PackedRows | Cells) -> None:
+        self._source = source
+
+    @classmethod
+    def from_arrays(
+        cls,
+        scores: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        input: InputKind = "score",
+    ) -> ScoreSummary:
+        """Summarise one score and one binary label for each row.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+        y : array-like of shape (n,)
+            Two classes; the larger one is positive.
+        sample_weight : array-like of shape (n,), optional
+            A weight of two counts as two rows, a weight of zero as none.
+        input : {"score", "probability", "logit"}
+            What the scores are; probabilities are checked to lie in [0, 1].
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        checked = as_scores(scores, input=input)
+        if checked.values.ndim != 1:
+            raise ShapeError(f"scores has shape {checked.values.shape}. Pass one score per row, shape (n,).")
+        labels = as_labels(y, name="y")
+        if len(labels.classes) != 2:
+            raise InvalidLabelError(f"y holds {len(labels.classes)} classes, {labels.classes.tolist()!r}. Pass two.")
+        n = checked.values.size
+        check_same_length(n, labels.codes.size, "scores", "y")
+        weight = as_weight(sample_weight, n)
+        check_both_classes(labels, "y", weight)
+        return cls.from_rows(checked.values, labels.positive, weight)
+
+    @classmethod
+    def from_rows(cls, scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> ScoreSummary:
+        """Summarise arrays that the gate has checked; contiguous, and `weight` None where all are one."""
+        if weight is None:
+            return cls(_pack(scores, positive))
+        return cls(_weigh(scores, np.where(positive, weight, -weight)))
+
+    @classmethod
+    def from_cells(
+        cls,
+        scores: ArrayLike,
+        weight: ArrayLike,
+        positives: ArrayLike,
+        *,
+        weight_squared: ArrayLike | None = None,
+    ) -> ScoreSummary:
+        """Build from groups of rows: a score, the weight and the weighted positives of each.
+
+        Groups may come in any order and share scores. `weight_squared` is the sum of the rows' squared weights;
+        by default the rows are taken to have weight one each.
+        """
+        s = as_scores(scores).values
+        w = as_scores(weight, name="weight").values
+        p = as_scores(positives, name="positives").values
+        w2 = w if weight_squared is None else as_scores(weight_squared, name="weight_squared").values
+        for name, array in (("weight", w), ("positives", p), ("weight_squared", w2)):
+            check_same_length(s.size, array.size, "scores", name)
+        bad = (w < 0.0) | (p < 0.0) | (p > w)
+        if bad.any():
+            row = int(bad.argmax())
+            raise InvalidWeightError(
+                f"group {row}: weight {w[row].item()!r} with positives {p[row].item()!r} "
+                f"({bad.sum():,} of {bad.size:,} groups). Positives must lie in [0, weight]."
+            )
+        kept = w > 0.0
+        order = np.argsort(s[kept], kind="stable")
+        ordered = s[kept][order] + 0.0
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if ordered.size else order
+        sums = (np.add.reduceat(a[kept][order], starts) for a in (w, w2, p)) if ordered.size else (ordered,) * 3
+        return cls(Cells(ordered[starts], *sums))
+
+    def merge(self, other: ScoreSummary) -> ScoreSummary:
+        """Return the summary of the rows of both."""
+        a, b = self._source, other._source
+        if isinstance(a, _PackedRows) and isinstance(b, _PackedRows):
+            negative = np.concatenate((a.keys[: a.n_negative], b.keys[: b.n_negative]))
+            rest = np.concatenate((a.keys[a.n_negative :], b.keys[b.n_negative :]))
+            return ScoreSummary(_PackedRows(np.concatenate((sort_keys(negative), sort_keys(rest))), negative.size))
+        joined = (np.concatenate(pair) for pair in zip(self.cells, other.cells, strict=True))
+        scores, weight, squared, positives = joined
+        return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The distinct scores with weight, sum of squared weights and positives."""
+        if isinstance(self._source, Cells):
+            return self._source
+        keys, n_negative = self._source.keys, self._source.n_negative
+        m = kernels.count_distinct(keys, n_negative)
+        codes, count, positives = np.empty(m, np.uint64), np.empty(m), np.empty(m)
+        kernels.run_lengths(keys, n_negative, codes, count, positives)
+        n_distinct_negative = kernels.count_distinct(keys[:n_negative], -1)
+        return Cells(_unpack(codes, n_distinct_negative), count, count, positives)
+
+    def summary(self) -> ScoreSummary:
+        """Return the summary itself: a fit takes rows or a summary alike."""
+        return self
+
+    def groups(self) -> Groups:
+        """Return each distinct score as a group."""
+        return Groups(self.scores, self.weight, self.positives)
+
+    @property
+    def scores(self) -> FloatArray:
+        """Distinct scores in rising order, shape (m,)."""
+        return self.cells.scores
+
+    @property
+    def weight(self) -> FloatArray:
+        """Total weight at each distinct score, shape (m,)."""
+        return self.cells.weight
+
+    @property
+    def positives(self) -> FloatArray:
+        """Weight of the positive rows at each distinct score, shape (m,)."""
+        return self.cells.positives
+
+    @property
+    def weight_squared(self) -> FloatArray:
+        """Sum of the squared row weights at each distinct score, shape (m,)."""
+        return self.cells.weight_squared
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Weight of all rows: their number, where unweighted."""
+        if isinstance(self._source, _PackedRows):
+            return float(self._source.keys.size)
+        return float(self._source.weight.sum())
+
+    @cached_property
+    def total_positives(self) -> float:
+        """Weight of all positive rows."""
+        if isinstance(self._source, _PackedRows):
+            return float(np.count_nonzero(self._source.keys & np.uint64(1)))
+        return float(self._source.positives.sum())
+
+    @property
+    def effective_size(self) -> float:
+        """Kish's effective number of rows, (sum w)^2 / sum w^2: the number of rows, where unweighted."""
+        if isinstance(self._source, _PackedRows):
+            return float(self._source.keys.size)
+        return self.total_weight**2 / float(self._source.weight_squared.sum())
+
+    @property
+    def base_rate(self) -> float:
+        """Weighted share of positive rows."""
+        return self.total_positives / self.total_weight
+
+    def isotonic_blocks(self) -> Blocks:
+        """Pool adjacent violators: the maximal blocks of the isotonic regression of the labels on the scores."""
+        source = self._source
+        if isinstance(source, Cells):
+            m = source.scores.size
+            weight, positives, end = np.empty(m), np.empty(m), np.empty(m, np.int64)
+            top = kernels.pool_weighted(source.weight, source.positives, weight, positives, end)
+            first = np.concatenate(([0], end[: top - 1]))
+            return Blocks(
+                source.scores[first],
+                source.scores[end[:top] - 1],
+                weight[:top].copy(),
+                positives[:top].copy(),
+            )
+        keys, n_negative = source.keys, source.n_negative
+        room = int(keys.size ** (2 / 3)) + 64
+        count, positive, ends = (np.empty(room, np.int64) for _ in range(3))
+        top = kernels.pool_keys(keys, n_negative, count, positive, ends)
+        last_row = ends[:top] - 1
+        first_row = np.concatenate(([0], ends[: top - 1]))
+        return Blocks(
+            _unpack(keys[first_row] >> np.uint64(1), int((first_row < n_negative).sum())),
+            _unpack(keys[last_row] >> np.uint64(1), int((last_row < n_negative).sum())),
+            count[:top].astype(np.float64),
+            positive[:top].astype(np.float64),
+        )
+
+
+def sort_keys(keys: KeyArray) -> KeyArray:
+    """Sort 64-bit keys, in place or into a new array, by the sort that is faster on this machine."""
+    if keys.size < _SMALL or _numpy_sorts_faster():
+        keys.sort()
+        return keys
+    scratch = np.empty_like(keys)
+    place = kernels.radix_sort(keys, scratch)
+    if place == 2:
+        keys.sort()
+    return scratch if place == 1 else keys
+
+
+@cache
+def _numpy_sorts_faster() -> bool:
+    """Race `np.sort` against our radix sort: NumPy's is 10 times faster where it has vector instructions for it."""
+    sample = np.random.default_rng(0).random(_RACE).view(np.uint64)
+    kernels.radix_sort(sample[:64].copy(), np.empty(64, np.uint64))  # compile outside the race
+    seconds = {}
+    for name in ("radix", "numpy") * 3:
+        keys, scratch = sample.copy(), np.empty_like(sample)
+        start = time.perf_counter()
+        if name == "numpy":
+            keys.sort()
+        else:
+            kernels.radix_sort(keys, scratch)
+        seconds[name] = min(seconds.get(name, np.inf), time.perf_counter() - start)
+    return seconds["numpy"] <= seconds["radix"]
+
+
+def _pack(scores: FloatArray, positive: BoolArray) -> _PackedRows:
+    keys: npt.NDArray[np.uint64] = (scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same score as 0.0
+    label = positive.view(np.uint8)
+    is_negative = scores < 0.0 if scores.min() < 0.0 else None
+    keys <<= np.uint64(1)  # the sign bit falls off
+    if is_negative is None:
+        keys |= label
+        return _PackedRows(sort_keys(keys), 0)
+    negative = ~keys[is_negative]  # of two negative scores the one with smaller bits is larger
+    negative &= ~np.uint64(1)
+    negative |= label[is_negative]
+    rest = keys[~is_negative]
+    rest |= label[~is_negative]
+    return _PackedRows(np.concatenate((sort_keys(negative), sort_keys(rest))), negative.size)
+
+
+def _unpack(codes: KeyArray, n_negative: int) -> FloatArray:
+    bits = codes.copy()
+    bits[:n_negative] = ~bits[:n_negative]
+    bits[:n_negative] |= np.uint64(1 << 63)
+    return bits.view(np.float64)
+
+
+def _weigh(scores: FloatArray, signed_weight: FloatArray) -> Cells:
+    order = _order(scores)
+    sorted_scores = scores[order] + 0.0
+    n = scores.size
+    columns = tuple(np.empty(n) for _ in range(4))
+    m = kernels.weighted_runs(sorted_scores, signed_weight[order], *columns)
+    distinct, weight, squared, positives = (column[:m] for column in columns)
+    return Cells(distinct, weight, squared, positives)
+
+
+def _order(scores: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the order that sorts the scores, ties by row, by sorting (leading bits of the score | row) as one key.
+
+    Few neighbours are out of order by the bits that fall off; where they are many, a stable argsort does the work.
+    """
+    n = scores.size
+    row_bits = np.uint64(max(1, (n - 1).bit_length()))
+    bits = (scores + 0.0).view(np.uint64)
+    sign = np.uint64(1 << 63)
+    ordered = np.where(bits & sign, ~bits, bits | sign)
+    keys = (ordered >> row_bits << row_bits) | np.arange(n, dtype=np.uint64)
+    order = (sort_keys(keys) & ((np.uint64(1) << row_bits) - np.uint64(1))).astype(np.int64)
+    if kernels.mend_order(scores, order):
+        return order
+    return np.argsort(scores, kind="stable")
