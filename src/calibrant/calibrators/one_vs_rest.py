@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator, fit_one_vs_rest
 from calibrant.calibrators.registry import make_binary_calibrator
 from calibrant.maps import Map
