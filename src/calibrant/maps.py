@@ -58,7 +58,7 @@ class StepMap:
         if self.edges.size == 0:
             return np.full(scores.shape, self.levels[0])
         if not _wants_cells(scores, self.edges):
-            return self.levels[np.searchsorted(self.edges, scores, side="left")]
+            return np.take(self.levels, np.searchsorted(self.edges, scores, side="left"))
         starts, scale = _cells(self.edges)
         out = np.empty(scores.size)
         kernels.take_step(_writable(scores), self.edges, self.levels, starts, scale, out)
@@ -77,9 +77,9 @@ class InterpolatedMap:
         x, y = self.x, self.y
         if x.size == 1:
             return np.full(scores.shape, y[0])
-        if not np.isfinite(x[-1] - x[0]):  # the range of float64 itself: halve it
+        if not np.isfinite(_span(x)):  # nearly the range of float64 itself: halve it
             x, scores = 0.5 * x, 0.5 * scores
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             inverse_width = 1.0 / np.diff(x)
         inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
         if not _wants_cells(scores, x):
@@ -150,7 +150,8 @@ def _interpolate(values: FloatArray, x: FloatArray, y: FloatArray, inverse_width
     left, right = y[low], y[low + 1]
     inner = left + ((inside - x[low]) * inverse_width[low]) * (right - left)
     inner = np.where(right >= left, np.minimum(inner, right), np.maximum(inner, right))
-    return np.where(values <= x[0], y[0], np.where(values >= x[-1], y[-1], inner))
+    outer: FloatArray = np.where(values <= x[0], y[0], np.where(values >= x[-1], y[-1], inner))
+    return outer
 
 
 def _linear(z: FloatArray, weight: FloatArray) -> FloatArray:
@@ -170,12 +171,17 @@ def _wants_cells(values: FloatArray, knots: FloatArray) -> bool:
 def _cells(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:
     """Cut the knots' range into equal cells; return how many knots lie before each cell, and cells per unit."""
     n_cells = max(4096, 16 * knots.size)
-    span = float(knots[-1] - knots[0])
+    span = _span(knots)
     scale = n_cells / span if span > n_cells * TINY and np.isfinite(span) else 0.0
     if scale == 0.0:  # a range too narrow or too wide to cut: one cell, which is bisected
         return np.array([0, knots.size], np.int32), scale
     cell = np.minimum(((knots - knots[0]) * scale).astype(np.int64), n_cells - 1)
     return np.searchsorted(cell, np.arange(n_cells + 1), side="left").astype(np.int32), scale
+
+
+def _span(knots: FloatArray) -> float:
+    with np.errstate(over="ignore"):
+        return float(knots[-1] - knots[0])
 
 
 def _writable(values: FloatArray) -> FloatArray:

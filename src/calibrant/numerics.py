@@ -40,15 +40,15 @@ def clip_open(p: FloatArray, clip: float) -> FloatArray:
     return np.clip(p, clip, 1.0 - clip)
 
 
-def clip_from_data(p: FloatArray) -> float:
-    """Return the clip that these probabilities support.
+def clip_from_data(p: FloatArray, n: float) -> float:
+    """Return the clip that probabilities `p` of `n` rows (their total weight) support.
 
     Half of the smallest distance to 0 or 1 that the data show without touching either, at most
     1 / (2 n + 2) and at least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest
     vote, and not at the logit of a tiny constant, where they would be outliers that bend a logistic fit.
     """
     inner = p[(p > 0.0) & (p < 1.0)]
-    largest = 1.0 / (2.0 * p.size + 2.0)
+    largest = 1.0 / (2.0 * n + 2.0)
     if inner.size == 0:
         return largest
     nearest = min(float(inner.min()), float((1.0 - inner).min()))
@@ -57,14 +57,14 @@ def clip_from_data(p: FloatArray) -> float:
 
 def log_softmax(z: FloatArray) -> FloatArray:
     """Return the log-probabilities, shape (n, K), of logits `z`, shape (n, K)."""
-    shifted = z - z.max(axis=1, keepdims=True)
+    shifted: FloatArray = z - z.max(axis=1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
 
 
 def softmax(z: FloatArray) -> FloatArray:
     """Return the probabilities, shape (n, K), of logits `z`, shape (n, K)."""
-    e = np.exp(z - z.max(axis=1, keepdims=True))
+    e: FloatArray = np.exp(z - z.max(axis=1, keepdims=True))
     e /= e.sum(axis=1, keepdims=True)
     return e
 

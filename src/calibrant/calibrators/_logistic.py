@@ -72,7 +72,12 @@ def platt_targets(groups: Groups) -> FloatArray:
 
 
 def separates(groups: Groups) -> bool:
-    """Say whether no negative row scores above any positive row, so that logistic slopes have no finite optimum."""
+    """Say whether no negative row scores above any positive row, so that rising slopes have no finite optimum.
+
+    A constant score doesn't separate: it has no slope.
+    """
+    if float(groups.scores.min()) == float(groups.scores.max()):
+        return False
     has_negative = groups.positives < groups.weight
     has_positive = groups.positives > 0.0
     return float(groups.scores[has_negative].max()) <= float(groups.scores[has_positive].min())
@@ -95,7 +100,8 @@ def minimise(problem: LogisticProblem, *, what: str) -> FloatArray:
             ConvergenceWarning,
             stacklevel=6,
         )
-    return theta / scale
+    result: FloatArray = theta / scale
+    return result
 
 
 def _newton(problem: LogisticProblem, theta: FloatArray) -> tuple[FloatArray, float, int]:

@@ -36,7 +36,7 @@ class Calibrator(ABC):
     classes_ : ndarray of shape (K,)
         The labels, sorted; columns of probabilities follow this order.
     n_rows_ : int
-        Number of rows it was fitted on.
+        Number of rows it was fitted on: those with weight.
     score_names_ : tuple of str or None
         The column names of the scores, where they came in a named container.
     """
@@ -91,6 +91,9 @@ class Calibrator(ABC):
         check_same_length(values.shape[0], labels.codes.size, "scores", "y")
         weight = as_weight(sample_weight, values.shape[0])
         check_both_classes(labels, "y", weight)
+        if weight is not None and not weight.all():  # a row of weight zero is no row
+            counted = weight > 0.0
+            values, labels, weight = values[counted], Labels(labels.codes[counted], labels.classes), weight[counted]
         self.map_ = self._fit_any(values, labels, weight)
         self.classes_ = labels.classes
         self.n_rows_ = values.shape[0]
@@ -221,7 +224,7 @@ def fit_one_vs_rest(
     maps: list[BinaryMap] = []
     for k in range(values.shape[1]):
         if counts[k] == 0.0:
-            maps.append(_map_without_rows(calibrator.input, labels.classes[k]))
+            maps.append(_map_without_rows(calibrator.input, labels.classes.tolist()[k]))
         else:
             column = np.ascontiguousarray(values[:, k])
             maps.append(calibrator.fit_map(ScoreRows(column, labels.codes == k, weight)))

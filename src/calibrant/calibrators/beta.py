@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from calibrant.calibrators._logistic import LogisticProblem, minimise, platt_targets, separates
 from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.sigmoid import fit_slope_intercept
 from calibrant.errors import DataWarning
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open
@@ -44,7 +46,7 @@ class BetaCalibrator(BinaryCalibrator):
     >>> import calibrant as cb
     >>> calibrator = cb.BetaCalibrator(form="am").fit([0.2, 0.6, 0.4, 0.9], [0, 0, 1, 1])
     >>> calibrator.predict_proba([0.5]).round(3)
-    array([0.469])
+    array([0.466])
     """
 
     name: ClassVar[str] = "beta"
@@ -59,7 +61,7 @@ class BetaCalibrator(BinaryCalibrator):
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Fit the beta map to checked rows or their summary."""
         groups = data.groups()
-        clip = clip_from_data(groups.scores)
+        clip = clip_from_data(groups.scores, float(groups.weight.sum()))
         p = clip_open(groups.scores, clip)
         log_p, log_rest = np.log(p), -np.log1p(-p)
         one = np.ones_like(p)
@@ -79,7 +81,10 @@ class BetaCalibrator(BinaryCalibrator):
 
         has_intercept = "m" in self.form
         extra = (one,) if has_intercept else ()
-        if "b" not in self.form or float(p.min()) == float(p.max()):
+        if has_intercept and float(p.min()) == float(p.max()):
+            _, c = fit_slope_intercept(groups)
+            return BetaMap(0.0, 0.0, c, clip)
+        if "b" not in self.form:
             a, c = _one_slope(fit, log_p + log_rest, one, has_intercept=has_intercept)
             return BetaMap(a, a, c, clip)
         theta, _ = fit(log_p, log_rest, *extra)
@@ -97,7 +102,9 @@ class BetaCalibrator(BinaryCalibrator):
         return BetaMap(a, b, c, clip)
 
 
-def _one_slope(fit, column, one, *, has_intercept):  # type: ignore[no-untyped-def]
+def _one_slope(
+    fit: Callable[..., tuple[FloatArray, float]], column: FloatArray, one: FloatArray, *, has_intercept: bool
+) -> tuple[float, float]:
     """Fit one slope that is not negative, with or without an intercept; return both."""
     theta, _ = fit(column, one) if has_intercept else fit(column)
     if theta[0] < 0.0:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.maps import BinaryMap, StepMap
 from calibrant.summary import ScoreRows, ScoreSummary
@@ -78,18 +79,3 @@ class HistogramCalibrator(BinaryCalibrator):
             edges = midpoints(inner[found[:-1]], inner[found[1:] - 1])
         weight = np.add.reduceat(cells.weight, first)
         return StepMap(edges, np.add.reduceat(cells.positives, first) / weight)
-
-
-def equal_mass_bins(weight: np.ndarray, n_bins: int) -> np.ndarray:  # type: ignore[type-arg]
-    """Return the bin, rising from 0, of each of the sorted distinct scores, so that bins have near-equal weight.
-
-    A score belongs to the bin that the middle of its own weight falls into; ties are thereby kept whole.
-    """
-    middle = np.cumsum(weight) - 0.5 * weight
-    return np.minimum((middle * (n_bins / weight.sum())).astype(np.int64), n_bins - 1)
-
-
-def midpoints(left: np.ndarray, right: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-    """Return edges midway between neighbours, never below `left` nor at or above a larger `right`."""
-    middle = 0.5 * left + 0.5 * right
-    return np.where((middle < left) | ((middle >= right) & (left < right)), left, middle)

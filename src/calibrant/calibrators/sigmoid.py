@@ -39,7 +39,7 @@ class SigmoidCalibrator(BinaryCalibrator):
     >>> import calibrant as cb
     >>> calibrator = cb.SigmoidCalibrator(input="score").fit([-2.0, -1.0, 0.5, 1.0], [0, 1, 0, 1])
     >>> calibrator.predict_proba([0.0]).round(3)
-    array([0.542])
+    array([0.525])
     """
 
     name: ClassVar[str] = "sigmoid"
@@ -53,7 +53,7 @@ class SigmoidCalibrator(BinaryCalibrator):
         if self.input != "probability":
             slope, intercept = fit_slope_intercept(groups)
             return LogisticMap(slope, intercept)
-        clip = clip_from_data(groups.scores)
+        clip = clip_from_data(groups.scores, float(groups.weight.sum()))
         logits = Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives)
         slope, intercept = fit_slope_intercept(logits)
         return BetaMap(slope, slope, intercept, clip)

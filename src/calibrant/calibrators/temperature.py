@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from calibrant.validation import InputKind, Labels
 
 _MAX_ITER = 200
 _TOL = 1e-12
+#: Newton iterations before an upper bracket is looked for by steps of four.
+_NEWTON_UNTIL = 10
 _BLOCK_ENTRIES = 1 << 15
 _WARM_START_FROM = 1 << 17
 
@@ -50,7 +52,7 @@ class TemperatureCalibrator(Calibrator):
     >>> import calibrant as cb
     >>> calibrator = cb.TemperatureCalibrator(input="logit").fit([-4.0, 3.0, 2.0, 5.0], [0, 0, 1, 1])
     >>> round(calibrator.inverse_temperature_, 3)
-    0.326
+    0.347
     """
 
     name: ClassVar[str] = "temperature"
@@ -73,28 +75,31 @@ class TemperatureCalibrator(Calibrator):
         if values.ndim == 1 or values.shape[1] == 2:
             return self._fit_binary(values, labels, weight)
         if self.input == "probability":
-            clip: float | None = clip_from_data(values)
-            z = np.log(np.maximum(values, clip))
-        else:
-            clip, z = None, values
-        slope = _inverse_temperature(z, labels.codes, weight)
-        return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), clip)
+            clip = clip_from_data(values, _total(values, weight))
+            slope = _inverse_temperature(np.log(np.maximum(values, clip)), labels.codes, weight)
+            return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), clip)
+        slope = _inverse_temperature(values, labels.codes, weight)
+        return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), None)
 
     def _fit_binary(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> BinaryMap:
         if self.input == "probability":
             p = values if values.ndim == 1 else values[:, 1]
-            clip = clip_from_data(p)
+            clip = clip_from_data(p, _total(p, weight))
             slope = _binary_slope(logit(clip_open(p, clip)), labels, weight)
             return BetaMap(slope, slope, 0.0, clip)
         z = values if values.ndim == 1 else values[:, 1] - values[:, 0]
         return LogisticMap(_binary_slope(z, labels, weight), 0.0)
 
 
+def _total(values: FloatArray, weight: FloatArray | None) -> float:
+    return float(values.shape[0] if weight is None else weight.sum())
+
+
 def _binary_slope(z: FloatArray, labels: Labels, weight: FloatArray | None) -> float:
     return _inverse_temperature(np.column_stack((np.zeros_like(z), z)), labels.codes, weight)
 
 
-def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer], weight: FloatArray | None) -> float:  # type: ignore[type-arg]
+def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
     """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z)."""
     n, n_classes = z.shape
     w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
@@ -107,7 +112,7 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer], weight: 
             DataWarning,
             stacklevel=6,
         )
-        smooth = n_classes / (n + n_classes)
+        smooth = n_classes / (_total(z, weight) + n_classes)
         target = (1.0 - smooth) * target + smooth * (z.mean(axis=1) - z.max(axis=1))
     z = z - z.max(axis=1, keepdims=True)
     at_zero = float(w @ (z.mean(axis=1) - target))
@@ -139,7 +144,7 @@ def _root(z: FloatArray, target: FloatArray, w: FloatArray, start: float) -> tup
     """Find the root of the loss's rising derivative by Newton within a bracket that bisects when it must."""
     low, high = 0.0, np.inf
     slope = start
-    for _ in range(_MAX_ITER):
+    for n_iter in range(_MAX_ITER):
         gradient, curvature = _derivatives(z, target, w, slope)
         if gradient < 0.0:
             low = slope
@@ -147,8 +152,11 @@ def _root(z: FloatArray, target: FloatArray, w: FloatArray, start: float) -> tup
             high = slope
         step = gradient / curvature if curvature > 0.0 else np.copysign(np.inf, gradient)
         tried = slope - step
-        if not low < tried < high or tried > 4.0 * slope:
-            tried = 0.5 * (low + high) if np.isfinite(high) else 4.0 * slope
+        is_open = not np.isfinite(high)
+        if is_open and (n_iter > _NEWTON_UNTIL or not low < tried < 4.0 * slope):
+            tried = 4.0 * slope  # far out the loss is nearly exponential, where Newton only creeps
+        elif not low < tried < high:
+            tried = 0.5 * (low + high)
         if abs(tried - slope) <= _TOL * slope or gradient == 0.0:
             return tried if gradient != 0.0 else slope, True
         if not np.isfinite(tried):

@@ -29,7 +29,7 @@ def interpolate(
     last = x.size - 1
     first_x = x[0]
     last_x = x[last]
-    top_cell = starts.size - 2
+    top_cell = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
         if v <= first_x:
@@ -37,7 +37,8 @@ def interpolate(
         elif v >= last_x:
             out[i] = y[last]
         else:
-            cell = min(np.int64((v - first_x) * scale), top_cell)
+            offset = (v - first_x) * scale  # NaN in a range beyond float64, which has one cell
+            cell = np.int64(offset) if offset < top_cell else top_cell
             low = starts[cell]
             high = starts[cell + 1]
             while high - low > 8:
@@ -70,7 +71,7 @@ def take_step(
     n_edges = edges.size
     first_edge = edges[0]
     last_edge = edges[n_edges - 1]
-    top_cell = starts.size - 2
+    top_cell = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
         if v <= first_edge:
@@ -78,7 +79,8 @@ def take_step(
         elif v > last_edge:
             out[i] = levels[n_edges]
         else:
-            cell = min(np.int64((v - first_edge) * scale), top_cell)
+            offset = (v - first_edge) * scale
+            cell = np.int64(offset) if offset < top_cell else top_cell
             low = starts[cell]
             high = starts[cell + 1]
             while high - low > 8:

@@ -51,9 +51,9 @@ def radix_sort(keys: KeyArray, scratch: KeyArray) -> int:
             total += size
         for i in range(n):
             value = source[i]
-            digit = np.int64((((value - low) >> drop) >> shift) & np.uint64(255))
-            target[start[digit]] = value
-            start[digit] += 1
+            slot = np.int64((((value - low) >> drop) >> shift) & np.uint64(255))
+            target[start[slot]] = value
+            start[slot] += 1
         source, target = target, source
         place = 1 - place
     moves = 0

@@ -1,0 +1,33 @@
+"""Assignment of rows to folds, so that no row is scored by a map that was fitted on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.numerics import IntArray
+
+
+def stratified_folds(codes: npt.NDArray[np.integer[Any]], n_folds: int, seed: int) -> IntArray:
+    """Return the fold, 0 to `n_folds` - 1, of each row, with each class spread evenly over the folds.
+
+    The rows of each class are shuffled, then dealt out in turn; the next class goes on where the last one ended, so
+    that fold sizes differ by one at most. The same seed gives the same folds.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class of each row, as non-negative integers.
+    n_folds : int
+        At most n are of use.
+    seed : int
+        Seed of the shuffle.
+    """
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(codes.size)
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    folds = np.empty(codes.size, dtype=np.int64)
+    folds[by_class] = np.arange(codes.size) % n_folds
+    return folds

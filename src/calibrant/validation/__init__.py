@@ -1,0 +1,35 @@
+"""The gate: any container to float64 arrays and back, with every refusal said once and precisely.
+
+Each public function passes its arguments through here; everything below trusts what it is given.
+"""
+
+from calibrant.validation.arguments import check_choice, check_fraction, check_integer, check_same_length
+from calibrant.validation.labels import Labels, as_labels, check_both_classes
+from calibrant.validation.scores import (
+    INPUT_KINDS,
+    ArrayLike,
+    Container,
+    InputKind,
+    Scores,
+    as_probabilities,
+    as_scores,
+    as_weight,
+)
+
+__all__ = [
+    "INPUT_KINDS",
+    "ArrayLike",
+    "Container",
+    "InputKind",
+    "Labels",
+    "Scores",
+    "as_labels",
+    "as_probabilities",
+    "as_scores",
+    "as_weight",
+    "check_both_classes",
+    "check_choice",
+    "check_fraction",
+    "check_integer",
+    "check_same_length",
+]

@@ -1,0 +1,40 @@
+"""Checks of single arguments: lengths, choices, whole numbers, fractions."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
+
+
+def check_same_length(n_first: int, n_second: int, first: str, second: str) -> None:
+    """Raise ShapeError unless two arguments have one row each for the same rows."""
+    if n_first != n_second:
+        raise ShapeError(
+            f"{first} has {n_first:,} rows and {second} has {n_second:,}. Pass one row of each per observation."
+        )
+
+
+def check_choice(name: str, value: object, options: Sequence[str]) -> None:
+    """Raise UnknownNameError unless `value` is one of `options`."""
+    if value not in options:
+        raise unknown_name(f"value of {name}:", value, options)
+
+
+def check_integer(name: str, value: object, *, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`, or raise."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InvalidTypeError(f"{name}={value!r} is not a whole number. Pass an integer of at least {minimum}.")
+    if value < minimum:
+        raise InvalidInputError(f"{name}={value!r} is too small. Pass an integer of at least {minimum}.")
+    return int(value)
+
+
+def check_fraction(name: str, value: object) -> float:
+    """Return `value` as a float strictly between 0 and 1, or raise."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number between 0 and 1, such as 0.95.")
+    if not 0.0 < float(value) < 1.0:
+        raise InvalidInputError(f"{name}={value!r} is outside (0, 1). Pass a number such as 0.95.")
+    return float(value)

@@ -1,0 +1,275 @@
+"""Labels of any kind, encoded against their sorted classes."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import InvalidLabelError, ShapeError
+from calibrant.numerics import BoolArray, FloatArray
+from calibrant.validation.scores import ArrayLike, is_arrow_array
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Checked labels: `codes` index into the sorted `classes`."""
+
+    codes: npt.NDArray[np.integer[Any]]
+    classes: npt.NDArray[Any]
+
+    @property
+    def positive(self) -> BoolArray:
+        """Whether each row is of the last of two classes, shape (n,)."""
+        return self.codes.view(np.bool_) if self.codes.dtype == np.uint8 else np.equal(self.codes, 1)
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Count the rows of each class, shape (K,)."""
+        return np.bincount(self.codes, minlength=len(self.classes)).astype(np.int64)
+
+
+def as_labels(
+    y: ArrayLike,
+    *,
+    name: str = "y_true",
+    classes: ArrayLike | None = None,
+    pos_label: object = None,
+    n_columns: int = 1,
+) -> Labels:
+    """Check labels of any kind and encode them against their sorted classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Booleans, integers (also as floats), strings, or a categorical of these.
+    name : str
+        What the caller calls them, for the messages.
+    classes : array-like of shape (K,), optional
+        All classes, in sorted order, where the rows may lack some.
+    pos_label : scalar, optional
+        For two classes: the one that counts as positive. The larger one by default.
+    n_columns : int
+        Number of columns K of the scores beside them. With K >= 2, integer labels from 0 to K - 1 may lack some:
+        they then number the columns.
+
+    Raises
+    ------
+    InvalidLabelError
+        If a label is missing, unknown, of another kind than the others, or not a label at all.
+    """
+    values = _label_values(y, name)
+    if classes is not None:
+        labels = _encode_against(values, _known_classes(classes), name)
+    else:
+        labels = _encode(values, name, n_columns)
+    if n_columns > 1 and len(labels.classes) != n_columns:
+        raise InvalidLabelError(
+            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for {n_columns} columns "
+            "of scores. Pass one column per class in sorted order, or name all classes with classes=[...]."
+        )
+    if pos_label is None:
+        return labels
+    if len(labels.classes) != 2:
+        raise InvalidLabelError(
+            f"pos_label={pos_label!r} needs two classes, but {name} has {len(labels.classes)}. "
+            "Leave pos_label out, or pass one column of scores and binary labels."
+        )
+    found = [_scalar(c) for c in labels.classes]
+    if pos_label not in found:
+        raise InvalidLabelError(f"pos_label={pos_label!r} is none of the labels {found!r} of {name}. Pass one of them.")
+    if found.index(pos_label) == 1:
+        return labels
+    return Labels((1 - labels.codes).astype(np.uint8), labels.classes[::-1])
+
+
+def check_both_classes(labels: Labels, name: str, weight: FloatArray | None = None) -> None:
+    """Raise InvalidLabelError unless rows with positive weight show at least two classes."""
+    counted = labels.codes if weight is None else labels.codes[weight > 0.0]
+    first = counted[0]
+    if bool((counted == first).all()):
+        raise InvalidLabelError(
+            f"{name} holds one class only: {_scalar(labels.classes[first])!r} in all {counted.size:,} rows. "
+            "Pass rows of at least two classes."
+        )
+
+
+def _label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
+    if isinstance(y, (np.ndarray, list, tuple)):
+        array = _label_array(y, name)
+    elif is_arrow_array(y):
+        _refuse_missing_labels(np.asarray(y.is_null()), name)
+        array = np.asarray(y.to_pylist() if y.null_count else y.to_numpy(zero_copy_only=False))
+    else:
+        import narwhals as nw
+
+        table = nw.from_native(y, allow_series=True, pass_through=True)
+        if isinstance(table, (nw.DataFrame, nw.LazyFrame)):
+            raise ShapeError(f"{name} is a frame. Pass one column of labels, shape (n,).")
+        if isinstance(table, nw.Series):
+            _refuse_missing_labels(table.is_null().to_numpy(), name)
+            if table.dtype in (nw.Categorical, nw.Enum):
+                array = np.asarray(table.to_list())
+            else:
+                array = table.to_numpy()
+        else:
+            array = _label_array(y, name)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} has shape {array.shape}. Pass one label per row, shape (n,).")
+    if array.size == 0:
+        raise ShapeError(f"{name} is empty. Pass at least one row.")
+    return array
+
+
+def _label_array(y: ArrayLike, name: str) -> npt.NDArray[Any]:
+    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
+        _refuse_missing_labels(np.ma.getmaskarray(y), name)
+    if isinstance(y, (list, tuple)) and {type(v) for v in y} - {bool, int, float}:
+        y = np.fromiter(y, dtype=object, count=len(y))  # keep ["a", 1] from becoming ["a", "1"]
+    try:
+        return np.asarray(y)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a list of labels ({error}). Pass shape (n,).") from None
+
+
+def _refuse_missing_labels(missing: BoolArray, name: str) -> None:
+    if missing.any():
+        raise InvalidLabelError(
+            f"{name} row {int(missing.argmax())}: missing label ({missing.sum():,} of {missing.size:,} rows). "
+            "Drop these rows first."
+        )
+
+
+def _normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Bring labels to booleans, integers or Python strings."""
+    kind = values.dtype.kind
+    if kind in "bi":
+        return values
+    if kind == "u":
+        return values.astype(np.int64) if values.max() <= np.iinfo(np.int64).max else values
+    if kind == "f":
+        _refuse_missing_labels(np.isnan(values), name)
+        odd = ~np.isfinite(values) | (values != np.floor(values))
+        if odd.any():
+            row = int(odd.argmax())
+            raise InvalidLabelError(
+                f"{name} row {row}: {values[row].item()!r} is not a class label ({odd.sum():,} of {odd.size:,} rows). "
+                "Are labels and scores swapped? Pass labels first in metrics and second in fit."
+            )
+        return values.astype(np.int64)
+    if kind in "UT":
+        return values.astype(object)
+    if kind == "O":
+        return _label_objects(values, name)
+    raise InvalidLabelError(
+        f"{name} holds {values.dtype.name} values such as {values[0]!r}. Pass booleans, integers or strings."
+    )
+
+
+def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    missing = np.array([v is None or v != v or type(v).__name__ == "NAType" for v in values], dtype=bool)
+    _refuse_missing_labels(missing, name)
+    kinds = {_label_kind(value): i for i, value in reversed(list(enumerate(values)))}
+    if len(kinds) > 1:
+        (_, first), (_, second) = sorted(kinds.items(), key=lambda item: item[1])[:2]
+        raise InvalidLabelError(
+            f"{name} mixes kinds of labels: row {first} is {values[first]!r} and row {second} is {values[second]!r}. "
+            "Convert them all to strings or all to integers."
+        )
+    kind = next(iter(kinds))
+    if kind is str:
+        return np.fromiter((str(v) for v in values), dtype=object, count=values.size)
+    if kind is bool:
+        return values.astype(bool)
+    if kind is int:
+        return _normalise_labels(np.array([float(v) if isinstance(v, float) else v for v in values]), name)
+    raise InvalidLabelError(
+        f"{name} row 0: {values[0]!r} of type {type(values[0]).__name__} is not a label. "
+        "Pass booleans, integers or strings."
+    )
+
+
+def _label_kind(value: object) -> type:
+    if isinstance(value, str):
+        return str
+    if isinstance(value, (bool, np.bool_)):
+        return bool
+    if isinstance(value, numbers.Real):
+        return int
+    return type(value)
+
+
+def _known_classes(classes: ArrayLike) -> npt.NDArray[Any]:
+    known = _normalise_labels(_label_values(classes, "classes"), "classes")
+    ordered = sorted(set(known.tolist()))
+    if ordered != known.tolist():
+        raise InvalidLabelError(
+            f"classes={known.tolist()!r} is not sorted and distinct. Pass {ordered!r}, "
+            "with the columns of scores in the same order."
+        )
+    if len(ordered) < 2:
+        raise InvalidLabelError(f"classes={known.tolist()!r} names one class. Pass at least two.")
+    return _class_array(ordered)
+
+
+def _class_array(classes: list[Any]) -> npt.NDArray[Any]:
+    return np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+
+
+def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
+    values = _normalise_labels(values, name)
+    if n_columns > 1 and values.dtype.kind in "bi" and 0 <= values.min() and values.max() < n_columns:
+        dtype = np.uint8 if n_columns == 2 else np.intp
+        return Labels(values.astype(dtype), np.arange(n_columns))
+    if values.dtype.kind == "O":
+        found = sorted(set(values.tolist()))
+    else:
+        low, high = values.min(), values.max()
+        is_high = values == high
+        if low != high and bool((is_high | (values == low)).all()):
+            return Labels(is_high.view(np.uint8), np.array([low, high]))
+        found = np.unique(values).tolist()
+    if len(found) == 1:
+        return _encode_single(values, found[0], name)
+    return _encode_against(values, _class_array(found), name)
+
+
+def _encode_single(values: npt.NDArray[Any], only: Any, name: str) -> Labels:
+    """Encode labels of one class, where the other class of the pair is known by convention."""
+    if only in (0, 1):
+        pair: list[Any] = [False, True] if isinstance(only, bool) else [0, 1]
+    elif only == -1:
+        pair = [-1, 1]
+    else:
+        raise InvalidLabelError(
+            f"{name} holds one class only: {only!r} in all {values.size:,} rows. "
+            "Pass rows of at least two classes, or name all of them with classes=[...]."
+        )
+    codes = np.full(values.size, pair.index(only), dtype=np.uint8)
+    return Labels(codes, np.array(pair))
+
+
+def _encode_against(values: npt.NDArray[Any], classes: npt.NDArray[Any], name: str) -> Labels:
+    values = _normalise_labels(values, name)
+    dtype = np.uint8 if len(classes) == 2 else np.intp
+    if values.dtype.kind == "O" or classes.dtype.kind == "O":
+        codes_of = {c: i for i, c in enumerate(classes.tolist())}
+        codes = np.fromiter((codes_of.get(v, -1) for v in values.tolist()), dtype=np.intp, count=values.size)
+    else:
+        codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+        codes = np.where(classes[codes] == values, codes, -1)
+    unknown = codes < 0
+    if unknown.any():
+        row = int(unknown.argmax())
+        listed = ", ".join(repr(c) for c in classes.tolist()[:20])
+        raise InvalidLabelError(
+            f"{name} row {row}: unknown label {_scalar(values[row])!r} ({unknown.sum():,} of {unknown.size:,} rows). "
+            f"The classes are {listed}; add the label to them or drop these rows."
+        )
+    return Labels(codes.astype(dtype), classes)
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,296 @@
+"""Scores, probabilities and weights: any container to float64 arrays and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import (
+    InvalidInputError,
+    InvalidProbabilityError,
+    InvalidScoreError,
+    InvalidTypeError,
+    InvalidWeightError,
+    ShapeError,
+)
+from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray
+from calibrant.validation.arguments import check_choice, check_same_length
+
+InputKind: TypeAlias = Literal["probability", "logit", "score"]
+INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
+#: Containers reach us as objects of libraries that may not be installed; narwhals knows them by name.
+ArrayLike: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What an argument came in, so that a result can go out as the same kind."""
+
+    native: Any = None
+    columns: tuple[str, ...] | None = None
+
+    def wrap(self, values: FloatArray, *, name: str | None = None) -> Any:
+        """Return `values` as the kind that came in: NumPy, or a series or frame with the same index.
+
+        A frame keeps its column names; a series is called `name`, or keeps its own name.
+        """
+        if self.native is None:
+            return values
+        import narwhals as nw
+
+        if is_arrow_array(self.native):
+            import pyarrow as pa
+
+            return pa.array(values)
+        source = nw.from_native(self.native, allow_series=True)
+        result: Any
+        if isinstance(source, nw.Series):
+            result = nw.new_series(name or source.name, values, backend=source.implementation)
+        else:
+            names = source.columns
+            result = nw.from_dict(
+                {column: values[:, j] for j, column in enumerate(names)}, backend=source.implementation
+            )
+        native = result.to_native()
+        index = nw.maybe_get_index(source)
+        if index is not None:
+            native.index = index
+        return native
+
+
+NUMPY = Container()
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Checked scores: `values` is float64 of shape (n,) or (n, K), and `container` brings results back."""
+
+    values: FloatArray
+    container: Container
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns; 1 for a single array of scores."""
+        return 1 if self.values.ndim == 1 else self.values.shape[1]
+
+
+def as_scores(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
+    """Check scores of any container: finite, of one or two dimensions, and in [0, 1] if probabilities.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,) or (n, K)
+    name : str
+        What the caller calls them, for the messages.
+    input : {"probability", "logit", "score"}
+        What the numbers are. The rows of K >= 2 columns of probabilities must sum to one.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the numbers are not real numbers.
+    InvalidScoreError
+        If one is missing, NaN or infinite.
+    InvalidProbabilityError
+        If `input` is "probability" and a value lies outside [0, 1] or a row doesn't sum to one.
+    ShapeError
+        If there is nothing in them, or they have not one or two dimensions.
+    """
+    check_choice("input", input, INPUT_KINDS)
+    checked = _as_float(scores, name)
+    if input == "probability":
+        _check_unit_range(checked, name)
+        if checked.values.ndim == 2:
+            _check_row_sums(checked, name)
+    else:
+        _check_finite(checked, name)
+    return checked
+
+
+def as_probabilities(y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: bool = True) -> Scores:
+    """Check probabilities; with `sum_to_one` false, the rows of a matrix may have any sum."""
+    if sum_to_one:
+        return as_scores(y_prob, name=name, input="probability")
+    checked = _as_float(y_prob, name)
+    _check_unit_range(checked, name)
+    return checked
+
+
+def as_weight(sample_weight: ArrayLike | None, n: int, *, name: str = "sample_weight") -> FloatArray | None:
+    """Check sample weights: one per row, finite, not negative, not all zero; None where all are one."""
+    if sample_weight is None:
+        return None
+    try:
+        checked = _as_float(sample_weight, name)
+        _check_finite(checked, name)
+    except InvalidScoreError as error:
+        raise InvalidWeightError(str(error)) from None
+    weight = checked.values
+    if weight.ndim != 1:
+        raise ShapeError(f"{name} has shape {weight.shape}. Pass one weight per row, shape ({n},).")
+    check_same_length(n, weight.size, "the scores", name)
+    bad = weight < 0.0
+    if bad.any():
+        _refuse(InvalidWeightError, name, weight, bad, "is negative", "Drop these rows or set the weight to 0.")
+    if not weight.any():
+        raise InvalidWeightError(f"{name} is zero in all {n:,} rows. Give at least one row a positive weight.")
+    return None if bool((weight == 1.0).all()) else weight
+
+
+def _as_float(values: ArrayLike, name: str) -> Scores:
+    if isinstance(values, np.ndarray) and values.dtype == np.float64 and type(values) is np.ndarray:
+        checked = Scores(values, NUMPY)
+    elif is_arrow_array(values):
+        _refuse_nulls(np.asarray(values.is_null()), name)
+        checked = Scores(_numeric_array(values.to_numpy(zero_copy_only=False), name), Container(values))
+    else:
+        checked = _from_table(values, name)
+    array = checked.values
+    if array.ndim not in (1, 2):
+        raise ShapeError(f"{name} has {array.ndim} dimensions, shape {array.shape}. Pass shape (n,) or (n, K).")
+    if array.shape[0] == 0:
+        raise ShapeError(f"{name} is empty. Pass at least one row.")
+    if array.ndim == 2 and array.shape[1] < 2:
+        raise ShapeError(
+            f"{name} has shape {array.shape}. Pass the single column as shape ({array.shape[0]},), "
+            "or one column per class."
+        )
+    if not array.flags.c_contiguous:
+        checked = Scores(np.ascontiguousarray(array), checked.container)
+    return checked
+
+
+def _from_table(values: ArrayLike, name: str) -> Scores:
+    """Bring anything but a plain float64 array into one, through narwhals where it is a series or frame."""
+    if isinstance(values, (np.ndarray, list, tuple)):
+        return Scores(_numeric_array(values, name), NUMPY)
+    import narwhals as nw
+
+    table = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(table, nw.LazyFrame):
+        raise InvalidTypeError(f"{name} is a lazy {type(values).__name__}. Call .collect() on it first.")
+    if isinstance(table, nw.Series):
+        return Scores(_series_values(table, name), Container(values))
+    if isinstance(table, nw.DataFrame):
+        if not table.columns:
+            raise ShapeError(f"{name} is a frame without columns. Pass one column per class.")
+        columns = tuple(table.columns)
+        parts = [_series_values(table[c], name, column=c) for c in columns]
+        return Scores(np.column_stack(parts), Container(values, columns))
+    return Scores(_numeric_array(values, name), NUMPY)
+
+
+def _series_values(series: Any, name: str, *, column: str | None = None) -> FloatArray:
+    _refuse_nulls(series.is_null().to_numpy(), name, column)
+    return _numeric_array(series.to_numpy(), name, column)
+
+
+def _refuse_nulls(missing: BoolArray, name: str, column: str | None = None) -> None:
+    if missing.any():
+        where = _place(name, int(missing.argmax()), column)
+        raise InvalidScoreError(
+            f"{where}: missing value ({missing.sum():,} of {missing.size:,} rows). Drop or fill these rows first."
+        )
+
+
+def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> FloatArray:
+    """Return real numbers of any dtype as float64, or say which value is not a number."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        mask: BoolArray = np.any(np.ma.getmaskarray(values).reshape(values.shape[0], -1), axis=1)
+        _refuse_nulls(mask, name, column)
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InvalidTypeError(f"{name} is a sparse matrix. Pass a dense array: {name}.toarray().")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a rectangular array ({error}). Give all rows the same length.") from None
+    if array.ndim == 0:
+        raise ShapeError(f"{name} is a single {type(values).__name__}, {values!r:.60}. Pass an array of shape (n,).")
+    if array.dtype.kind in "fiub":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64, copy=False)
+    if array.dtype.kind == "O":
+        return _from_objects(array, name, column)
+    first = array.reshape(-1)[0].item() if array.size else ""
+    raise InvalidTypeError(
+        f"{name} holds {array.dtype.name} values such as {first!r}, not real numbers. Convert them to floats first."
+    )
+
+
+def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> FloatArray:
+    out = np.empty(array.shape, dtype=np.float64)
+    width = int(np.prod(array.shape[1:], dtype=np.int64))
+    for i, value in enumerate(array.reshape(-1)):
+        if value is None or type(value).__name__ == "NAType":
+            _refuse_nulls(np.array([v is None or v is value for v in array.reshape(-1)]), name, column)
+        if isinstance(value, (str, bytes, complex)) or not hasattr(value, "__float__"):
+            raise InvalidTypeError(
+                f"{_place(name, i // max(width, 1), column)}: {value!r} is not a number. "
+                "Convert the column to floats first."
+            )
+        out.reshape(-1)[i] = float(value)
+    return out
+
+
+def _check_finite(scores: Scores, name: str) -> None:
+    values = scores.values
+    if np.isfinite(values.min()) and np.isfinite(values.max()):
+        return
+    bad = ~np.isfinite(values)
+    _refuse(InvalidScoreError, name, values, bad, "is not finite", "Drop or fill these rows.", scores)
+
+
+def _check_unit_range(scores: Scores, name: str) -> None:
+    values = scores.values
+    if values.min() >= 0.0 and values.max() <= 1.0:
+        return
+    if not np.isfinite(values).all():
+        _check_finite(scores, name)
+    bad = (values < 0.0) | (values > 1.0)
+    fix = 'If these are logits, pass input="logit"; for other scores, input="score".'
+    _refuse(InvalidProbabilityError, name, values, bad, "is outside [0, 1]", fix, scores)
+
+
+def _check_row_sums(scores: Scores, name: str) -> None:
+    total = scores.values.sum(axis=1)
+    bad = np.abs(total - 1.0) > ROW_SUM_TOLERANCE
+    if bad.any():
+        row = int(bad.argmax())
+        raise InvalidProbabilityError(
+            f"{name} row {row}: the {scores.values.shape[1]} probabilities sum to {total[row].item():.6g}, not 1 "
+            f"({bad.sum():,} of {total.size:,} rows). Divide each row by its sum first."
+        )
+
+
+def _refuse(
+    kind: type[InvalidInputError],
+    name: str,
+    values: FloatArray,
+    bad: BoolArray,
+    what: str,
+    fix: str,
+    scores: Scores | None = None,
+) -> None:
+    rows = bad if bad.ndim == 1 else bad.any(axis=1)
+    row = int(rows.argmax())
+    column: object = None
+    value = values[row]
+    if bad.ndim == 2:
+        j = int(bad[row].argmax())
+        names = scores.container.columns if scores is not None else None
+        column = names[j] if names is not None else j
+        value = values[row, j]
+    raise kind(f"{_place(name, row, column)}: {value.item()!r} {what} ({rows.sum():,} of {rows.size:,} rows). {fix}")
+
+
+def _place(name: str, row: int, column: object = None) -> str:
+    return f"{name} row {row}" if column is None else f"{name} row {row}, column {column!r}"
+
+
+def is_arrow_array(values: object) -> bool:
+    """Say whether this is a contiguous pyarrow array, which narwhals doesn't know."""
+    kind = type(values)
+    return kind.__module__.startswith("pyarrow") and kind.__name__.endswith("Array") and kind.__name__ != "ChunkedArray"

@@ -1,0 +1,179 @@
+"""The gate for numbers: every container in, the same kind out, every refusal exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.errors import (
+    CalibrantError,
+    InvalidProbabilityError,
+    InvalidScoreError,
+    InvalidTypeError,
+    InvalidWeightError,
+    ShapeError,
+)
+from calibrant.validation import as_probabilities, as_scores, as_weight
+
+VALUES = [0.1, 0.25, 0.9]
+
+CONTAINERS = {
+    "list": VALUES,
+    "tuple": tuple(VALUES),
+    "float64": np.array(VALUES),
+    "strided": np.repeat(VALUES, 2)[::2],
+    "big-endian": np.array(VALUES, dtype=">f8"),
+    "object": np.array(VALUES, dtype=object),
+    "pandas series": pd.Series(VALUES),
+    "pandas Float64": pd.Series(VALUES, dtype="Float64"),
+    "pandas pyarrow": pd.Series(VALUES, dtype="double[pyarrow]"),
+    "polars series": pl.Series("p", VALUES),
+    "arrow chunked": pa.chunked_array([VALUES[:1], VALUES[1:]]),
+    "arrow array": pa.array(VALUES),
+}
+
+
+@pytest.mark.parametrize("values", CONTAINERS.values(), ids=CONTAINERS)
+def test_any_container_becomes_the_same_float64_array(values):
+    checked = as_scores(values).values
+    assert checked.dtype == np.float64
+    assert checked.flags.c_contiguous
+    assert checked.tolist() == VALUES
+
+
+@pytest.mark.parametrize(
+    "values", [v for k, v in CONTAINERS.items() if "pandas" in k or "polars" in k or "arrow" in k], ids=str
+)
+def test_results_go_out_as_the_kind_that_came_in(values):
+    wrapped = as_scores(values).container.wrap(np.array([0.5, 0.6, 0.7]))
+    assert type(wrapped) is type(values)
+    assert np.asarray(wrapped, dtype=float).tolist() == [0.5, 0.6, 0.7]
+
+
+def test_pandas_index_and_names_are_kept():
+    series = pd.Series(VALUES, index=["x", "y", "z"], name="p_fraud")
+    out = as_scores(series).container.wrap(np.zeros(3))
+    assert out.index.tolist() == ["x", "y", "z"]
+    assert out.name == "p_fraud"
+    frame = pd.DataFrame({"a": VALUES, "b": VALUES}, index=[7, 7, 9])
+    out = as_scores(frame).container.wrap(np.zeros((3, 2)))
+    assert out.index.tolist() == [7, 7, 9]
+    assert out.columns.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_become_matrices_with_names(kind):
+    checked = as_scores(kind({"a": [0.1, 0.2], "b": [0.9, 0.8]}))
+    assert checked.values.tolist() == [[0.1, 0.9], [0.2, 0.8]]
+    assert checked.container.columns == ("a", "b")
+    assert type(checked.container.wrap(checked.values)) is type(kind({"a": [1.0], "b": [1.0]}))
+
+
+def test_float32_is_widened_exactly():
+    values = np.array([0.1, 1 / 3], dtype=np.float32)
+    assert as_scores(values).values.tolist() == [float(v) for v in values]
+
+
+REFUSALS = {
+    "outside": (
+        lambda: as_probabilities([0.5] * 17 + [1.2, 0.3, 2.0]),
+        InvalidProbabilityError,
+        r"y_prob row 17: 1\.2 is outside \[0, 1\] \(2 of 20 rows\)\. If these are logits, pass input=\"logit\"",
+    ),
+    "outside column": (
+        lambda: as_probabilities(pd.DataFrame({"p_ok": [0.1, 0.2], "p_fraud": [0.9, 1.2]})),
+        InvalidProbabilityError,
+        r"y_prob row 1, column 'p_fraud': 1\.2 is outside \[0, 1\] \(1 of 2 rows\)",
+    ),
+    "column number": (
+        lambda: as_probabilities(np.array([[0.1, 0.9], [0.2, -0.8]])),
+        InvalidProbabilityError,
+        r"row 1, column 1: -0\.8 is outside",
+    ),
+    "nan": (lambda: as_probabilities([0.1, np.nan]), InvalidScoreError, r"row 1: nan is not finite \(1 of 2 rows\)"),
+    "inf": (lambda: as_scores([np.inf, 0.1]), InvalidScoreError, r"scores row 0: inf is not finite"),
+    "float128": (lambda: as_scores(np.array(["1e400"], np.longdouble)), InvalidScoreError, "inf is not finite"),
+    "none": (lambda: as_scores([0.1, None, None]), InvalidScoreError, r"row 1: missing value \(2 of 3 rows\)"),
+    "null polars": (lambda: as_scores(pl.Series([0.1, None])), InvalidScoreError, r"row 1: missing value \(1 of 2"),
+    "null arrow": (lambda: as_scores(pa.array([None, 0.1])), InvalidScoreError, r"row 0: missing value"),
+    "NA pandas": (lambda: as_scores(pd.Series([0.1, pd.NA], dtype="Float64")), InvalidScoreError, "missing value"),
+    "null column": (
+        lambda: as_scores(pl.DataFrame({"a": [0.1, 0.2], "b": [0.1, None]})),
+        InvalidScoreError,
+        r"row 1, column 'b': missing value",
+    ),
+    "masked": (lambda: as_scores(np.ma.masked_array([0.1, 0.2], [0, 1])), InvalidScoreError, "row 1: missing value"),
+    "text": (lambda: as_scores(["0.1", "0.2"]), InvalidTypeError, r"holds str\d+ values such as '0\.1'"),
+    "text object": (lambda: as_scores(np.array([0.1, "x"], object)), InvalidTypeError, r"row 1: 'x' is not a number"),
+    "complex": (lambda: as_scores([1 + 2j]), InvalidTypeError, "complex128"),
+    "dates": (lambda: as_scores(np.array(["2020-01-01"], "M8[D]")), InvalidTypeError, "datetime64"),
+    "empty": (lambda: as_scores([]), ShapeError, "scores is empty"),
+    "scalar": (lambda: as_scores(0.5), ShapeError, r"single float, 0\.5"),
+    "ragged": (lambda: as_scores([[0.1, 0.2], [0.3]]), ShapeError, "not a rectangular array"),
+    "three dimensions": (lambda: as_scores(np.zeros((2, 2, 2))), ShapeError, r"3 dimensions, shape \(2, 2, 2\)"),
+    "one column": (lambda: as_scores(np.zeros((3, 1))), ShapeError, r"Pass the single column as shape \(3,\)"),
+    "no columns": (lambda: as_scores(pd.DataFrame(index=[0, 1])), ShapeError, "frame without columns"),
+    "lazy": (lambda: as_scores(pl.LazyFrame({"a": [0.1]})), InvalidTypeError, r"Call \.collect\(\)"),
+    "row sums": (
+        lambda: as_probabilities([[0.5, 0.5], [0.5, 0.1]]),
+        InvalidProbabilityError,
+        r"row 1: the 2 probabilities sum to 0\.6, not 1 \(1 of 2 rows\)\. Divide each row",
+    ),
+    "input": (lambda: as_scores([0.1], input="probabilities"), CalibrantError, "Did you mean 'probability'"),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_name_place_value_count_and_fix(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def test_sparse_matrices_are_named():
+    from scipy.sparse import csr_array
+
+    with pytest.raises(InvalidTypeError, match=r"sparse matrix.*toarray"):
+        as_scores(csr_array(np.eye(3)))
+
+
+def test_rows_stored_as_float16_still_sum_to_one():
+    p = np.random.default_rng(0).dirichlet(np.ones(10), 500).astype(np.float16)
+    assert as_probabilities(p).values.shape == (500, 10)
+
+
+def test_weights_of_one_are_no_weights():
+    assert as_weight(None, 3) is None
+    assert as_weight([1, 1, 1], 3) is None
+    assert as_weight([1, 2, 1], 3).tolist() == [1.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("weight", "kind", "text"),
+    [
+        ([1, -0.5, 1], InvalidWeightError, r"sample_weight row 1: -0\.5 is negative \(1 of 3 rows\)"),
+        ([1, np.nan, 1], InvalidWeightError, "row 1: nan is not finite"),
+        ([1, np.inf, 1], InvalidWeightError, "row 1: inf is not finite"),
+        ([0, 0, 0], InvalidWeightError, "zero in all 3 rows"),
+        ([1, 2], ShapeError, "the scores has 3 rows and sample_weight has 2"),
+        ([[1, 2], [1, 2], [1, 2]], ShapeError, r"Pass one weight per row, shape \(3,\)"),
+        (["a", "b", "c"], InvalidTypeError, "not real numbers"),
+    ],
+)
+def test_bad_weights_are_named(weight, kind, text):
+    with pytest.raises(kind, match=text):
+        as_weight(weight, 3)
+
+
+@given(st.lists(st.floats(width=64), min_size=1, max_size=20))
+def test_a_batch_of_floats_passes_or_is_refused_by_name(values):
+    finite = all(np.isfinite(values))
+    if finite:
+        assert as_scores(values).values.tolist() == values
+    else:
+        with pytest.raises(InvalidScoreError, match="is not finite"):
+            as_scores(values)
