@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.errors import ConvergenceWarning
-from calibrant.numerics import FloatArray, expit, softplus
+from calibrant.numerics import FloatArray, dot, expit, softplus
 from calibrant.summary import Groups
 
 _MAX_ITER = 100
-_TOL = 1e-10
+#: Newton decrement per unit of weight at which one more full step is the last: convergence is quadratic there.
+_TOL = 1e-13
+#: Below this decrement the loss differs by its rounding only: full steps are taken without a line search.
+_NO_SEARCH = 1e-8
 #: Rows per block: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 14
 #: From this many rows the first steps are taken on every k-th row.
@@ -34,8 +37,8 @@ class LogisticProblem:
         """Return the loss at `theta`."""
         total = 0.0
         for block in _blocks(self.weight.size):
-            z = theta @ self.columns[:, block]
-            total += float(self.weight[block] @ softplus(z) - self.target_weight[block] @ z)
+            z = _combine(theta, self.columns[:, block])
+            total += dot(self.weight[block], softplus(z)) - dot(self.target_weight[block], z)
         return total
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -44,9 +47,15 @@ class LogisticProblem:
         gradient, hessian = np.zeros(d), np.zeros((d, d))
         for block in _blocks(self.weight.size):
             x, w = self.columns[:, block], self.weight[block]
-            q = expit(theta @ x)
-            gradient += x @ (w * q - self.target_weight[block])
-            hessian += (x * (w * q * (1.0 - q))) @ x.T
+            q = expit(_combine(theta, x))
+            residual = w * q - self.target_weight[block]
+            curvature = w * q * (1.0 - q)
+            for i in range(d):
+                gradient[i] += dot(x[i], residual)
+                bent = x[i] * curvature
+                for j in range(i + 1):
+                    hessian[i, j] += dot(bent, x[j])
+        hessian += np.tril(hessian, -1).T
         return gradient, hessian
 
     def thin(self, step: int) -> LogisticProblem:
@@ -115,8 +124,12 @@ def _newton(problem: LogisticProblem, theta: FloatArray) -> tuple[FloatArray, fl
         step = np.linalg.solve(hessian + ridge * np.eye(theta.size), gradient)
         slope = float(gradient @ step)
         decrement = slope / total
-        if decrement <= _TOL**2:
-            return theta - step if np.isfinite(step).all() else theta, decrement, n_iter
+        if decrement <= _TOL:
+            return theta - step, decrement, n_iter
+        if decrement <= _NO_SEARCH:
+            theta = theta - step
+            value = problem.value(theta)
+            continue
         share = 1.0
         while share > 1e-10:
             tried = theta - share * step
@@ -128,6 +141,13 @@ def _newton(problem: LogisticProblem, theta: FloatArray) -> tuple[FloatArray, fl
             return theta, decrement, n_iter
         theta, value = tried, reached
     return theta, decrement, _MAX_ITER
+
+
+def _combine(theta: FloatArray, columns: FloatArray) -> FloatArray:
+    z = theta[0] * columns[0]
+    for slope, column in zip(theta[1:], columns[1:], strict=True):
+        z += slope * column
+    return z
 
 
 def _blocks(n: int) -> list[slice]:

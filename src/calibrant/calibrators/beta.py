@@ -13,7 +13,7 @@ from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.calibrators.sigmoid import fit_slope_intercept
 from calibrant.errors import DataWarning
 from calibrant.maps import BetaMap, BinaryMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open
+from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, softplus
 from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import InputKind, check_choice
 
@@ -96,7 +96,7 @@ class BetaCalibrator(BinaryCalibrator):
         for column, is_a in ((log_p, True), (log_rest, False)):
             slope, intercept = _one_slope(fit, column, one, has_intercept=has_intercept)
             z = slope * column + intercept
-            loss = float(groups.weight @ np.logaddexp(0.0, z) - target_weight @ z)
+            loss = dot(groups.weight, softplus(z)) - dot(target_weight, z)
             faces.append((loss, slope if is_a else 0.0, 0.0 if is_a else slope, intercept))
         _, a, b, c = min(faces)
         return BetaMap(a, b, c, clip)

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.calibrators._logistic import LogisticProblem, minimise, platt_targets
 from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, logit
+from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.summary import Groups, ScoreRows, ScoreSummary
 from calibrant.validation import InputKind
 
@@ -65,7 +65,7 @@ def fit_slope_intercept(groups: Groups, target_weight: FloatArray | None = None)
     if float(s.min()) == float(s.max()):
         positives, total = float(groups.positives.sum()), float(w.sum())
         return 0.0, float(np.log(positives) - np.log(total - positives))
-    centre = float(w @ s) / float(w.sum())
+    centre = dot(w, s) / float(w.sum())
     columns = np.vstack((s - centre, np.ones_like(s)))
     targets = platt_targets(groups) if target_weight is None else target_weight
     slope, intercept = minimise(LogisticProblem(columns, w, targets), what="sigmoid fit").tolist()

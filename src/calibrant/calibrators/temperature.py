@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy.typing as npt
 from calibrant.calibrators.base import Calibrator
 from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, logit
+from calibrant.numerics import EPS, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.validation import InputKind, Labels
 
 _MAX_ITER = 200
-_TOL = 1e-12
+#: Relative Newton step that is the last one: convergence is quadratic there.
+_TOL = 1e-8
 #: Newton iterations before an upper bracket is looked for by steps of four.
 _NEWTON_UNTIL = 10
 _BLOCK_ENTRIES = 1 << 15
@@ -102,21 +104,20 @@ def _binary_slope(z: FloatArray, labels: Labels, weight: FloatArray | None) -> f
 def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
     """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z)."""
     n, n_classes = z.shape
+    columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
+    columns = columns - columns.max(axis=0)
     w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    own = np.take_along_axis(z, codes.astype(np.intp)[:, None], axis=1)[:, 0]
-    target = own - z.max(axis=1)
-    counted = w > 0.0
-    if float(target[counted].min()) == 0.0:
+    target = columns[codes, np.arange(n)]
+    mean = columns.mean(axis=0)
+    if float(target.min()) == 0.0:
         warnings.warn(
             "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
             DataWarning,
             stacklevel=6,
         )
         smooth = n_classes / (_total(z, weight) + n_classes)
-        target = (1.0 - smooth) * target + smooth * (z.mean(axis=1) - z.max(axis=1))
-    z = z - z.max(axis=1, keepdims=True)
-    at_zero = float(w @ (z.mean(axis=1) - target))
-    if at_zero >= 0.0:
+        target = (1.0 - smooth) * target + smooth * mean
+    if dot(w, mean - target) >= 0.0:
         warnings.warn(
             "the scores say nothing of the labels, or run against them: the best temperature is infinite, "
             "and all classes become equally likely",
@@ -124,12 +125,11 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
             stacklevel=6,
         )
         return 0.0
-    start = 1.0 / max(float(np.abs(z).mean()), 1e-300)
+    problem = _Problem(columns, target, w)
+    start = 1.0 / max(float(np.abs(columns).mean()), 1e-300)
     if n >= _WARM_START_FROM:
-        step = n // (_WARM_START_FROM // 8)
-        thin = w[::step] / w[::step].sum() if float(w[::step].sum()) > 0.0 else w[::step]
-        start, _ = _root(z[::step], target[::step], thin, start)
-    slope, converged = _root(z, target, w, start)
+        start, _ = _root(problem.thin(n // (_WARM_START_FROM // 8)), start)
+    slope, converged = _root(problem, start)
     if not converged:
         warnings.warn(
             f"temperature fit: no root of the gradient to {_TOL:.0e} after {_MAX_ITER} iterations; "
@@ -140,44 +140,57 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
     return slope
 
 
-def _root(z: FloatArray, target: FloatArray, w: FloatArray, start: float) -> tuple[float, bool]:
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The loss sum_i w_i (log sum_k exp(slope z_ki) - slope t_i); the columns z_i have maximum zero."""
+
+    columns: FloatArray
+    target: FloatArray
+    weight: FloatArray
+
+    def thin(self, step: int) -> _Problem:
+        """Return the problem of every `step`-th row."""
+        return _Problem(np.ascontiguousarray(self.columns[:, ::step]), self.target[::step], self.weight[::step])
+
+    def derivatives(self, slope: float) -> tuple[float, float]:
+        """Return the first and second derivative of the loss."""
+        gradient = curvature = 0.0
+        size = max(64, _BLOCK_ENTRIES // self.columns.shape[0])
+        for start in range(0, self.target.size, size):
+            block = slice(start, start + size)
+            z, w = self.columns[:, block], self.weight[block]
+            e = np.exp(slope * z)
+            total = e.sum(axis=0)
+            e *= z
+            mean = e.sum(axis=0) / total
+            e *= z
+            square = e.sum(axis=0) / total
+            gradient += dot(w, mean - self.target[block])
+            curvature += dot(w, square - mean * mean)
+        return gradient, curvature
+
+
+def _root(problem: _Problem, start: float) -> tuple[float, bool]:
     """Find the root of the loss's rising derivative by Newton within a bracket that bisects when it must."""
     low, high = 0.0, np.inf
     slope = start
     for n_iter in range(_MAX_ITER):
-        gradient, curvature = _derivatives(z, target, w, slope)
+        gradient, curvature = problem.derivatives(slope)
+        if gradient == 0.0:
+            return slope, True
         if gradient < 0.0:
             low = slope
         else:
             high = slope
-        step = gradient / curvature if curvature > 0.0 else np.copysign(np.inf, gradient)
-        tried = slope - step
+        tried = slope - gradient / curvature if curvature > 0.0 else np.inf
+        if abs(tried - slope) <= _TOL * slope:
+            return tried, True
         is_open = not np.isfinite(high)
         if is_open and (n_iter > _NEWTON_UNTIL or not low < tried < 4.0 * slope):
             tried = 4.0 * slope  # far out the loss is nearly exponential, where Newton only creeps
         elif not low < tried < high:
             tried = 0.5 * (low + high)
-        if abs(tried - slope) <= _TOL * slope or gradient == 0.0:
-            return tried if gradient != 0.0 else slope, True
-        if not np.isfinite(tried):
-            break
+        if not np.isfinite(tried) or high - low <= 4.0 * EPS * slope:
+            return slope, bool(np.isfinite(tried))
         slope = tried
     return slope, False
-
-
-def _derivatives(z: FloatArray, target: FloatArray, w: FloatArray, slope: float) -> tuple[float, float]:
-    """Return first and second derivative of the loss; `z` has row maxima zero."""
-    gradient = curvature = 0.0
-    rows = max(64, _BLOCK_ENTRIES // z.shape[1])
-    for start in range(0, z.shape[0], rows):
-        part = np.ascontiguousarray(z[start : start + rows].T)  # reductions over the short axis then vectorise
-        e = np.exp(slope * part)
-        total = e.sum(axis=0)
-        e *= part
-        mean = e.sum(axis=0) / total
-        e *= part
-        square = e.sum(axis=0) / total
-        block = w[start : start + rows]
-        gradient += float(block @ (mean - target[start : start + rows]))
-        curvature += float(block @ (square - mean * mean))
-    return gradient, curvature

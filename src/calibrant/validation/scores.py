@@ -16,7 +16,7 @@ from calibrant.errors import (
     InvalidWeightError,
     ShapeError,
 )
-from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray
+from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
 from calibrant.validation.arguments import check_choice, check_same_length
 
 InputKind: TypeAlias = Literal["probability", "logit", "score"]
@@ -255,7 +255,7 @@ def _check_unit_range(scores: Scores, name: str) -> None:
 
 
 def _check_row_sums(scores: Scores, name: str) -> None:
-    total = scores.values.sum(axis=1)
+    total = row_sum(scores.values)
     bad = np.abs(total - 1.0) > ROW_SUM_TOLERANCE
     if bad.any():
         row = int(bad.argmax())
