@@ -1,0 +1,375 @@
+"""ProbabilityCalibrator: the specified facade over one-vs-rest calibration, with honest before and after figures."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant import persistence
+from calibrant.calibrators import IsotonicCalibrator, OneVsRestCalibrator, SigmoidCalibrator
+from calibrant.calibrators.registry import make_binary_calibrator
+from calibrant.errors import CalibrantError, DataWarning, DocumentError, NotFittedError, ShapeError
+from calibrant.folds import stratified_folds
+from calibrant.maps import Map, is_binary
+from calibrant.metrics.bins import Bins, make_bins
+from calibrant.metrics.calibration_error import binned_error
+from calibrant.metrics.proper_scores import brier_of
+from calibrant.metrics.rows import Rows
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.persistence.fields import Field, within
+from calibrant.results import CalibrationMetrics
+from calibrant.validation import (
+    ArrayLike,
+    Labels,
+    as_labels,
+    as_probabilities,
+    as_weight,
+    check_both_classes,
+    check_choice,
+    check_integer,
+    check_same_length,
+)
+
+Method = Literal["auto", "isotonic", "sigmoid", "platt"]
+KIND = "probability_calibrator"
+_N_BINS = 10
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationConfig:
+    """Settings of `ProbabilityCalibrator`.
+
+    Attributes
+    ----------
+    method : {"auto", "isotonic", "sigmoid", "platt"}
+        "auto" is isotonic where the smallest class has at least `min_samples` rows, else sigmoid. "platt" is
+        another name of "sigmoid".
+    cv : int
+        Number of folds for the out-of-fold figures, at least 2.
+    min_samples : int
+        Rows of the smallest class from which "auto" trusts isotonic regression.
+    seed : int
+        Seed of the folds.
+
+    Raises
+    ------
+    CalibrantError
+        If a value can't be used.
+    """
+
+    method: Method = "auto"
+    cv: int = 5
+    min_samples: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
+        check_integer("cv", self.cv, minimum=2)
+        check_integer("min_samples", self.min_samples, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+
+
+class ProbabilityCalibrator:
+    """Calibrate the probabilities of a classifier one-vs-rest, and say how much that helped.
+
+    Parameters
+    ----------
+    config : CalibrationConfig, optional
+
+    Attributes
+    ----------
+    metrics_ : CalibrationMetrics
+        What `fit` measured and returned.
+    classes_ : ndarray of shape (K,)
+        The labels, sorted; columns follow this order.
+    method_ : str
+        The method that was used: "isotonic" or "sigmoid".
+    calibrator_ : OneVsRestCalibrator
+        The fitted calibrator, with its `map_`.
+
+    Notes
+    -----
+    A row in which every class gets probability zero becomes uniform. A class without rows keeps its probabilities
+    before rows are normalised, with a DataWarning. Rows of the probabilities that go in need not sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant as cb
+    >>> rng = np.random.default_rng(42)
+    >>> P = rng.dirichlet([1.0, 1.0, 1.0], 1000)
+    >>> y = np.array([rng.choice(3, p=p) for p in P])
+    >>> overconfident = P**3 / (P**3).sum(axis=1, keepdims=True)
+    >>> calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(method="auto", cv=5, min_samples=100))
+    >>> metrics = calibrator.fit(y, overconfident)
+    >>> metrics.brier_after < metrics.brier_before and metrics.ece_after < metrics.ece_before
+    True
+    >>> calibrator.calibrate(overconfident).shape
+    (1000, 3)
+    """
+
+    metrics_: CalibrationMetrics
+    calibrator_: OneVsRestCalibrator
+    metadata_: dict[str, Any]
+
+    def __init__(self, config: CalibrationConfig | None = None) -> None:
+        self.config = CalibrationConfig() if config is None else config
+
+    def fit(
+        self,
+        y_true: ArrayLike,
+        probabilities: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> CalibrationMetrics:
+        """Fit one map per class, and measure before and after.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels of any kind.
+        probabilities : array-like of shape (n, K) or (n,)
+            One column per class in the order of the sorted classes, or the probability of the larger of two.
+        sample_weight : array-like of shape (n,), optional
+            A weight of two counts as two rows.
+        classes : array-like of shape (K,), optional
+            All classes, sorted, where `y_true` may lack some. Integer labels from 0 to K - 1 need none.
+
+        Returns
+        -------
+        CalibrationMetrics
+            The "after" figures are out of fold.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        checked = as_probabilities(probabilities, name="probabilities", sum_to_one=False)
+        labels = as_labels(y_true, classes=classes, n_columns=checked.n_columns)
+        if checked.n_columns == 1 and len(labels.classes) != 2:
+            raise ShapeError(
+                f"y_true holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of "
+                "probabilities. Pass one column per class, shape (n, K)."
+            )
+        n = checked.values.shape[0]
+        check_same_length(labels.codes.size, n, "y_true", "probabilities")
+        weight = as_weight(sample_weight, n)
+        check_both_classes(labels, "y_true", weight)
+        rows = Rows(checked.values, labels, weight).counted()
+        self.calibrator_ = _one_vs_rest(self._choose(rows.labels))
+        self.calibrator_.fit_checked(rows.prob, rows.labels, rows.weight)
+        self.calibrator_.score_names_ = checked.container.columns
+        self.metrics_ = self._measure(rows)
+        _LOG.info(
+            "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
+            self.metrics_.brier_before,
+            self.metrics_.brier_after,
+            self.metrics_.ece_before,
+            self.metrics_.ece_after,
+        )
+        return self.metrics_
+
+    def calibrate(self, probabilities: ArrayLike) -> Any:
+        """Return calibrated probabilities, in the container that they came in.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n, K) or (n,)
+            As in `fit`.
+
+        Returns
+        -------
+        calibrated : shape (n, K) or (n,)
+            Rows of a matrix sum to one.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        CalibrantError
+            If the probabilities can't be used.
+        """
+        fitted = self._fitted().map_
+        checked = as_probabilities(probabilities, name="probabilities", sum_to_one=False)
+        expected = 1 if is_binary(fitted) else len(self.classes_)
+        if checked.n_columns != expected:
+            raise ShapeError(
+                f"probabilities has {checked.n_columns} columns, but this calibrator was fitted on {expected}. "
+                f"Pass one column per class of {self.classes_.tolist()[:20]!r}."
+            )
+        return checked.container.wrap(fitted.apply(checked.values))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a `.json` or `.pkl` file, whole or not at all.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        CalibrantError
+            If the suffix is another, or the file can't be written.
+        """
+        self._fitted()
+        persistence.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ProbabilityCalibrator:
+        """Read what `save` wrote; loading runs no code from the file.
+
+        Raises
+        ------
+        DocumentError
+            If the file is not a saved ProbabilityCalibrator, or is broken.
+        """
+        loaded = persistence.load(path)
+        if not isinstance(loaded, cls):
+            raise DocumentError(
+                f"{os.fspath(path)} holds a {type(loaded).__name__}, not a ProbabilityCalibrator. "
+                "Load it with calibrant.load."
+            )
+        return loaded
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r})"
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The labels, sorted; columns follow this order."""
+        return self._fitted().classes_
+
+    @property
+    def map_(self) -> Map:
+        """The fitted map."""
+        return self._fitted().map_
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows it was fitted on: those with weight."""
+        return self._fitted().n_rows_
+
+    @property
+    def score_names_(self) -> tuple[str, ...] | None:
+        """The column names of the probabilities, where they came in a named container."""
+        return self._fitted().score_names_
+
+    @property
+    def method_(self) -> str:
+        """The method that was used: "isotonic" or "sigmoid"."""
+        return self.metrics_.method
+
+    def _fitted(self) -> OneVsRestCalibrator:
+        if not hasattr(self, "calibrator_"):
+            raise NotFittedError("this ProbabilityCalibrator is not fitted. Call fit(y_true, probabilities) first.")
+        return self.calibrator_
+
+    def _choose(self, labels: Labels) -> str:
+        if self.config.method == "auto":
+            return "isotonic" if int(labels.counts().min()) >= self.config.min_samples else "sigmoid"
+        return "sigmoid" if self.config.method == "platt" else self.config.method
+
+    def _measure(self, rows: Rows) -> CalibrationMetrics:
+        n_folds = min(self.config.cv, rows.n_rows)
+        folds = stratified_folds(rows.labels.codes, n_folds, self.config.seed)
+        out_of_fold = replace(rows, prob=_out_of_fold(rows, self.calibrator_, folds))
+        in_sample = replace(rows, prob=self.calibrator_.map_.apply(rows.prob))
+        before, after = _top_label_bins(rows), _top_label_bins(out_of_fold)
+        frequency = np.bincount(rows.labels.codes, weights=rows.weight, minlength=rows.n_classes)
+        constant = np.broadcast_to(frequency / frequency.sum(), (rows.n_rows, rows.n_classes))
+        no_skill = replace(rows, prob=constant[:, 1].copy() if rows.is_binary else constant)
+        return CalibrationMetrics(
+            brier_before=brier_of(rows),
+            brier_after=brier_of(out_of_fold),
+            ece_before=binned_error(before, "l1"),
+            ece_after=binned_error(after, "l1"),
+            reliability_bins=_reliability_bins(after),
+            brier_in_sample=brier_of(in_sample),
+            ece_in_sample=binned_error(_top_label_bins(in_sample), "l1"),
+            brier_no_skill=brier_of(no_skill),
+            method=make_binary_calibrator(self.calibrator_.calibrator).name,
+            n_rows=rows.n_rows,
+            n_folds=n_folds,
+        )
+
+
+def _one_vs_rest(method: str) -> OneVsRestCalibrator:
+    return OneVsRestCalibrator(IsotonicCalibrator() if method == "isotonic" else SigmoidCalibrator())
+
+
+def _out_of_fold(rows: Rows, calibrator: OneVsRestCalibrator, folds: IntArray) -> FloatArray:
+    """Calibrate each fold by a map fitted on the others; where those show one class only, leave it as it is."""
+    out = rows.prob.copy()
+    for fold in np.unique(folds):
+        held_out = folds == fold
+        rest = Labels(rows.labels.codes[~held_out], rows.labels.classes)
+        if np.count_nonzero(rest.counts()) < 2:
+            continue
+        weight = None if rows.weight is None else rows.weight[~held_out]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # said once, by the fit on all rows
+            fitted = OneVsRestCalibrator(calibrator.calibrator).fit_checked(rows.prob[~held_out], rest, weight)
+        out[held_out] = fitted.map_.apply(rows.prob[held_out])
+    return out
+
+
+def _top_label_bins(rows: Rows) -> Bins:
+    return make_bins(rows.top_label().summary(), _N_BINS, "uniform")
+
+
+def _reliability_bins(bins: Bins) -> dict[str, list[float]]:
+    """Spread the bins that hold rows over all ten; an empty one has count, accuracy and confidence zero."""
+    edges = np.linspace(0.0, 1.0, _N_BINS + 1)
+    held = np.searchsorted(edges, bins.edges[:, 0])
+    columns = {"bin_accuracies": bins.rate, "bin_confidences": bins.mean_score, "bin_counts": bins.weight}
+    spread = {name: np.zeros(_N_BINS) for name in columns}
+    for name, values in columns.items():
+        spread[name][held] = values
+    centers = 0.5 * (edges[:-1] + edges[1:])
+    return {"bin_centers": centers.tolist(), **{name: values.tolist() for name, values in spread.items()}}
+
+
+def _encode(calibrator: ProbabilityCalibrator) -> dict[str, Any]:
+    return {
+        "config": asdict(calibrator.config),
+        "calibrator": persistence.encode_calibrator(calibrator._fitted()),
+        "metrics": calibrator.metrics_.to_dict(),
+    }
+
+
+def _decode(body: dict[str, Any]) -> ProbabilityCalibrator:
+    parts = Field(body).members(("config", "calibrator", "metrics"))
+    config = parts["config"].members(tuple(asdict(CalibrationConfig())))
+    method = config["method"].choice(get_args(Method))
+    numbers = {name: config[name].integer(minimum=0) for name in ("cv", "min_samples", "seed")}
+    try:
+        settings = CalibrationConfig(method=method, **numbers)
+    except CalibrantError as error:
+        raise DocumentError(f"config: {error}") from None
+    made = ProbabilityCalibrator(settings)
+    with within("calibrator"):
+        inner = persistence.decode_calibrator(parts["calibrator"].object())
+    if not isinstance(inner, OneVsRestCalibrator):
+        parts["calibrator"].member("name").refuse('is not "one_vs_rest"')
+    made.calibrator_ = inner
+    made.metrics_ = _decode_metrics(parts["metrics"])
+    return made
+
+
+def _decode_metrics(field: Field) -> CalibrationMetrics:
+    parts = field.members(tuple(CalibrationMetrics.__dataclass_fields__))
+    bins = parts["reliability_bins"].members(("bin_centers", "bin_accuracies", "bin_confidences", "bin_counts"))
+    values: dict[str, Any] = {name: parts[name].text() for name in ("method", "evaluated_on")}
+    values |= {name: parts[name].integer(minimum=1) for name in ("n_rows", "n_folds")}
+    values["reliability_bins"] = {name: column.numbers().tolist() for name, column in bins.items()}
+    values |= {name: part.number() for name, part in parts.items() if name not in values}
+    return CalibrationMetrics(**values)
+
+
+persistence.register_kind(KIND, ProbabilityCalibrator, _encode, _decode)
