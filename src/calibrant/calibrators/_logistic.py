@@ -144,7 +144,7 @@ def _newton(problem: LogisticProblem, theta: FloatArray) -> tuple[FloatArray, fl
 
 
 def _combine(theta: FloatArray, columns: FloatArray) -> FloatArray:
-    z = theta[0] * columns[0]
+    z: FloatArray = theta[0] * columns[0]
     for slope, column in zip(theta[1:], columns[1:], strict=True):
         z += slope * column
     return z

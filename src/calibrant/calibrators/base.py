@@ -94,10 +94,16 @@ class Calibrator(ABC):
         if weight is not None and not weight.all():  # a row of weight zero is no row
             counted = weight > 0.0
             values, labels, weight = values[counted], Labels(labels.codes[counted], labels.classes), weight[counted]
+        self.fit_checked(values, labels, weight)
+        self.score_names_ = checked.container.columns
+        return self
+
+    def fit_checked(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Self:
+        """Fit to rows that the gate has checked; `weight` is positive, or None where all are one."""
         self.map_ = self._fit_any(values, labels, weight)
         self.classes_ = labels.classes
         self.n_rows_ = values.shape[0]
-        self.score_names_ = checked.container.columns
+        self.score_names_ = None
         return self
 
     def predict_proba(self, scores: ArrayLike) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.pav import pool_keys, pool_weighted
+    from calibrant.kernels.refit import refit_drawn_labels
     from calibrant.kernels.sorting import count_distinct, mend_order, radix_sort, run_lengths, weighted_runs
 
 _HOME = {
@@ -17,6 +18,7 @@ _HOME = {
     "pool_keys": "pav",
     "pool_weighted": "pav",
     "radix_sort": "sorting",
+    "refit_drawn_labels": "refit",
     "run_lengths": "sorting",
     "take_step": "lookup",
     "weighted_runs": "sorting",
@@ -29,6 +31,7 @@ __all__ = [
     "pool_keys",
     "pool_weighted",
     "radix_sort",
+    "refit_drawn_labels",
     "run_lengths",
     "take_step",
     "weighted_runs",

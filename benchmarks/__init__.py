@@ -1,0 +1,1 @@
+"""Measured claims, one module each: `python -m benchmarks [name ...]`."""

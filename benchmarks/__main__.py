@@ -1,0 +1,31 @@
+"""Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks import evaluate, imports, isotonic
+from benchmarks._harness import RESULTS, Results
+
+BENCHMARKS: dict[str, Callable[[], Results]] = {
+    "evaluate": evaluate.run,
+    "import": imports.run,
+    "isotonic": isotonic.run,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, print their tables and write them; return 2 for an unknown name."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"unknown benchmark {unknown[0]!r}. Choose from: {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 2
+    for name in names or BENCHMARKS:
+        print(BENCHMARKS[name]().write(name))
+        print(f"\nwritten to {RESULTS / name}.txt and .json\n", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

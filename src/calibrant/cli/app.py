@@ -1,0 +1,124 @@
+"""The group of commands: each is imported when it is run, and every error ends as one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from calibrant._version import __version__
+from calibrant.cli.examples import ExamplesMixin
+from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
+
+#: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`.
+COMMANDS = {
+    "evaluate": "Measure how good the probabilities in a file are, with intervals.",
+    "fit": "Fit a calibrator to scores and labels, and save it.",
+    "apply": "Add calibrated probabilities to a file of scores.",
+    "inspect": "Show what a saved calibrator does.",
+    "report": "Write a report of the probabilities in a file: one page.",
+}
+USAGE_ERROR = 2
+#: What a shell reports of a program whose reader went away.
+BROKEN_PIPE = 141
+
+
+class Commands(ExamplesMixin, click.Group):
+    """A group that imports a command when it is run, and turns what went wrong into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of the commands, in the order of the work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"calibrant.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command to run, or say which one may be meant."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            with _plain_warnings():
+                return super().invoke(ctx)
+        except CalibrantError as error:
+            raise Refusal(str(error)) from None
+        except BrokenPipeError:
+            _forget_output()
+            ctx.exit(BROKEN_PIPE)
+        except OSError as error:
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+            raise Refusal(f"{where}{error.strerror or error}") from None
+
+
+class Refusal(click.ClickException):
+    """An error that a user can mend: one line, and the exit code of wrong usage."""
+
+    exit_code = USAGE_ERROR
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show each of our warnings once, as a line on standard error."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, CalibrantWarning):
+            usual(message, category, *place, **more)
+        elif str(message) not in shown:
+            shown.add(str(message))
+            click.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CalibrantWarning)
+        usual = warnings.showwarning
+        warnings.showwarning = show
+        yield
+
+
+def _forget_output() -> None:
+    """Let the interpreter's last flush of an output that nobody reads go nowhere."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())
+    os.close(sink)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=[
+        "calibrant evaluate scores.parquet --label y --score p",
+        "calibrant fit scores.parquet --label y --score p -o calibrator.json",
+        "calibrant apply calibrator.json new.csv -o out.csv",
+    ],
+)
+@click.version_option(__version__, prog_name="calibrant")
+def main() -> None:
+    """Measure, correct, keep and apply the calibration of predicted probabilities.
+
+    Each command explains itself: calibrant evaluate --help. Exit codes: 0 fine, 1 a gate failed, 2 wrong usage or
+    bad input.
+    """

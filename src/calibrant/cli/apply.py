@@ -1,0 +1,117 @@
+"""calibrant apply: calibrated probabilities beside the scores of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from calibrant import persistence
+from calibrant.calibrators import Calibrator
+from calibrant.cli.data import check_output, match_by_name, read_scores, split_list
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, listed, progress
+from calibrant.engines import append_columns
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.maps import is_binary
+from calibrant.numerics import FloatArray
+from calibrant.probability import ProbabilityCalibrator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command(
+    "apply",
+    cls=Command,
+    examples=[
+        "calibrant apply calibrator.json new.csv -o out.csv",
+        "zcat new.csv.gz | calibrant apply calibrator.json - --score prob -o - | gzip > out.csv.gz",
+    ],
+)
+@click.argument("calibrator")
+@click.argument("file")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write; - is standard output.")
+@click.option(
+    "--score",
+    multiple=True,
+    metavar="COLUMNS",
+    help="Column of the scores, or one per class.  [default: those that it was fitted to]",
+)
+@click.option(
+    "--column",
+    default="p_calibrated",
+    show_default=True,
+    metavar="NAME",
+    help="Name of the new column; of several, what comes before _CLASS.",
+)
+@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+def command(calibrator: str, file: str, output: str, score: tuple[str, ...], column: str, format: str | None) -> None:
+    """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
+
+    Same rows, same order, and every other column as it was: to the byte in CSV and JSON lines, with its type in
+    Parquet. OUT may be FILE itself, and appears whole or not at all. Where OUT has another format than FILE,
+    values are converted.
+
+    One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
+    """
+    check_output(output, calibrator)
+    task = Task(persistence.load(calibrator), score, file)
+    outputs = task.outputs(column)
+    with progress("Calibrating") as advance:
+        n_rows = append_columns(
+            file, output, inputs=task.inputs, outputs=outputs, compute=task.compute, format=format, progress=advance
+        )
+    if output != "-":
+        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
+
+
+class Task:
+    """A loaded calibrator, and the columns of a file that it is applied to."""
+
+    def __init__(self, calibrator: Calibrator | ProbabilityCalibrator, score: tuple[str, ...], file: str) -> None:
+        self.calibrator = calibrator
+        self.file = "standard input" if file == "-" else file
+        self.is_stored = not score
+        self.inputs = [name for text in score for name in split_list(text)] if score else stored_columns(calibrator)
+        if not self.inputs:
+            raise InvalidInputError(
+                "the calibrator doesn't say which columns it was fitted to. Name them with --score."
+            )
+        is_pattern = not self.is_stored and any(c in "*?[" for c in "".join(self.inputs))
+        is_single = is_binary(calibrator.map_) and len(self.inputs) == 1 and not is_pattern
+        self.n_columns = 1 if is_single else len(calibrator.classes_)
+
+    def outputs(self, column: str) -> list[str]:
+        """Return the names of the new columns."""
+        if self.n_columns == 1:
+            return [column]
+        return [f"{column}_{label}" for label in self.calibrator.classes_.tolist()]
+
+    def compute(self, found: pa.Table) -> FloatArray:
+        """Calibrate the scores of some rows."""
+        names = self._in_order(found.column_names)
+        if isinstance(self.calibrator, Calibrator):
+            scores = read_scores(found, names, self.file, input=self.calibrator.input)
+            return np.asarray(self.calibrator.predict_proba(scores))
+        scores = read_scores(found, names, self.file, input="probability", sum_to_one=False)
+        return np.asarray(self.calibrator.calibrate(scores))
+
+    def _in_order(self, names: list[str]) -> list[str]:
+        """Return the score columns in the order of the classes: by name where names say it, else as given."""
+        if len(names) != self.n_columns:
+            raise ShapeError(
+                f"the calibrator was fitted for the {len(self.calibrator.classes_)} classes "
+                f"{self.calibrator.classes_.tolist()[:20]!r}, and --score names {count(len(names), 'column')}: "
+                f"{listed(names)}. Name one column per class."
+            )
+        if self.is_stored or len(names) == 1:
+            return names
+        return match_by_name(names, [str(label) for label in self.calibrator.classes_]) or names
+
+
+def stored_columns(calibrator: Calibrator | ProbabilityCalibrator) -> list[str]:
+    """Return the names of the columns that a calibrator was fitted to, as far as it knows them."""
+    stored = getattr(calibrator, "metadata_", {}).get("score") or calibrator.score_names_ or []
+    return [str(name) for name in stored] if isinstance(stored, (list, tuple)) else []

@@ -1,0 +1,109 @@
+"""calibrant evaluate: how good the probabilities in a file are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from calibrant.cli.data import Request, ScoredRows, data_options
+from calibrant.cli.examples import Command
+from calibrant.cli.gates import Gate, check_gates, parse_gates
+from calibrant.cli.output import interval, notes, number, table, write_json
+from calibrant.metrics import evaluate
+from calibrant.results import Scores
+
+
+@click.command(
+    "evaluate",
+    cls=Command,
+    examples=[
+        "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
+        "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
+    ],
+)
+@data_options(positive=True)
+@click.option("--bins", default=15, show_default=True, metavar="N", help="Bins of the ECE.")
+@click.option("--level", default=0.95, show_default=True, metavar="SHARE", help="Coverage of the intervals.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of resampled intervals."
+)
+@click.option(
+    "--evaluated-on", default="given data", metavar="TEXT", help='What the rows are, such as "held-out, May".'
+)
+@click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above.")
+@click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    bins: int,
+    level: float,
+    seed: int,
+    evaluated_on: str,
+    at_most: tuple[str, ...],
+    at_least: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Measure how good the probabilities in FILE are, with intervals and a verdict.
+
+    FILE is Parquet, CSV or JSON lines, or - for standard input. Of one score column, the value is the probability
+    of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to
+    a, b, c; where names don't say it, their order is that of the sorted classes.
+
+    --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
+    """
+    gates = parse_gates("max", at_most) + parse_gates("min", at_least)
+    rows = Request(**options).read()
+    scores = evaluate(
+        rows.y,
+        rows.scores,
+        sample_weight=rows.weight,
+        n_bins=bins,
+        level=level,
+        pos_label=rows.positive,
+        classes=rows.classes,
+        rng=seed,
+        evaluated_on=evaluated_on,
+    )
+    check_gates(gates, scores)
+    if as_json:
+        write_json(as_document(rows, scores, gates))
+    else:
+        click.echo(f"{rows.describe()}; {evaluated_on}")
+        click.echo(f"\n{scores.verdict}\n")
+        click.echo(as_table(scores))
+        for note in notes(scores):
+            click.echo(note)
+    is_failed = False
+    for gate in gates:
+        passed = gate.passes(scores[gate.metric].value)
+        is_failed |= not passed
+        if not passed or not as_json:
+            click.echo(gate.describe(scores), err=not passed)
+    ctx.exit(1 if is_failed else 0)
+
+
+def as_table(scores: Scores) -> str:
+    """Return the scores as an aligned table."""
+    first = next(iter(scores.values()))
+    rows = [(s.name, number(s.value), interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
+    return table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows)
+
+
+def as_document(rows: ScoredRows, scores: Scores, gates: list[Gate]) -> dict[str, object]:
+    """Return what was measured as one plain document."""
+    columns = {"label": rows.label, "score": rows.score, "weight": rows.weight_name}
+    document: dict[str, object] = {
+        "file": rows.file,
+        "n": rows.labels.codes.size,
+        "columns": columns,
+        "classes": rows.classes,
+        "positive": rows.positive,
+        **scores.to_dict(),
+    }
+    if gates:
+        document["gates"] = [gate.result(scores) for gate in gates]
+    return document

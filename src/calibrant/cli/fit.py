@@ -1,0 +1,188 @@
+"""calibrant fit: a calibrator from a file of scores and labels."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from calibrant import persistence
+from calibrant.calibrators import ALIASES, CALIBRATORS, Calibrator, make_calibrator
+from calibrant.cli.data import Request, ScoredRows, check_output, data_options
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, interval, listed, notes, number, table
+from calibrant.errors import CalibrantWarning, InvalidInputError, unknown_name
+from calibrant.folds import stratified_folds
+from calibrant.metrics import evaluate
+from calibrant.numerics import FloatArray, expit, softmax
+from calibrant.results import Scores
+from calibrant.validation import INPUT_KINDS, InputKind, check_both_classes, check_choice
+
+_SHOWN = ("brier", "ece", "log_loss")
+_MOST_FOLDS = 5
+#: Options of the command by the parameter of a calibrator that they set.
+_OPTIONS = {"bounded": "--bounded", "n_bins": "--bins", "strategy": "--strategy", "form": "--form", "input": "--input"}
+
+
+@click.command(
+    "fit",
+    cls=Command,
+    examples=[
+        "calibrant fit scores.parquet --label y --score p --method isotonic -o calibrator.json",
+        "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
+    ],
+)
+@data_options(positive=False)
+@click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
+@click.option(
+    "--method",
+    default="isotonic",
+    show_default=True,
+    metavar="NAME",
+    help="isotonic, sigmoid (or platt), beta, histogram, temperature.",
+)
+@click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
+@click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
+@click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
+@click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
+@click.option("--form", metavar="NAME", help="beta: abm, am, ab or a.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the folds and intervals.",
+)
+def command(
+    output: str,
+    method: str,
+    input: str | None,
+    bounded: bool | None,
+    n_bins: int | None,
+    strategy: str | None,
+    form: str | None,
+    seed: int,
+    **options: Any,
+) -> None:
+    """Fit a calibrator to the scores and labels in FILE, and save it.
+
+    Prints what calibration does to rows that a fit has not seen: each of five folds is calibrated by a fit to the
+    other four. The calibrator that is saved is fitted to all rows.
+    """
+    given = {"bounded": bounded, "n_bins": n_bins, "strategy": strategy, "form": form, "input": input}
+    calibrator = new_calibrator(method, {key: value for key, value in given.items() if value is not None})
+    request = Request(**options)
+    check_output(output, request.file)
+    rows = request.read(input=calibrator.input)
+    check_both_classes(rows.labels, f"column {rows.label!r} of {rows.file}", rows.weight)
+    calibrator.fit(rows.scores, rows.y, sample_weight=rows.weight, classes=rows.classes)
+    figures = out_of_fold_table(calibrator, rows, seed)
+    persistence.save(calibrator, output, metadata={"score": rows.score, "label": rows.label})
+    click.echo(rows.describe())
+    what = f"{calibrator.name} on {count(calibrator.n_rows_, 'row')} of classes {listed(rows.classes)}"
+    click.echo(f"Fitted {what}.\n")
+    click.echo(figures)
+    click.echo(f"\nSaved {output}")
+    click.echo(f"Next:  calibrant apply {shlex.quote(output)} {_new_file(rows.file)}")
+
+
+def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
+    """Return an unfitted calibrator, or say which option its method doesn't take.
+
+    Raises
+    ------
+    CalibrantError
+        If there is no such method, or it doesn't take a parameter.
+    """
+    name = ALIASES.get(method, method)
+    if name not in CALIBRATORS:
+        raise unknown_name("method", method, [*CALIBRATORS, *ALIASES])
+    if "input" in params:
+        check_choice("--input", params["input"], INPUT_KINDS)
+    taken = [key for key in inspect.signature(CALIBRATORS[name]).parameters if key in _OPTIONS]
+    for key in params:
+        if key not in taken:
+            takes = f"It takes {' and '.join(_OPTIONS[k] for k in taken)}." if taken else "It takes no such option."
+            raise InvalidInputError(f"method {method!r} does not take {_OPTIONS[key]}. {takes}")
+    return make_calibrator(name, **params)
+
+
+def out_of_fold_table(calibrator: Calibrator, rows: ScoredRows, seed: int) -> str:
+    """Return what the scores were worth before calibration, and are after one that hasn't seen them."""
+    n_folds = min(_MOST_FOLDS, smallest_class(rows))
+    if n_folds < 2:
+        return "No out-of-fold figures: a class has fewer than two rows."
+    after = measure(rows, out_of_fold(calibrator, rows, n_folds, seed), seed)
+    values = before_calibration(rows, calibrator.input)
+    before = None if values is None else measure(rows, values, seed)
+    lines = []
+    for name in _SHOWN:
+        earlier = ["", ""] if before is None else [number(before[name].value), interval(*_ends(before, name))]
+        lines.append([name, *earlier, number(after[name].value), interval(*_ends(after, name))])
+    level = f"{100 * after[_SHOWN[0]].level:g}% interval"
+    title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
+    header = ["metric", "before", level, "after", level]
+    if before is None:
+        header, lines = [header[0], *header[3:]], [[line[0], *line[3:]] for line in lines]
+    shown = [note for scores in (before, after) if scores is not None for note in notes(scores)]
+    return "\n".join([title, table(header, lines), *dict.fromkeys(shown)])
+
+
+def out_of_fold(calibrator: Calibrator, rows: ScoredRows, n_folds: int, seed: int) -> FloatArray:
+    """Calibrate each fold by a fit to the others."""
+    codes, y = rows.labels.codes, rows.y
+    counted = np.ones(codes.size, dtype=bool) if rows.weight is None else rows.weight > 0.0
+    folds = np.zeros(codes.size, dtype=np.int64)
+    folds[counted] = stratified_folds(codes[counted], n_folds, seed)
+    parts, places = [], []
+    for fold in range(n_folds):
+        held_out = folds == fold
+        weight = None if rows.weight is None else rows.weight[~held_out]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
+            fitted = make_calibrator(calibrator).fit(
+                rows.scores[~held_out], y[~held_out], sample_weight=weight, classes=rows.classes
+            )
+        parts.append(fitted.predict_proba(rows.scores[held_out]))
+        places.append(np.flatnonzero(held_out))
+    out = np.empty_like(rows.scores)
+    out[np.concatenate(places)] = np.concatenate(parts)
+    return out
+
+
+def smallest_class(rows: ScoredRows) -> int:
+    """Return the number of rows with weight of the smallest class that has any."""
+    codes = rows.labels.codes if rows.weight is None else rows.labels.codes[rows.weight > 0.0]
+    counts = np.bincount(codes)
+    return int(counts[counts > 0].min())
+
+
+def before_calibration(rows: ScoredRows, input: InputKind) -> FloatArray | None:
+    """Return the scores as probabilities; None for scores of no known scale."""
+    match input:
+        case "probability":
+            return rows.scores
+        case "logit":
+            return expit(rows.scores) if rows.scores.ndim == 1 else softmax(rows.scores)
+        case "score":
+            return None
+
+
+def measure(rows: ScoredRows, values: FloatArray, seed: int) -> Scores:
+    """Measure probabilities of the rows."""
+    return evaluate(rows.y, values, sample_weight=rows.weight, classes=rows.classes, rng=seed)
+
+
+def _ends(scores: Scores, name: str) -> tuple[float, float]:
+    return scores[name].low, scores[name].high
+
+
+def _new_file(file: str) -> str:
+    suffix = Path(file).suffix or ".csv"
+    return f"new{suffix} -o out{suffix}"

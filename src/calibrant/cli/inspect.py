@@ -1,0 +1,139 @@
+"""calibrant inspect: what a saved calibrator does."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+import numpy as np
+
+from calibrant import persistence
+from calibrant.calibrators import Calibrator
+from calibrant.cli.apply import stored_columns
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, listed, number, table, write_json
+from calibrant.maps import BetaMap, BinaryMap, InterpolatedMap, LogisticMap, Map, OneVsRestMap, SoftmaxMap, StepMap
+from calibrant.numerics import FloatArray
+from calibrant.probability import ProbabilityCalibrator
+from calibrant.validation import InputKind
+
+_MOST_CLASSES = 10
+
+
+@click.command(
+    "inspect",
+    cls=Command,
+    examples=[
+        "calibrant inspect calibrator.json",
+        "calibrant inspect calibrator.json --json",
+    ],
+)
+@click.argument("calibrator")
+@click.option("--json", "as_json", is_flag=True, help="Print the document as it was saved.")
+def command(calibrator: str, as_json: bool) -> None:
+    """Show what the saved CALIBRATOR is, what it was fitted to, and what it makes of some scores."""
+    if as_json:
+        write_json(persistence.read_document(calibrator))
+        return
+    loaded = persistence.load(calibrator)
+    columns = stored_columns(loaded)
+    facts = [
+        ("calibrator", repr(loaded)),
+        ("classes", listed(loaded.classes_.tolist())),
+        ("fitted to", count(loaded.n_rows_, "row")),
+        ("score columns", listed(columns) if columns else "not stored: name them with calibrant apply --score"),
+        ("scores are", input_of(loaded)),
+    ]
+    click.echo(f"{calibrator}\n")
+    width = max(len(name) for name, _ in facts)
+    for name, text in facts:
+        click.echo(f"{name:<{width}}  {text}")
+    click.echo()
+    for line in describe(loaded.map_, loaded.classes_.tolist()):
+        click.echo(line)
+    example = examples(loaded.map_, loaded.classes_.tolist(), input_of(loaded))
+    if example is not None:
+        click.echo(f"\n{example}")
+    click.echo(f"\nNext:  calibrant apply {shlex.quote(calibrator)} new.csv -o out.csv")
+
+
+def input_of(calibrator: Calibrator | ProbabilityCalibrator) -> InputKind:
+    """Return what the scores are that a calibrator takes."""
+    return calibrator.input if isinstance(calibrator, Calibrator) else "probability"
+
+
+def describe(fitted: Map, classes: list[Any]) -> list[str]:
+    """Return lines that say in formulas and figures what a map does."""
+    match fitted:
+        case OneVsRestMap(maps=maps):
+            first = "One map per class, then each row divided by its sum:"
+            lines = [f"  {label!r}: {describe_binary(m)}" for label, m in zip(classes, maps, strict=True)]
+            more = [f"  and {len(maps) - _MOST_CLASSES:,} more"] if len(maps) > _MOST_CLASSES else []
+            return [first, *lines[:_MOST_CLASSES], *more]
+        case SoftmaxMap(weight=weight, bias=bias, clip=clip):
+            z = "z" if clip is None else "log p"
+            by = f"{weight.item():.6g} * {z}" if weight.ndim == 0 else f"W {z}, W of shape {weight.shape}"
+            plus = f" + b, b from {bias.min():.6g} to {bias.max():.6g}" if bias.any() else ""
+            return [f"softmax of {by}{plus}"]
+        case _:
+            return [describe_binary(fitted)]
+
+
+def describe_binary(fitted: BinaryMap) -> str:
+    """Return a line that says what a map of one score does."""
+    match fitted:
+        case LogisticMap(slope=slope, intercept=intercept):
+            return f"q = expit({slope:.6g} * s {_signed(intercept)})"
+        case BetaMap(a=a, b=b, c=c, clip=clip):
+            formula = f"q = expit({a:.6g} * log p {_signed(-b)} * log(1 - p) {_signed(c)})"
+            return f"{formula}, p clipped to [{clip:.3g}, 1 - {clip:.3g}]"
+        case StepMap(levels=levels):
+            return f"{count(levels.size, 'step')} with levels from {levels.min():.6g} to {levels.max():.6g}"
+        case InterpolatedMap(x=x, y=y):
+            return (
+                f"linear between {count(x.size, 'knot')} at scores from {x[0]:.6g} to {x[-1]:.6g}, "
+                f"outputs from {y.min():.6g} to {y.max():.6g}"
+            )
+
+
+def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
+    """Return a table of scores and what they become; None where a row of several scores is needed."""
+    maps: tuple[BinaryMap, ...]
+    kind: InputKind
+    match fitted:
+        case SoftmaxMap():
+            return None
+        case OneVsRestMap(maps=several):
+            maps, title = several[:_MOST_CLASSES], "Before rows are divided by their sum:\n"
+            names = [str(label) for label in classes[: len(maps)]]
+            kind = "probability" if fitted.is_logit else input
+        case _:
+            maps, title, names, kind = (fitted,), "", ["becomes"], input
+    at = example_scores(maps, kind)
+    columns = [m.apply(at) for m in maps]
+    rows = [[f"{s:.4g}", *(number(column[i]) for column in columns)] for i, s in enumerate(at.tolist())]
+    return title + table(["score", *names], rows, left=0)
+
+
+def example_scores(maps: tuple[BinaryMap, ...], input: InputKind) -> FloatArray:
+    """Return scores to show: tenths of probabilities, whole logits, or the range that a map of scores knows."""
+    if input == "probability":
+        return np.linspace(0.0, 1.0, 11)
+    ends = [_range(m) for m in maps] if input == "score" else [(-5.0, 5.0)]
+    return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 11)
+
+
+def _range(fitted: BinaryMap) -> tuple[float, float]:
+    """Return a range of raw scores over which the map does most of its work."""
+    match fitted:
+        case InterpolatedMap(x=at) | StepMap(edges=at) if at.size > 1:
+            return float(at[0]), float(at[-1])
+        case LogisticMap(slope=slope, intercept=intercept) if slope != 0.0:
+            return -intercept / slope - 5.0 / abs(slope), -intercept / slope + 5.0 / abs(slope)
+        case _:
+            return -5.0, 5.0
+
+
+def _signed(value: float) -> str:
+    return f"{'-' if value < 0 else '+'} {abs(value):.6g}"

@@ -1,0 +1,171 @@
+"""What a file of scores is: its format, told by its name or its first bytes, and the way to its bytes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, get_args
+
+from calibrant.errors import InvalidInputError, did_you_mean, unknown_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Format: TypeAlias = Literal["parquet", "csv", "tsv", "jsonl"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+BOM = b"\xef\xbb\xbf"
+BLOCK_BYTES = 1 << 22
+_PARQUET_MAGIC = b"PAR1"
+#: First bytes of what is often taken for a table of text, and what to do about it.
+_FOREIGN = {
+    b"\x1f\x8b": "is compressed by gzip. Unpack it first: gunzip -c FILE.csv.gz | calibrant ... -",
+    b"\x28\xb5\x2f\xfd": "is compressed by Zstandard. Unpack it first: zstd -dc FILE.csv.zst | calibrant ... -",
+    b"PK\x03\x04": "is a ZIP archive or an Excel workbook. Save the sheet as CSV first.",
+    b"\xff\xfe": "is UTF-16 text. Save it as UTF-8 first.",
+    b"\xfe\xff": "is UTF-16 text. Save it as UTF-8 first.",
+    b"[": "holds one JSON array. Write one object per line: jq -c '.[]' FILE.json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Bytes of a table: of a file, or of a stream that can be read once and whose first bytes are known.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    format : Format
+    path : Path or None
+        The file, where it is one.
+    head : bytes
+        What has been read of a stream; the first bytes of a file.
+    stream : BinaryIO or None
+        The rest of a stream.
+    """
+
+    name: str
+    format: Format
+    path: Path | None = None
+    head: bytes = b""
+    stream: BinaryIO | None = None
+
+    @property
+    def delimiter(self) -> str:
+        """The delimiter of a text table."""
+        return DELIMITERS[self.format]
+
+    @property
+    def bom(self) -> bytes:
+        """The byte-order mark that the text begins with, or nothing."""
+        return BOM if self.head.startswith(BOM) else b""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes in blocks."""
+        if self.path is not None:
+            with self.path.open("rb") as file:
+                while block := file.read(BLOCK_BYTES):
+                    yield block
+            return
+        yield self.head
+        if self.stream is not None:
+            while block := self.stream.read(BLOCK_BYTES):
+                yield block
+            if self.stream is not sys.stdin.buffer:
+                self.stream.close()
+
+    def held(self) -> Source:
+        """Return a source that can be read more than once: a stream is read into memory."""
+        if self.stream is None:
+            return self
+        return replace(self, head=b"".join(self.blocks()), stream=None)
+
+    def open_arrow(self) -> pa.NativeFile:
+        """Open the bytes for Arrow, with seeking."""
+        import pyarrow as pa
+
+        if self.path is not None:
+            return pa.OSFile(os.fsencode(self.path))
+        return pa.BufferReader(self.held().head)
+
+
+def open_source(path: str | os.PathLike[str], format: str | None = None) -> Source:
+    """Find out what a file is, from its name and first bytes; `-` is standard input.
+
+    Parameters
+    ----------
+    path : path-like
+    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+        What it is, whatever its name says.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such file, it is empty, or its format is not known.
+    """
+    if format is not None and format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    name = os.fspath(path)
+    if name == "-":
+        return _from_stream("standard input", sys.stdin.buffer, format)
+    file = Path(path)
+    if file.is_dir():
+        raise InvalidInputError(f"{name} is a folder. Pass one file of it.")
+    if not file.exists():
+        beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise InvalidInputError(f"there is no file {name}.{did_you_mean(file.name, beside)}")
+    if not file.is_file():
+        return _from_stream(name, file.open("rb"), format)
+    with file.open("rb") as opened:
+        head = opened.read(64)
+    by_suffix = SUFFIXES.get(file.suffix.lower())
+    known = _known_format(name, head, format or by_suffix)
+    if known is None:
+        raise InvalidInputError(
+            f"the name of {name} doesn't say what it holds. Name it {', '.join(sorted(SUFFIXES))}, or say its format "
+            f"with --format (format= in Python): {', '.join(FORMATS)}."
+        )
+    return Source(name, known, file, head)
+
+
+def _from_stream(name: str, stream: BinaryIO, format: str | None) -> Source:
+    head = b""
+    while not head.removeprefix(BOM).lstrip() or len(head) < len(_PARQUET_MAGIC):
+        block = stream.read(1 << 12)
+        if not block:
+            break
+        head += block
+    known = _known_format(name, head, format)
+    if known is None:
+        known = "jsonl" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
+    return Source(name, known, None, head, stream)
+
+
+def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
+    """Return the stated format, or Parquet by its first bytes; refuse what no format here can be."""
+    if not head:
+        raise InvalidInputError(f"{name} is empty: it has not even a header.")
+    is_parquet = head.startswith(_PARQUET_MAGIC)
+    if is_parquet and stated in (None, "parquet"):
+        return "parquet"
+    if is_parquet:
+        raise InvalidInputError(f"{name} is Parquet, not {stated}. Give it the suffix .parquet, or no other format.")
+    for magic, what in _FOREIGN.items():
+        if head.startswith(magic) and (magic != b"[" or stated in (None, "jsonl")):
+            raise InvalidInputError(f"{name} {what}")
+    if stated == "parquet":
+        raise InvalidInputError(f"{name} is not Parquet: it doesn't start with {_PARQUET_MAGIC!r}.")
+    return next((known for known in FORMATS if known == stated), None)

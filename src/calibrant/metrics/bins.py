@@ -1,0 +1,95 @@
+"""Bins of a summary: what every binned metric and curve is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.binning import equal_mass_bins, midpoints
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.summary import ScoreSummary
+
+Strategy: TypeAlias = Literal["uniform", "quantile"]
+CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bins:
+    """Bins that hold rows, from left to right: ends of shape (m, 2), and sums over the rows of shape (m,) each."""
+
+    edges: FloatArray
+    weight: FloatArray
+    weight_squared: FloatArray
+    positives: FloatArray
+    score_sum: FloatArray
+
+    @property
+    def share(self) -> FloatArray:
+        """Share of all weight."""
+        return self.weight / float(self.weight.sum())
+
+    @property
+    def mean_score(self) -> FloatArray:
+        """Weighted mean of the predicted probabilities."""
+        return self.score_sum / self.weight
+
+    @property
+    def rate(self) -> FloatArray:
+        """Weighted share of positives."""
+        return self.positives / self.weight
+
+    @property
+    def gap(self) -> FloatArray:
+        """Mean prediction minus rate: above zero where predictions are too high."""
+        return (self.score_sum - self.positives) / self.weight
+
+    @property
+    def size(self) -> FloatArray:
+        """Kish's effective number of rows."""
+        return self.weight**2 / self.weight_squared
+
+    @property
+    def rate_variance(self) -> FloatArray:
+        """Sampling variance of the rate, by the rate of one more event and one more non-event; never zero."""
+        size = self.size
+        rate = (self.rate * size + 1.0) / (size + 2.0)
+        return rate * (1.0 - rate) / size
+
+
+def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bins:
+    """Cut the summary of probabilities into bins; empty ones are dropped."""
+    match strategy:
+        case "uniform":
+            return _uniform_bins(summary, n_bins)
+        case "quantile":
+            return _quantile_bins(summary, n_bins)
+        case "isotonic":
+            blocks = summary.isotonic_blocks()
+            first = np.searchsorted(summary.scores, blocks.first)
+            return _collect(summary, first, np.column_stack((blocks.first, blocks.last)))
+
+
+def _uniform_bins(summary: ScoreSummary, n_bins: int) -> Bins:
+    """Cut [0, 1] into equal widths; an inner edge belongs to the bin below it, and 0 and 1 to the outer bins."""
+    grid = np.linspace(0.0, 1.0, n_bins + 1)
+    cuts = np.searchsorted(summary.scores, grid[1:-1], side="right")
+    start = np.concatenate(([0], cuts))
+    held = start < np.concatenate((cuts, [summary.scores.size]))
+    return _collect(summary, start[held], np.column_stack((grid[:-1], grid[1:]))[held])
+
+
+def _quantile_bins(summary: ScoreSummary, n_bins: int) -> Bins:
+    """Cut the rows into near-equal weights, ties whole; inner edges lie midway between neighbouring scores."""
+    scores = summary.scores
+    first = np.flatnonzero(np.diff(equal_mass_bins(summary.weight, n_bins), prepend=-1))
+    inner = midpoints(scores[first[1:] - 1], scores[first[1:]])
+    return _collect(summary, first, np.column_stack((np.append(0.0, inner), np.append(inner, 1.0))))
+
+
+def _collect(summary: ScoreSummary, first: IntArray, edges: FloatArray) -> Bins:
+    """Sum the cells of each bin, given the index of its first."""
+    scores, weight, weight_squared, positives = summary.cells
+    columns = (weight, weight_squared, positives, weight * scores)
+    return Bins(edges, *(np.add.reduceat(column, first) for column in columns))

@@ -1,0 +1,187 @@
+"""Proper scores: what a probability costs once the outcome is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError
+from calibrant.metrics.estimates import total
+from calibrant.metrics.rows import Rows, read_rows
+from calibrant.numerics import FloatArray, clip_open
+from calibrant.summary import Groups
+from calibrant.validation import ArrayLike, check_fraction
+
+
+class Losses(NamedTuple):
+    """What each probability of an event costs if the event happens, and if it doesn't."""
+
+    if_positive: FloatArray
+    if_negative: FloatArray
+
+
+LossFunction: TypeAlias = Callable[[FloatArray], Losses]
+
+
+def brier_losses(p: FloatArray) -> Losses:
+    """Return the squared distances of probabilities to 1 and to 0."""
+    return Losses((1.0 - p) ** 2, p**2)
+
+
+def log_losses(p: FloatArray) -> Losses:
+    """Return the negative log-probabilities of the event and of its absence; infinite where these have none."""
+    with np.errstate(divide="ignore"):
+        return Losses(-np.log(p), -np.log1p(-p))
+
+
+def loss_parts(groups: Groups, losses: Losses) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the losses of the groups' rows with their weights: first of positive rows, then of negative ones."""
+    return [(losses.if_positive, groups.positives), (losses.if_negative, groups.weight - groups.positives)]
+
+
+def mean_loss(groups: Groups, losses: Losses) -> float:
+    """Return the weighted mean loss of the groups' rows."""
+    return sum(total(w, loss) for loss, w in loss_parts(groups, losses)) / float(groups.weight.sum())
+
+
+def brier_of(rows: Rows) -> float:
+    """Return the Brier score of checked rows: of the positive class, or the sum over the classes of a matrix."""
+    if rows.is_binary:
+        groups = rows.one_column().groups()
+        return mean_loss(groups, brier_losses(groups.scores))
+    return float(np.average(row_brier(rows), weights=rows.weight))
+
+
+def row_brier(rows: Rows) -> FloatArray:
+    """Return the sum over classes of squared distances, of each row of a matrix."""
+    codes = rows.labels.codes.astype(np.intp)
+    own = np.take_along_axis(rows.prob, codes[:, None], axis=1)[:, 0]
+    squares: FloatArray = np.einsum("ik,ik->i", rows.prob, rows.prob)
+    return np.maximum(squares + (1.0 - 2.0 * own), 0.0)
+
+
+def row_log_loss(rows: Rows) -> FloatArray:
+    """Return the negative log-probability of each row's own class, of a matrix."""
+    codes = rows.labels.codes.astype(np.intp)
+    own = np.take_along_axis(rows.prob, codes[:, None], axis=1)[:, 0]
+    with np.errstate(divide="ignore"):
+        return np.abs(np.log(own))  # -log(1) would be a negative zero
+
+
+def brier_score(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> float:
+    """Return the Brier score: the mean squared distance between probability and outcome.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class, or of each of the sorted classes.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+
+    Returns
+    -------
+    float
+        In [0, 1] for one column; in [0, 2] for K columns, where the squares are summed over the classes.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Two columns give twice the score of the second column alone. The mean over rows estimates the expected score
+    without bias.
+
+    References
+    ----------
+    Brier (1950), *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import brier_score
+    >>> brier_score([0, 1, 1], [0.5, 0.5, 1.0])
+    0.16666666666666666
+    """
+    return brier_of(read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes))
+
+
+def log_loss(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+    clip: float | None = None,
+) -> float:
+    """Return the log loss: the mean negative natural logarithm of the probability of what happened.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class, or of each of the sorted classes.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+    clip : float, optional
+        Move probabilities into [clip, 1 - clip] first, with 0 < clip < 0.5; rows of a matrix are not divided by
+        their sum again.
+
+    Returns
+    -------
+    float
+        At least 0. Infinite where something happened that had probability 0, unless `clip` is given.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Nothing is clipped unasked: a clip is a choice that the result depends on. scikit-learn clips at the spacing
+    of floating-point numbers. The mean over rows estimates the expected loss without bias.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import log_loss
+    >>> log_loss(["no", "yes"], [0.5, 0.5])
+    0.6931471805599453
+    >>> log_loss([0, 1], [0.5, 0.0])
+    inf
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    if clip is not None:
+        rows = _clipped(rows, clip)
+    if rows.is_binary:
+        groups = rows.one_column().groups()
+        return mean_loss(groups, log_losses(groups.scores))
+    return float(np.average(row_log_loss(rows), weights=rows.weight))
+
+
+def _clipped(rows: Rows, clip: float) -> Rows:
+    clip = check_fraction("clip", clip)
+    if clip >= 0.5:
+        raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9.")
+    return Rows(clip_open(rows.prob, clip), rows.labels, rows.weight)

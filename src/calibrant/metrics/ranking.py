@@ -1,0 +1,206 @@
+"""Ranking: how often a positive row is scored above a negative one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.errors import InvalidLabelError
+from calibrant.maps import InterpolatedMap
+from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.rows import Rows, read_rows
+from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.validation import ArrayLike, check_both_classes
+
+#: Knots between which a row's rank among the other class is interpolated, where only its spread is asked for.
+_KNOTS = 4096
+#: With fewer rows of a class, DeLong's interval is too narrow and Newcombe's is taken.
+_FEW = 20.0
+UNDEFINED = Estimate(math.nan, math.nan, math.nan, "none", "undefined: one class")
+
+
+class Ranks(NamedTuple):
+    """The AUC, and at each distinct score the share of the other class that a row there is ranked rightly against.
+
+    Ties count half.
+    """
+
+    auc: float
+    of_positive: FloatArray
+    of_negative: FloatArray
+
+
+def roc_auc(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> float:
+    """Return the area under the ROC curve: the share of pairs of both classes that are ranked rightly.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class; or of each of the sorted classes, each of which is judged against the
+        rest by its own column, and the areas averaged.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0.5 is no better than chance. Ties count half.
+
+    Raises
+    ------
+    InvalidLabelError
+        If a class has no rows: there are no pairs to rank.
+    CalibrantError
+        If another argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Unbiased for the probability of a right ranking. It measures order alone, so no rising map changes it: it says
+    nothing about calibration.
+
+    References
+    ----------
+    Hanley and McNeil (1982), *The meaning and use of the area under a receiver operating characteristic (ROC)
+    curve*, Radiology 143.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import roc_auc
+    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    if rows.is_binary:
+        check_both_classes(rows.labels, "y_true")
+        return rank(rows.one_column().summary()).auc
+    absent = np.flatnonzero(rows.labels.counts() == 0)
+    if absent.size:
+        raise InvalidLabelError(
+            f"y_true has no rows of class {rows.labels.classes.tolist()[absent[0]]!r} "
+            f"({absent.size:,} of {rows.n_classes:,} classes), so its AUC is undefined. "
+            "Pass rows of every class, or drop the class and its column."
+        )
+    return float(np.mean([rank(rows.of_class(k).summary()).auc for k in range(rows.n_classes)]))
+
+
+def rank(summary: ScoreSummary) -> Ranks:
+    """Rank each distinct score among the rows of the other class; both classes must have rows."""
+    positive = summary.positives
+    negative = summary.weight - positive
+    n_positive, n_negative = summary.total_positives, float(negative.sum())
+    of_positive = (np.cumsum(negative) - 0.5 * negative) / n_negative
+    of_negative = 1.0 - (np.cumsum(positive) - 0.5 * positive) / n_positive
+    auc = float(np.sum(positive * of_positive)) / n_positive
+    return Ranks(min(auc, 1.0), of_positive, of_negative)
+
+
+def auc_estimate(summary: ScoreSummary, level: float) -> Estimate:
+    """Estimate the AUC with DeLong's interval on the logit scale, or Newcombe's where a class has few rows.
+
+    The variance is that of DeLong, DeLong and Clarke-Pearson (1988), with Kish's effective numbers of rows. It is
+    too small with fewer than 20 rows of a class, and zero for classes that don't overlap: there the interval is that
+    of Newcombe (2006), method 5.
+    """
+    base_rate, size = summary.base_rate, summary.effective_size
+    if not 0.0 < base_rate < 1.0:
+        return UNDEFINED
+    auc, of_positive, of_negative = rank(summary)
+    m, n = size * base_rate, size * (1.0 - base_rate)
+    positive = summary.positives
+    negative = summary.weight - positive
+    spread_positive = float(np.sum(positive * (of_positive - auc) ** 2)) / summary.total_positives
+    spread_negative = float(np.sum(negative * (of_negative - auc) ** 2)) / float(negative.sum())
+    error = math.sqrt(spread_positive / max(m - 1.0, 1.0) + spread_negative / max(n - 1.0, 1.0))
+    return _auc_interval(auc, error, m, n, level)
+
+
+def row_influence(summary: ScoreSummary, own: ScoreRows) -> tuple[float, FloatArray]:
+    """Return the AUC and each row's influence on it: n times what the AUC would change by if the row came twice.
+
+    Read off between `_KNOTS` of the distinct scores where they are more: it is used for variances only.
+    """
+    ranks, base_rate = rank(summary), summary.base_rate
+    scores = summary.scores
+    kept = np.unique(np.linspace(0, scores.size - 1, min(scores.size, _KNOTS)).astype(np.int64))
+    of_positive, of_negative = (
+        InterpolatedMap(scores[kept], share[kept]).apply(own.scores) for share in (ranks.of_positive, ranks.of_negative)
+    )
+    influence = np.where(
+        own.positive, (of_positive - ranks.auc) / base_rate, (of_negative - ranks.auc) / (1.0 - base_rate)
+    )
+    return ranks.auc, influence
+
+
+def macro_auc_estimate(
+    areas: list[float], influence: FloatArray, *, rows: Rows, rarest: float, level: float
+) -> Estimate:
+    """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
+
+    Parameters
+    ----------
+    areas : list of float
+        AUC of each class that has rows.
+    influence : ndarray of shape (n,)
+        Sum over these classes of each row's influence: their variance takes in that the classes share their rows.
+    rows : Rows
+    rarest : float
+        Share of the rarest of these classes, or of its complement if that is smaller.
+    level : float
+    """
+    if not areas:
+        return UNDEFINED
+    auc, size = float(np.mean(areas)), rows.effective_size
+    error = math.sqrt(float(np.average((influence / len(areas)) ** 2, weights=rows.weight)) / size)
+    estimate = _auc_interval(auc, error, size * rarest, size * (1.0 - rarest), level)
+    if len(areas) == rows.n_classes:
+        return estimate
+    return replace(estimate, note=f"mean over {len(areas)} of {rows.n_classes} classes: the others have no rows")
+
+
+def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:
+    if error > 0.0 and 0.0 < auc < 1.0 and min(m, n) >= _FEW:
+        return _on_logit_scale(auc, error, level)
+    return _newcombe(auc, m, n, level)
+
+
+def _on_logit_scale(auc: float, error: float, level: float) -> Estimate:
+    centre = math.log(auc / (1.0 - auc))
+    half = normal_quantile(level) * error / (auc * (1.0 - auc))
+    low, high = (0.5 + 0.5 * math.tanh(0.5 * (centre + sign * half)) for sign in (-1.0, 1.0))
+    return Estimate(auc, low, high, "DeLong, logit")
+
+
+def _newcombe(auc: float, m: float, n: float, level: float) -> Estimate:
+    """Return the areas that lie just `z` of their own standard errors from `auc`."""
+    z2 = normal_quantile(level) ** 2
+    pairs = max((m + n) / 2.0 - 1.0, 0.0)
+
+    def is_far(area: float) -> bool:
+        inner = 1.0 + pairs * ((1.0 - area) / (2.0 - area) + area / (1.0 + area))
+        return (area - auc) ** 2 > z2 * area * (1.0 - area) * inner / (m * n)
+
+    ends = []
+    for outer in (0.0, 1.0):
+        near, far = auc, outer
+        for _ in range(60):
+            middle = 0.5 * (near + far)
+            near, far = (near, middle) if is_far(middle) else (middle, far)
+        ends.append(far)
+    return Estimate(auc, ends[0], ends[1], "Newcombe 5")

@@ -1,0 +1,101 @@
+"""Reliability curves: how often the event happened against how often it was predicted."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.metrics.bins import CurveStrategy, make_bins
+from calibrant.metrics.estimates import wilson
+from calibrant.metrics.rows import Rows, read_rows
+from calibrant.results import Curve
+from calibrant.summary import ScoreRows
+from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
+
+
+def reliability_curve(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: CurveStrategy = "quantile",
+    sample_weight: ArrayLike | None = None,
+    level: float = 0.95,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+    class_label: object = None,
+    label: str = "",
+) -> Curve:
+    """Return how often the event happened in bins of its predicted probability, with intervals.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class; or of each of the sorted classes, of which the curve shows the confidence
+        in the most probable one, unless `class_label` picks one.
+    n_bins : int
+        Number of bins asked for; empty ones are dropped, and ties can leave fewer. Of no account for "isotonic".
+    strategy : {"quantile", "uniform", "isotonic"}
+        Bins of near-equal weight, of equal width over [0, 1], or the blocks of the isotonic regression of outcomes on
+        probabilities (CORP), which need no number of bins.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+    level : float
+        Nominal coverage of each interval.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+    class_label : scalar, optional
+        With K columns: the class to show against the rest.
+    label : str
+        What the curve shows, for a legend.
+
+    Returns
+    -------
+    Curve
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Intervals are Wilson's, of the rate among all rows of the bin, pointwise: of 20 at level 0.95 one is expected to
+    miss. With weights they use Kish's effective number of rows, (sum w)^2 / sum w^2. Isotonic blocks are chosen by
+    the outcomes they average, so intervals of short blocks are too narrow.
+
+    References
+    ----------
+    Dimitriadis, Gneiting and Jordan (2021), *Stable reliability diagrams for probabilistic classifiers*, PNAS 118.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import reliability_curve
+    >>> curve = reliability_curve([0, 0, 1, 1], [0.25, 0.25, 0.25, 0.75], n_bins=2, strategy="uniform")
+    >>> curve.x, curve.y.round(3), curve.n
+    (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
+    """
+    check_integer("n_bins", n_bins, minimum=1)
+    check_choice("strategy", strategy, get_args(CurveStrategy))
+    check_fraction("level", level)
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    bins = make_bins(_event(rows, class_label).summary(), n_bins, strategy)
+    low, high = wilson(bins.rate, bins.size, level)
+    return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)
+
+
+def _event(rows: Rows, class_label: object) -> ScoreRows:
+    if class_label is None:
+        return rows.one_column()
+    if rows.is_binary:
+        raise InvalidInputError(
+            f"class_label={class_label!r} picks one of K columns, but y_prob has one. Pass pos_label instead."
+        )
+    known = rows.labels.classes.tolist()
+    if class_label not in known:
+        raise unknown_name("class_label", class_label, known)
+    return rows.of_class(known.index(class_label))

@@ -1,0 +1,21 @@
+"""Fitted calibrators in files and documents: versioned, checked as a whole before anything is built from them."""
+
+from calibrant.persistence.calibrator_codec import decode_calibrator, encode_calibrator
+from calibrant.persistence.documents import from_document, register_kind, to_document
+from calibrant.persistence.fields import Field
+from calibrant.persistence.files import load, read_document, save
+from calibrant.persistence.map_codec import decode_map, encode_map
+
+__all__ = [
+    "Field",
+    "decode_calibrator",
+    "decode_map",
+    "encode_calibrator",
+    "encode_map",
+    "from_document",
+    "load",
+    "read_document",
+    "register_kind",
+    "save",
+    "to_document",
+]

@@ -1,0 +1,190 @@
+"""Calibrators in files: written whole or not at all, read without running anything."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
+from calibrant.persistence import json_text, plain_pickle
+from calibrant.persistence.documents import from_document, to_document
+from calibrant.persistence.fields import within
+from calibrant.persistence.plain import MAX_BYTES, too_large
+
+AnyPath = str | os.PathLike[str]
+
+_WRITERS: dict[str, Callable[[dict[str, Any]], bytes]] = {".json": json_text.dump, ".pkl": plain_pickle.dump}
+#: How files of other kinds begin that users are likely to pass.
+_MAGIC = {
+    b"\x1f\x8b": "a gzip archive",
+    **dict.fromkeys((b"x\x01", b"x^", b"x\x9c", b"x\xda"), "zlib-compressed data, such as joblib writes"),
+    b"PK\x03\x04": "a zip archive, such as .npz or .skops",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+}
+_KINDS_OF_FILE = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted calibrator to a file, whole or not at all.
+
+    Parameters
+    ----------
+    calibrator : Calibrator or ProbabilityCalibrator
+    path : str or path-like
+        Ends in ``.json``, for one JSON document, or in ``.pkl``, for the same document as a pickle of plain data.
+        Either reads back bit for bit, and the same calibrator gives the same bytes.
+    metadata : mapping of plain data, optional
+        Kept beside the calibrator, as `metadata_` after loading; by default, what it was loaded with.
+
+    Raises
+    ------
+    NotFittedError
+        If the calibrator has not been fitted.
+    CalibrantError
+        If the path has another suffix or is no ordinary file, or the calibrator or its metadata can't be stored.
+    OSError
+        If the file can't be written; a file of that name is then as it was.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, calibrant as cb
+    >>> calibrator = cb.IsotonicCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "calibrator.json")
+    ...     cb.save(calibrator, path)
+    ...     cb.load(path).predict_proba([0.25])
+    array([0.25])
+    """
+    target = _as_path(path)
+    write = _WRITERS.get(target.suffix.lower())
+    if write is None:
+        raise InvalidInputError(
+            f"path {str(target)!r} ends in {target.suffix!r}. End it in .json (readable text) or .pkl (plain data)."
+        )
+    data = write(to_document(calibrator, metadata=metadata))
+    if len(data) > MAX_BYTES:
+        raise too_large(f"takes {len(data):,} bytes, more than the {MAX_BYTES:,} that can be read back")
+    target = Path(os.path.realpath(target))  # through a symbolic link, as any program writes
+    if target.exists():
+        with within(str(target)):
+            _check_regular(target)
+    _write_whole(target, data)
+
+
+def load(path: AnyPath) -> Any:
+    """Read a calibrator that `save` wrote; all of the file is checked first, and nothing in it can run.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    calibrator
+        The object that was saved, with `metadata_` where the file holds metadata.
+
+    Raises
+    ------
+    DocumentError
+        If the file is not a calibrant document, or is broken; the message names the field, its value and a fix.
+    UnsafeDocumentError
+        If it is a pickle of more than plain data, or too large or too deeply nested.
+    UnsupportedVersionError
+        If a newer calibrant wrote it.
+    OSError
+        If there is no such file, or it can't be read.
+    """
+    source = _as_path(path)
+    with within(str(source)):
+        return from_document(_parse(_read(source)))
+
+
+def read_document(path: AnyPath) -> dict[str, Any]:
+    """Return the document in a file as it is, after all checks that `load` makes.
+
+    Raises
+    ------
+    DocumentError, OSError
+        As `load` does.
+    """
+    source = _as_path(path)
+    with within(str(source)):
+        document: dict[str, Any] = _parse(_read(source))
+        from_document(document)
+    return document
+
+
+def _as_path(path: AnyPath) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidTypeError(f"path={path!r:.60} is a {type(path).__name__}. Pass the name of a file.")
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise InvalidInputError(f"path={name!r:.60} holds a null character. Pass the name of a file.")
+    return Path(name)
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse all but ordinary files before opening: a pipe would wait for ever, a device never end."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        what = _KINDS_OF_FILE.get(stat.S_IFMT(mode), "something else")
+        raise DocumentError(f"this is {what}, not a file. Pass the path of an ordinary file.")
+
+
+def _read(path: Path) -> bytes:
+    _check_regular(path)
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise too_large(f"has more than {MAX_BYTES:,} bytes")
+    return data
+
+
+def _parse(data: bytes) -> Any:
+    """Return what the bytes hold as plain data, or say what they are if that can be told."""
+    if not data:
+        raise DocumentError("the file is empty. Copy it again, or save the calibrator again.")
+    if data.startswith(plain_pickle.MARK):
+        return plain_pickle.parse(data)
+    for magic, what in _MAGIC.items():
+        if data.startswith(magic):
+            raise DocumentError(
+                f"this is not a calibrant document but {what}. Pass the file that calibrant.save wrote."
+            )
+    if plain_pickle.is_old(data):
+        return plain_pickle.parse(data)
+    return json_text.parse(data)
+
+
+def _write_whole(target: Path, data: bytes) -> None:
+    """Write beside the target, then rename: at every moment the old file or the new one is there, whole."""
+    temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+    try:
+        file = temporary.open("xb")
+        try:
+            with file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        reason = f"can't write the calibrator: {error.strerror}. Choose a folder that exists and that you may write to"
+        raise OSError(error.errno, reason, str(target)) from error

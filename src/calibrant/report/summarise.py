@@ -1,0 +1,186 @@
+"""Measure everything that the report states, as one dict of plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant._version import __version__
+from calibrant.displays import ScoreHistogram
+from calibrant.errors import ShapeError
+from calibrant.metrics.rows import Rows, read_rows
+from calibrant.report.words import MEANINGS, verdict
+from calibrant.results import Scores
+from calibrant.summary import ScoreRows
+from calibrant.validation import ArrayLike, check_fraction
+
+#: With more classes than this, only those of the largest calibration error get a panel.
+MAX_CLASS_PANELS = 12
+#: Ends of the axes to choose from: the smallest that no point or interval lies above.
+_AXIS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+#: What the curve of one class of several leaves out: its panel shows no histogram.
+_OF_HISTOGRAM = ("histogram", "n_above")
+
+
+def summarise(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_bins: int = 10,
+    level: float = 0.95,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+    title: str = "Calibration report",
+    score_names: Sequence[str] | None = None,
+    source: str | None = None,
+    rng: int | np.random.Generator | None = 0,
+) -> dict[str, Any]:
+    """Return what `Report` says of labels and probabilities, as dicts, lists, strings and numbers; NaN is None.
+
+    The parameters are those of `Report`.
+    """
+    from calibrant.metrics import evaluate
+
+    check_fraction("level", level)
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    names = _score_names(score_names, rows)
+    # the codes say by themselves which column or event they mean
+    y = rows.labels.positive if rows.is_binary else rows.labels.codes
+    measured = evaluate(y, rows.prob, sample_weight=rows.weight, level=level, rng=rng)
+    scores = _plain_scores(measured)
+    curve = _curve(rows.one_column(), n_bins, level, "positive class" if rows.is_binary else "top label")
+    counts = _class_counts(rows)
+    top = scores if rows.is_binary else _plain_scores(_top_label_scores(rows, level, rng))
+    words = verdict(top, scores["auc"], curve, counts, is_multiclass=not rows.is_binary)
+    return {
+        "title": clean(title),
+        "version": __version__,
+        "kind": "binary" if rows.is_binary else "multiclass",
+        "verdict": {**words, "in_short": measured.verdict},
+        "scores": scores,
+        "top_label_scores": {} if rows.is_binary else {name: top[name] for name in ("mean_gap", "base_rate")},
+        "curve": curve,
+        "class_curves": [] if rows.is_binary else _class_curves(rows, n_bins, level, counts),
+        "data": {
+            "source": None if source is None else clean(source),
+            "score_names": names,
+            "n_rows": rows.n_rows,
+            "classes": counts,
+            "positive_class": counts[1]["label"] if rows.is_binary else None,
+            "is_weighted": rows.weight is not None,
+            "total_weight": float(rows.weights.sum()),
+            "effective_rows": rows.effective_size,
+            "level": level,
+        },
+    }
+
+
+def clean(text: object) -> str:
+    """Return text that any page or file can hold: no control characters and no halves of surrogate pairs."""
+    printable = "".join(" " if c in "\t\r\n" else c if c >= " " and c != "\x7f" else "\ufffd" for c in str(text))
+    return printable.encode("utf-8", "replace").decode("utf-8")
+
+
+def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
+    """Return the scores that the report explains as plain values; infinity, which JSON lacks, is None and marked."""
+    plain = {name: score.to_dict() for name, score in measured.items() if name in MEANINGS}
+    for score in plain.values():
+        score["is_infinite"] = score["value"] == math.inf
+        for key in ("value", "low", "high"):
+            if score[key] is not None and math.isinf(score[key]):
+                score[key] = None
+    return plain
+
+
+def _top_label_scores(rows: Rows, level: float, rng: int | np.random.Generator | None) -> Scores:
+    """Measure the confidence in the most probable class as the probability that it is right."""
+    from calibrant.metrics import evaluate
+
+    top = rows.top_label()
+    return evaluate(top.positive, top.scores, sample_weight=top.weight, level=level, rng=rng)
+
+
+def _score_names(score_names: Sequence[str] | None, rows: Rows) -> list[str]:
+    n_columns = 1 if rows.is_binary else rows.prob.shape[1]
+    if score_names is None:
+        return []
+    if isinstance(score_names, str):
+        score_names = [score_names]
+    if len(score_names) != n_columns:
+        raise ShapeError(f"score_names has {len(score_names)} names for {n_columns} columns. Pass one for each column.")
+    return [clean(name) for name in score_names]
+
+
+def _class_counts(rows: Rows) -> list[dict[str, Any]]:
+    codes, n_classes = rows.labels.codes, len(rows.labels.classes)
+    counts = rows.labels.counts()
+    weights = np.bincount(codes, weights=rows.weights, minlength=n_classes)
+    return [
+        {"label": clean(label), "n": int(n), "weight": float(w), "share": float(w / weights.sum())}
+        for label, n, w in zip(rows.labels.classes.tolist(), counts, weights, strict=True)
+    ]
+
+
+def _curve(rows: ScoreRows, n_bins: int, level: float, label: str) -> dict[str, Any]:
+    """Measure the curve of one score as plain values: its bins, and how the scores are spread."""
+    from calibrant.metrics import reliability_curve
+
+    curve = reliability_curve(rows.positive, rows.scores, sample_weight=rows.weight, n_bins=n_bins, level=level)
+    largest = max(float(curve.x.max()), float(curve.high.max()))
+    upper = next((end for end in _AXIS_ENDS if largest <= end), 1.0)
+    histogram = ScoreHistogram.from_rows(rows, upper=upper)
+    return {
+        "label": label,
+        "n_rows": histogram.n_rows,
+        "events": float(histogram.events.sum()),
+        "upper": upper,
+        "n_above": int((rows.scores > upper).sum()),
+        "level": level,
+        "strategy": curve.strategy,
+        "mean_predicted": float(np.average(rows.scores, weights=rows.weight)),
+        "mean_observed": float(np.average(rows.positive, weights=rows.weight)),
+        "mean_error": _error(rows, n_bins),
+        "bins": [
+            {
+                "from": low_edge,
+                "to": high_edge,
+                "predicted": x,
+                "observed": y,
+                "low": low,
+                "high": high,
+                "n": n,
+                "gap": x - y,
+                "is_outside": not low <= x <= high,
+            }
+            for (low_edge, high_edge), x, y, low, high, n in zip(
+                *(a.tolist() for a in (curve.edges, curve.x, curve.y, curve.low, curve.high, curve.n)), strict=True
+            )
+        ],
+        "histogram": {
+            "edges": histogram.edges.tolist(),
+            "n": histogram.n.tolist(),
+            "events": histogram.events.tolist(),
+            "is_weighted": histogram.is_weighted,
+        },
+    }
+
+
+def _class_curves(rows: Rows, n_bins: int, level: float, counts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Measure each class against the rest; of many classes, those of the largest calibration error."""
+    shown = list(range(len(counts)))
+    if len(counts) > MAX_CLASS_PANELS:
+        errors = [_error(rows.of_class(k), n_bins) for k in shown]
+        shown = sorted(shown, key=lambda k: -errors[k])[:MAX_CLASS_PANELS]
+    curves = [_curve(rows.of_class(k), n_bins, level, counts[k]["label"]) for k in shown]
+    upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
+    return [{**{k: v for k, v in curve.items() if k not in _OF_HISTOGRAM}, "upper": upper} for curve in curves]
+
+
+def _error(rows: ScoreRows, n_bins: int) -> float:
+    from calibrant.metrics import ece
+
+    return ece(rows.positive, rows.scores, n_bins=n_bins, strategy="quantile", sample_weight=rows.weight)

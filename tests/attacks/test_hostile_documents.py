@@ -1,0 +1,349 @@
+"""Documents that were broken, changed or made up: each is refused by the field, the value and a fix."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.errors import DocumentError, UnsafeDocumentError, UnsupportedVersionError
+from calibrant.persistence import from_document, load, read_document
+
+BINARY: dict[str, Any] = {
+    "format": "calibrant",
+    "version": 1,
+    "kind": "calibrator",
+    "calibrant": "0.1.0",
+    "name": "isotonic",
+    "params": {"bounded": False, "input": "probability"},
+    "classes": [0, 1],
+    "n_rows": 4,
+    "score_names": None,
+    "map": {"kind": "interpolated", "x": [0.1, 0.4, 0.6, 0.9], "y": [0.0, 0.5, 0.5, 1.0]},
+}
+COLUMN = {"kind": "interpolated", "x": [0.1, 0.9], "y": [0.0, 1.0]}
+COLUMNS = BINARY | {
+    "classes": ["a", "b", "c"],
+    "score_names": ["p0", "p1", "p2"],
+    "map": {"kind": "one_vs_rest", "maps": [COLUMN, COLUMN, COLUMN], "is_logit": False},
+    "metadata": {"score": ["p0", "p1", "p2"], "label": "y"},
+}
+SOFTMAX = COLUMNS | {
+    "name": "temperature",
+    "params": {"input": "probability"},
+    "map": {"kind": "softmax", "weight": 0.5, "bias": [0.0, 0.0, 0.0], "clip": 0.001},
+}
+STEP = BINARY | {
+    "name": "histogram",
+    "params": {"n_bins": 2, "strategy": "quantile", "input": "probability"},
+    "map": {"kind": "step", "edges": [0.5], "levels": [0.25, 0.75]},
+}
+BETA = BINARY | {
+    "name": "beta",
+    "params": {"form": "abm"},
+    "map": {"kind": "beta", "a": 1.0, "b": 0.5, "c": 0.0, "clip": 0.01},
+}
+LOGISTIC = BINARY | {
+    "name": "sigmoid",
+    "params": {"input": "logit"},
+    "map": {"kind": "logistic", "slope": 2.0, "intercept": -1.0},
+}
+NESTED = COLUMNS | {
+    "name": "one_vs_rest",
+    "params": {"calibrator": {"name": "histogram", "params": STEP["params"]}},
+    "map": {"kind": "one_vs_rest", "maps": [STEP["map"]] * 3, "is_logit": False},
+}
+VALID = {"binary": BINARY, "columns": COLUMNS, "softmax": SOFTMAX, "step": STEP, "beta": BETA, "logistic": LOGISTIC}
+VALID |= {"nested": NESTED}
+
+GONE = object()
+
+
+def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a copy with the value at a path such as ``map.maps.2.x.0`` replaced, added or taken away."""
+    document = json.loads(json.dumps(document))  # a copy in which no list is there twice
+    *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    place: Any = document
+    for step in way:
+        place = place[step]
+    if value is GONE:
+        del place[last]
+    else:
+        place[last] = value
+    return document
+
+
+@pytest.mark.parametrize("document", VALID.values(), ids=VALID)
+def test_documents_that_the_attacks_change_are_valid(document: dict[str, Any]) -> None:
+    assert from_document(document).n_rows_ == 4
+
+
+CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
+    # the header
+    "format_gone": (BINARY, "format", GONE, "this is not a calibrant document: it has no field 'format'"),
+    "format_other": (BINARY, "format", "xgboost", "this is not a calibrant document: its format is 'xgboost'"),
+    "format_list": (BINARY, "format", ["calibrant"], "this is not a calibrant document: its format is a list of 1"),
+    "version_gone": (BINARY, "version", GONE, r"the field 'version' is missing"),
+    "version_text": (BINARY, "version", "1", "version: '1' is not a whole number"),
+    "version_boolean": (BINARY, "version", True, "version: true is not a whole number"),
+    "version_float": (BINARY, "version", 1.0, "version: 1.0 is not a whole number"),
+    "version_zero": (BINARY, "version", 0, r"version: 0 is outside \[1, "),
+    "kind_unknown": (BINARY, "kind", "calibrater", r"kind: 'calibrater' is none of .* Did you mean 'calibrator'\?"),
+    "kind_list": (BINARY, "kind", [], "kind: an empty list is not text"),
+    "kind_gone": (BINARY, "kind", GONE, "the field 'kind' is missing"),
+    "release_number": (BINARY, "calibrant", 1, "calibrant: 1 is not text"),
+    "metadata_list": (COLUMNS, "metadata", [1], "metadata: a list of 1 is not an object"),
+    "metadata_null": (COLUMNS, "metadata", None, "metadata: null is not an object"),
+    # fields missing and added
+    "name_gone": (BINARY, "name", GONE, "the document: the field 'name' is missing"),
+    "map_gone": (BINARY, "map", GONE, "the document: the field 'map' is missing"),
+    "n_rows_gone": (BINARY, "n_rows", GONE, "the document: the field 'n_rows' is missing"),
+    "score_names_gone": (BINARY, "score_names", GONE, "the document: the field 'score_names' is missing"),
+    "extra": (BINARY, "clases", [0, 1], r"the document: unknown field 'clases'\. Did you mean 'classes'\? Remove it"),
+    "extra_dunder": (BINARY, "__class__", "os.system", "the document: unknown field '__class__'"),
+    "extra_in_map": (BINARY, "map.z", [], r"map: unknown field 'z'"),
+    "extra_in_column": (COLUMNS, "map.maps.1.apply", "x", r"map.maps\[1\]: unknown field 'apply'"),
+    "extra_param": (BINARY, "params.out_of_bounds", "clip", "params: unknown field 'out_of_bounds'"),
+    # the calibrator
+    "name_unknown": (BINARY, "name", "isotonik", r"name: 'isotonik' is none of .*Did you mean 'isotonic'\?"),
+    "name_dunder": (BINARY, "name", "__init__", "name: '__init__' is none of"),
+    "name_object": (BINARY, "name", {}, "name: an empty object is not text"),
+    "params_list": (BINARY, "params", [], "params: an empty list is not an object"),
+    "param_gone": (BINARY, "params.input", GONE, "params: the field 'input' is missing"),
+    "param_of_another": (BETA, "params", {"input": "probability"}, "params: the field 'form' is missing"),
+    "param_number_for_boolean": (BINARY, "params.bounded", 1, "params.bounded: 1 is not true or false"),
+    "param_boolean_for_number": (STEP, "params.n_bins", True, "params.n_bins: true is not a whole number"),
+    "param_out_of_range": (STEP, "params.n_bins", 0, "params: n_bins=0 is too small"),
+    "param_unknown_choice": (STEP, "params.strategy", "kmeans", "params: unknown value of strategy: 'kmeans'"),
+    "param_input": (BINARY, "params.input", "logits", r"params.input: 'logits' is none of .* Did you mean 'logit'\?"),
+    "nested_unknown": (NESTED, "params.calibrator", "temperature", "params.calibrator: 'temperature' is none of"),
+    "nested_itself": (
+        NESTED,
+        "params.calibrator",
+        {"name": "one_vs_rest", "params": {"calibrator": "isotonic"}},
+        "params.calibrator.name: 'one_vs_rest' is none of",
+    ),
+    "nested_params": (NESTED, "params.calibrator.params.n_bins", -3, "params.calibrator.params: n_bins=-3 is too"),
+    "nested_extra": (NESTED, "params.calibrator.map", {}, "params.calibrator: unknown field 'map'"),
+    "n_rows_negative": (BINARY, "n_rows", -1, r"n_rows: -1 is outside \[0, "),
+    "n_rows_float": (BINARY, "n_rows", 4.0, "n_rows: 4.0 is not a whole number"),
+    "n_rows_boolean": (BINARY, "n_rows", True, "n_rows: true is not a whole number"),
+    "score_names_number": (COLUMNS, "score_names.1", 7, r"score_names\[1\]: 7 is not text"),
+    "score_names_short": (COLUMNS, "score_names", ["p0", "p1"], "score_names: a list of 2 does not go with 3 classes"),
+    "score_names_empty": (BINARY, "score_names", [], "score_names: an empty list is too short"),
+    # the classes
+    "classes_unsorted": (BINARY, "classes", [1, 0], r"classes\[1\]: 0 is not above the class before it"),
+    "classes_twice": (COLUMNS, "classes.2", "b", r"classes\[2\]: 'b' is not above the class before it"),
+    "classes_mixed": (
+        COLUMNS,
+        "classes.2",
+        3,
+        r"classes\[2\]: 3 is of another kind than classes\[0\]: all must be text",
+    ),
+    "classes_boolean_among_integers": (BINARY, "classes", [0, True], r"classes\[1\]: true is of another kind"),
+    "classes_floats": (BINARY, "classes", [0.0, 1.0], r"classes\[0\]: 0.0 is not a class label"),
+    "classes_null": (BINARY, "classes", [None, 1], r"classes\[0\]: null is not a class label"),
+    "classes_one": (BINARY, "classes", [1], "classes: a list of 1 is too short: it needs at least 2"),
+    "classes_three_for_a_binary_map": (
+        BINARY,
+        "classes",
+        [0, 1, 2],
+        r"map.kind: 'interpolated' is a kind of map that IsotonicCalibrator\(\) doesn't produce for 3 classes",
+    ),
+    "classes_beyond_both_kinds_of_64_bits": (BINARY, "classes", [-1, 2**64 - 1], r"classes\[0\]: -1 is outside \[0, "),
+    "classes_four_for_three_maps": (
+        changed(COLUMNS, "score_names", None),
+        "classes",
+        ["a", "b", "c", "d"],
+        "map.maps: a list of 3 does not go with 4 classes: one map per class",
+    ),
+    # the map
+    "map_list": (BINARY, "map", [], "map: an empty list is not an object"),
+    "map_kind_unknown": (BINARY, "map.kind", "spline", "map.kind: 'spline' is none of"),
+    "map_kind_of_other_fields": (BINARY, "map.kind", "step", "map: the field 'edges' is missing"),
+    "map_of_another_calibrator": (
+        SOFTMAX,
+        "map",
+        COLUMNS["map"],
+        r"map.kind: 'one_vs_rest' is a kind of map that TemperatureCalibrator\(\) doesn't produce",
+    ),
+    "step_of_a_temperature": (
+        changed(BINARY, "name", "temperature") | {"params": {"input": "logit"}},
+        "map",
+        STEP["map"],
+        r"map.kind: 'step' is a kind of map that TemperatureCalibrator\(input='logit'\) doesn't produce for 2 classes",
+    ),
+    "softmax_of_an_isotonic": (COLUMNS, "map", SOFTMAX["map"], "map.kind: 'softmax' is a kind of map that Isotonic"),
+    "columns_of_a_binary_calibrator": (
+        changed(BINARY, "map", {"kind": "one_vs_rest", "maps": [COLUMN, COLUMN], "is_logit": False}),
+        "n_rows",
+        4,
+        r"map.kind: 'one_vs_rest' is a kind of map that IsotonicCalibrator\(\) doesn't produce for 2 classes",
+    ),
+    "logistic_of_probabilities": (LOGISTIC, "params.input", "probability", "map.kind: 'logistic' is a kind of map"),
+    "x_short": (BINARY, "map.x", [0.1, 0.4], "map.y: a list of 4 does not go with map.x of 2"),
+    "x_empty": (BINARY, "map.x", [], "map.x: an empty list is too short: it needs at least 1"),
+    "y_empty": (BINARY, "map.y", [], "map.y: an empty list is too short"),
+    "x_text": (BINARY, "map.x.2", "0.6", r"map.x\[2\]: '0.6' is not a number"),
+    "x_boolean": (BINARY, "map.x.0", False, r"map.x\[0\]: false is not a number"),
+    "x_null": (BINARY, "map.x.0", None, r"map.x\[0\]: null is not a number"),
+    "x_lists": (BINARY, "map.x", [[0.1], [0.2]], r"map.x\[0\]: a list of 1 is not a number"),
+    "x_object": (BINARY, "map.x", {"0": 0.1}, "map.x: an object of 1 is not a list"),
+    "x_whole_number_too_large": (BINARY, "map.x.3", 2**53 + 1, r"map.x\[3\]: 9007199254740993 is a whole number that"),
+    "x_not_rising": (BINARY, "map.x.2", 0.4, r"map.x\[2\]: 0.4 is not above map.x\[1\] = 0.4"),
+    "x_both_zeros": (BINARY, "map.x", [-0.0, 0.0, 0.6, 0.9], r"map.x\[1\]: 0.0 is not above map.x\[0\] = -0.0"),
+    "x_falling_in_a_column": (
+        COLUMNS,
+        "map.maps.2.x",
+        [0.9, 0.1],
+        r"map.maps\[2\].x\[1\]: 0.1 is not above map.maps\[2\].x\[0\] = 0.9",
+    ),
+    "y_above_one": (BINARY, "map.y.3", 1.0000000000000002, r"map.y\[3\]: 1.0000000000000002 is outside \[0, 1\]"),
+    "y_negative": (BINARY, "map.y.0", -5e-324, r"map.y\[0\]: -5e-324 is outside \[0, 1\]"),
+    "y_in_a_column": (COLUMNS, "map.maps.1.y.0", -0.5, r"map.maps\[1\].y\[0\]: -0.5 is outside \[0, 1\]"),
+    "edges_not_rising": (
+        STEP,
+        "map",
+        {"kind": "step", "edges": [0.5, 0.5], "levels": [0, 1, 1]},
+        r"map.edges\[1\]: 0.5",
+    ),
+    "levels_too_many": (STEP, "map.levels", [0.1, 0.2, 0.3], "map.levels: a list of 3 does not go with 1 edges"),
+    "levels_empty": (STEP, "map.levels", [], "map.levels: an empty list is too short"),
+    "levels_above_one": (STEP, "map.levels.1", 75, r"map.levels\[1\]: 75 is outside \[0, 1\]"),
+    "clip_zero": (BETA, "map.clip", 0.0, r"map.clip: 0.0 is outside \(0, 0.5\)"),
+    "clip_half": (BETA, "map.clip", 0.5, r"map.clip: 0.5 is outside \(0, 0.5\)"),
+    "clip_null": (BETA, "map.clip", None, "map.clip: null is not a number"),
+    "slope_list": (LOGISTIC, "map.slope", [2.0], "map.slope: a list of 1 is not a number"),
+    "softmax_clip_null": (SOFTMAX, "map.clip", None, "map.clip: null does not go with input 'probability'"),
+    "softmax_clip_of_logits": (SOFTMAX, "params.input", "logit", "map.clip: 0.001 does not go with input 'logit'"),
+    "softmax_clip_large": (SOFTMAX, "map.clip", 0.9, r"map.clip: 0.9 is outside \(0, 0.5\)"),
+    "softmax_bias_short": (SOFTMAX, "map.bias", [0.0, 0.0], "map.bias: a list of 2 does not go with 3 classes"),
+    "softmax_weight_vector": (SOFTMAX, "map.weight", [1.0, 1.0, 1.0], "map.weight: a list of 3 is not one number"),
+    "softmax_weight_short": (SOFTMAX, "map.weight", [1.0], "map.weight: a list of 1 does not go with a bias of 3"),
+    "softmax_weight_ragged": (
+        SOFTMAX,
+        "map.weight",
+        [[1.0, 0.0, 0.0], [0.0, 1.0], [0.0, 0.0, 1.0]],
+        r"map.weight\[1\]: a list of 2 does not go with 3 classes",
+    ),
+    "maps_of_one": (COLUMNS, "map.maps", [COLUMN], "map.maps: a list of 1 is too short: it needs at least 2"),
+    "maps_too_many": (COLUMNS, "map.maps", [COLUMN] * 4, "map.maps: a list of 4 does not go with 3 classes"),
+    "maps_in_maps": (COLUMNS, "map.maps.0", COLUMNS["map"], r"map.maps\[0\].kind: 'one_vs_rest' is none of 'logistic'"),
+    "maps_of_another_calibrator": (
+        COLUMNS,
+        "map.maps.1",
+        STEP["map"],
+        r"map.maps\[1\].kind: 'step' is a kind of map that IsotonicCalibrator\(\) doesn't produce for one class",
+    ),
+    "column_that_only_looks_like_the_identity": (NESTED, "map.maps.1", COLUMN, r"map.maps\[1\].kind: 'interpolated'"),
+    "is_logit_number": (COLUMNS, "map.is_logit", 0, "map.is_logit: 0 is not true or false"),
+    "is_logit_of_probabilities": (COLUMNS, "map.is_logit", True, "map.is_logit: true does not go with input 'probab"),
+    # plain data
+    "half_a_surrogate_pair": (BINARY, "score_names", ["a", "\ud800"], r"score_names\[1\]: .* half a surrogate pair"),
+    "whole_number_of_65_bits": (COLUMNS, "metadata.n", 2**64, "metadata.n: 18446744073709551616 needs more than 64 b"),
+}
+
+
+@pytest.mark.parametrize(("document", "path", "value", "message"), CASES.values(), ids=CASES)
+def test_changed_document_is_refused_by_field_value_and_fix(
+    tmp_path: Path, document: dict[str, Any], path: str, value: Any, message: str
+) -> None:
+    attack = changed(document, path, value)
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(attack), "utf-8")
+    for read in (load, read_document):
+        with pytest.raises(DocumentError, match=message) as caught:
+            read(file)
+        assert str(caught.value).startswith(f"{file}: ")
+        assert str(caught.value).endswith((".", "?"))
+    with pytest.raises(DocumentError, match=message):
+        from_document(attack)
+
+
+def test_newer_version_is_refused_whatever_else_it_holds(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps({"format": "calibrant", "version": 2, "anything": {"new": [1]}}), "utf-8")
+    message = r"version: 2 was written by a newer calibrant; this one, .*, reads up to 1\. Upgrade it: pip install"
+    with pytest.raises(UnsupportedVersionError, match=message):
+        load(file)
+
+
+def test_whole_numbers_stand_for_floats_where_nothing_is_lost() -> None:
+    loaded = from_document(changed(BINARY, "map.y", [0, 0.5, 0.5, 1]))
+    assert loaded.map_.y.tolist() == [0.0, 0.5, 0.5, 1.0]
+    assert loaded.map_.y.dtype == np.float64
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), (0.1, 0.2), np.float64(0.1), b"x", {1}])
+def test_document_of_other_than_plain_values_is_refused(value: Any) -> None:
+    with pytest.raises(DocumentError, match=r"map.x\[0\]: .* is not (plain data|a finite number)"):
+        from_document(changed(BINARY, "map.x.0", value))
+    with pytest.raises(DocumentError, match=r"metadata.deep: .* is not (plain data|a finite number)"):
+        from_document(changed(COLUMNS, "metadata.deep", value))
+
+
+def test_keys_that_are_not_text_are_refused() -> None:
+    with pytest.raises(DocumentError, match="metadata: the key 1 is not text"):
+        from_document(BINARY | {"metadata": {1: "a"}})
+    with pytest.raises(DocumentError, match="not a calibrant document: it has no field 'format'"):
+        from_document({1: "a"})
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [([], "a list"), ("calibrant", "the single value 'calibrant'"), (None, "the single value null")]
+)
+def test_what_is_not_an_object_is_no_document(value: Any, what: str) -> None:
+    with pytest.raises(DocumentError, match=f"this is not a calibrant document but {what}"):
+        from_document(value)
+
+
+def test_document_that_holds_itself_is_refused() -> None:
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    with pytest.raises(UnsafeDocumentError, match="nested deeper than 32 levels"):
+        from_document(BINARY | {"metadata": loop})
+
+
+def test_references_that_multiply_are_refused_in_bounded_time() -> None:
+    laughs: list[Any] = ["ha"] * 10
+    for _ in range(20):
+        laughs = [laughs] * 10
+    start = time.perf_counter()
+    with pytest.raises(UnsafeDocumentError, match=r"has more than 8,388,608 values, or 262,144 lists and objects"):
+        from_document(BINARY | {"metadata": {"laughs": laughs}})
+    assert time.perf_counter() - start < 10.0
+
+
+def test_long_values_and_keys_make_short_messages() -> None:
+    attacks: list[Callable[[], Any]] = [
+        lambda: from_document(BINARY | {"k" * 10**6: 1}),
+        lambda: from_document(BINARY | {"name": "n" * 10**6}),
+        lambda: from_document(BINARY | {"metadata": {"k" * 10**6: {"a": math.nan}}}),
+        lambda: from_document(BINARY | {"n_rows": 10**5000}),
+        lambda: from_document(BINARY | {"map": {"kind": "interpolated", "x": [0.1] * 10**5, "y": [2.0] * 10**5}}),
+    ]
+    for attack in attacks:
+        with pytest.raises(DocumentError) as caught:
+            attack()
+        assert len(str(caught.value)) < 500
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    for attack in (BINARY | {"name": "\x1b[2J"}, BINARY | {"\x1b[2J": 1}, BINARY | {"metadata": {"\x1b[2J": math.nan}}):
+        with pytest.raises(DocumentError) as caught:
+            from_document(attack)
+        assert str(caught.value).isprintable()
+
+
+def test_refusal_leaves_nothing_half_built() -> None:
+    fitted = from_document(BINARY)
+    with pytest.raises(DocumentError):
+        from_document(changed(BINARY, "map.y.3", 2.0))
+    assert fitted.predict_proba([0.25]).tolist() == cb.persistence.from_document(BINARY).predict_proba([0.25]).tolist()

@@ -1,0 +1,141 @@
+"""The group of commands: what it imports, suggests, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from calibrant._version import __version__
+from calibrant.cli import app, main
+from calibrant.errors import DataWarning
+
+Run = Callable[..., Result]
+
+PYTHON = [sys.executable, "-m", "calibrant"]
+#: The commands run in other folders, where a relative search path leads nowhere.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(app.__file__).parents[2])}
+
+
+def real(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*PYTHON, *arguments], input=stdin, capture_output=True, check=False, env=ENVIRONMENT)
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_every_command_with_an_example(run: Run, option: str) -> None:
+    shown = run(option).output
+    for name, what in app.COMMANDS.items():
+        assert f"  {name} " in shown
+        assert what in shown
+    assert "Examples:\n  calibrant evaluate scores.parquet --label y --score p\n" in shown
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+@pytest.mark.parametrize("name", app.COMMANDS)
+def test_help_of_each_command_has_an_example(run: Run, name: str, option: str) -> None:
+    result = run(f"{name} {option}")
+    assert result.exit_code == 0
+    assert f"Usage: main {name} [OPTIONS]" in result.output
+    assert f"Examples:\n  calibrant {name} " in result.output
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", ""])
+def test_help_of_the_group_imports_no_numpy(arguments: str) -> None:
+    script = (
+        "import sys\n"
+        "from calibrant.cli import main\n"
+        "try:\n"
+        f"    main({arguments.split()!r}, prog_name='calibrant')\n"
+        "except SystemExit:\n"
+        "    print(*sorted({'numpy', 'pyarrow', 'rich', 'scipy', 'matplotlib'} & {*sys.modules}), 'loaded')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert done.stdout.splitlines()[-1] == "loaded"
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").output == f"calibrant, version {__version__}\n"
+
+
+def test_near_command_is_suggested(run: Run) -> None:
+    result = run("evalute scores.csv")
+    assert result.exit_code == 2
+    assert "Error: there is no command 'evalute'. Did you mean 'evaluate'?" in result.output
+
+
+def test_near_option_is_suggested(run: Run) -> None:
+    result = run("evaluate scores.csv --lable y")
+    assert result.exit_code == 2
+    assert "--label" in result.output
+
+
+def test_refusal_is_one_line_on_standard_error() -> None:
+    done = real("evaluate", "nowhere.csv")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr == b"Error: there is no file nowhere.csv.\n"
+
+
+def test_error_of_the_system_names_the_file(run: Run) -> None:
+    result = run("inspect nowhere.json")
+    assert result.exit_code == 2
+    assert result.output == "Error: nowhere.json: No such file or directory\n"
+
+
+def test_standard_input_and_output_of_real_processes(binary: pa.Table) -> None:
+    data = Path("scores.csv").read_bytes()
+    assert real("fit", "-", "-o", "c.json", stdin=data).returncode == 0
+    done = real("apply", "c.json", "-", "-o", "-", stdin=data)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    lines = done.stdout.splitlines()
+    assert [line.rpartition(b",")[0] for line in lines] == data.splitlines()
+    assert lines[0].endswith(b",p_calibrated")
+    gate = real("evaluate", "-", "--score", "p_calibrated", "--max", "brier=0.01", stdin=done.stdout)
+    assert gate.returncode == 1
+    assert gate.stderr.startswith(b"Gate failed: brier 0.")
+
+
+@pytest.mark.parametrize("command", ["apply c.json big.csv -o -", "evaluate big.csv", "evaluate big.csv --json"])
+def test_reader_that_goes_away_is_no_error(binary: pa.Table, run: Run, command: str) -> None:
+    run("fit scores.csv -o c.json")
+    with Path("big.csv").open("w") as big:
+        big.write("y,p\n")
+        big.writelines(f"{i % 2},0.{i:06d}\n" for i in range(60_000))
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PYTHON, *command.split()], stdout=write, stderr=subprocess.PIPE, check=False, env=ENVIRONMENT
+    )
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode == app.BROKEN_PIPE
+
+
+def test_warnings_are_lines_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def command() -> None:
+        for _ in range(3):
+            warnings.warn("class 'x' has no rows", DataWarning, stacklevel=1)
+        with pytest.warns(UserWarning, match="another"):
+            warnings.warn("another", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(app.Commands, "get_command", lambda *_: command)
+    result = CliRunner().invoke(main, ["evaluate"])
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: class 'x' has no rows\n"
+
+
+@pytest.mark.parametrize(("setting", "is_bold"), [({"NO_COLOR": "1"}, False), ({}, True)])
+def test_colour_is_left_out_where_nobody_wants_it(binary: pa.Table, setting: dict[str, str], is_bold: bool) -> None:
+    result = CliRunner(env={"NO_COLOR": "", **setting}).invoke(main, ["evaluate", "scores.csv"], color=True)
+    assert ("\x1b[1m" in result.output) == is_bold
+    assert "\x1b" not in CliRunner().invoke(main, ["evaluate", "scores.csv"]).output

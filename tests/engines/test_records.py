@@ -1,0 +1,99 @@
+"""Text tables cut into records: exact for any block size, and equal to Python's csv module."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.engines import formats as formats_module
+from calibrant.engines.formats import Source
+from calibrant.engines.records import csv_records, line_records
+from calibrant.errors import InvalidInputError
+
+
+class InBlocks(io.BytesIO):
+    """A stream that gives few bytes at a time."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self.size = size
+
+    def read(self, _: int | None = -1) -> bytes:
+        return super().read(self.size)
+
+
+def cut(data: bytes, size: int, *, format: str = "csv") -> list[tuple[bytes, bytes]]:
+    """Return each record and its line ending, of data that come in blocks of `size` bytes."""
+    source = Source("x", format, None, data[:4], InBlocks(data[4:], size))  # type: ignore[arg-type]
+    found: list[tuple[bytes, bytes]] = []
+    for records in line_records(source) if format == "jsonl" else csv_records(source):
+        found += zip(records.texts(), records.line_endings(), strict=True)
+    return found
+
+
+FIELD = st.text(st.sampled_from('a1 ,;"\n\r\té'), max_size=6)
+ENDING = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+@given(rows=st.lists(st.lists(FIELD, min_size=2, max_size=4), max_size=6), ending=ENDING, size=st.integers(1, 40))
+def test_records_of_a_written_table_are_its_rows(rows: list[list[str]], ending: str, size: int) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator=ending, quoting=csv.QUOTE_ALL).writerows(rows)
+    data = text.getvalue().encode()
+    found = cut(data, size)
+    assert b"".join(record + end for record, end in found) == data
+    assert [next(csv.reader(io.StringIO(record.decode(), newline=""))) for record, _ in found] == rows
+
+
+@given(text=st.text(st.sampled_from('a,"\n\r'), max_size=30), size=st.integers(1, 12))
+def test_any_bytes_are_cut_as_csv_cuts_them_whatever_the_blocks(text: str, size: int) -> None:
+    data = text.encode()
+    try:
+        whole = cut(data, 1000)
+    except InvalidInputError:
+        with pytest.raises(InvalidInputError, match="never ends"):
+            cut(data, size)
+        return
+    assert cut(data, size) == whole
+    assert b"".join(record + end for record, end in whole) == data
+    by_python = list(csv.reader(io.StringIO(text, newline="")))
+    assert [len(row) > 0 for row in by_python] == [len(record) > 0 for record, _ in whole]
+
+
+def test_quotes_inside_unquoted_fields_are_plain_characters() -> None:
+    assert [record for record, _ in cut(b'5" pipe,1\n6" pipe,2\n', 3)] == [b'5" pipe,1', b'6" pipe,2']
+
+
+def test_line_endings_may_mix() -> None:
+    assert cut(b"a\r\nb\n\rc\r\r\nd", 2) == [
+        (b"a", b"\r\n"),
+        (b"b", b"\n"),
+        (b"", b"\r"),
+        (b"c", b"\r"),
+        (b"", b"\r\n"),
+        (b"d", b""),
+    ]
+
+
+def test_json_lines_end_at_line_feeds_only() -> None:
+    assert cut(b'{"a": "x\\ry"}\r\n{}', 3, format="jsonl") == [(b'{"a": "x\\ry"}', b"\r\n"), (b"{}", b"")]
+
+
+def test_quote_that_never_ends_is_found_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.engines.records.LONGEST_RECORD", 1000)
+    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 300)
+    stream = io.BytesIO(b'1,2\n3,"4\n' + b"5,6\n" * 10_000)
+    source = Source("x", "csv", None, b"a,b\n", stream)
+    with pytest.raises(InvalidInputError, match=r"x: record 3, which begins '3,\"4.*never ends"):
+        list(csv_records(source))
+    assert stream.tell() < 2000
+
+
+def test_long_unclosed_field_is_refused_in_linear_time() -> None:
+    source = Source("x", "csv", None, b'a,"' + b"x" * 5_000_000)
+    with pytest.raises(InvalidInputError, match="never ends"):
+        list(csv_records(source))

@@ -1,0 +1,164 @@
+"""Intervals: equal to the formula they are named after, and right as often as they say."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from metric_data import draw_binary, draw_classes, draw_weights
+from statsmodels.stats.proportion import proportion_confint
+
+import calibrant as cb
+
+Z = 1.959963984540054
+
+
+def test_delong_interval_equals_the_loop_over_pairs():
+    y, p = draw_binary(150, decimals=1)
+    positive, negative = p[y == 1], p[y == 0]
+    wins = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
+    variance = wins.mean(axis=1).var(ddof=1) / positive.size + wins.mean(axis=0).var(ddof=1) / negative.size
+    auc = wins.mean()
+    half = Z * sqrt(variance) / (auc * (1 - auc))
+    score = cb.evaluate(y, p)["auc"]
+    assert score.value == pytest.approx(auc)
+    for end, sign in ((score.low, -1), (score.high, 1)):
+        assert log(end / (1 - end)) == pytest.approx(log(auc / (1 - auc)) + sign * half)
+    assert score.method == "DeLong, logit"
+
+
+def test_macro_auc_of_two_columns_has_nearly_the_interval_of_one():
+    y, p = draw_binary(2000)
+    one, two = cb.evaluate(y, p)["auc"], cb.evaluate(y, np.column_stack((1 - p, p)))["auc"]
+    assert two.value == pytest.approx(one.value)
+    assert (two.low, two.high) == pytest.approx((one.low, one.high), abs=1e-4)
+
+
+def test_separated_or_few_rows_get_newcombe_s_interval():
+    y, p = np.repeat([0, 1], [9, 6]), np.arange(15) / 20
+    for y_true, area in ((y, 1.0), (1 - y, 0.0), (np.roll(y, 1), None)):
+        score = cb.evaluate(y_true, p)["auc"]
+        assert score.method == "Newcombe 5"
+        if area is not None:
+            assert score.value == area
+        m, n = 6 if y_true.sum() == 6 else 9, 9 if y_true.sum() == 6 else 6
+        for end in (score.low, score.high):
+            if 0.0 < end < 1.0:
+                inner = 1 + ((m + n) / 2 - 1) * ((1 - end) / (2 - end) + end / (1 + end))
+                assert abs(end - score.value) == pytest.approx(Z * sqrt(end * (1 - end) * inner / (m * n)))
+
+
+def test_base_rate_and_accuracy_have_wilson_s_interval():
+    y, p = draw_binary(80)
+    rate = cb.evaluate(y, p, level=0.9)["base_rate"]
+    assert (rate.low, rate.high) == pytest.approx(proportion_confint(y.sum(), 80, alpha=0.1, method="wilson"))
+    y, P = draw_classes(80)
+    right = (P.argmax(axis=1) == y).sum()
+    accuracy = cb.evaluate(y, P)["accuracy"]
+    assert (accuracy.low, accuracy.high) == pytest.approx(proportion_confint(right, 80, method="wilson"))
+
+
+def test_brier_interval_is_that_of_a_mean_with_two_more_rows_in_the_spread():
+    y, p = draw_binary(300)
+    loss, at_mean = (p - y) ** 2, np.array([(1 - p.mean()) ** 2, p.mean() ** 2])
+    deviations = np.concatenate((loss, at_mean)) - loss.mean()
+    half = Z * sqrt((deviations**2).mean() / 300)
+    score = cb.evaluate(y, p)["brier"]
+    assert (score.low, score.high) == pytest.approx((loss.mean() - half, loss.mean() + half))
+
+
+def test_uncertainty_interval_reaches_a_quarter_where_a_rate_of_one_half_is_possible():
+    score = cb.evaluate([0, 1] * 10, [0.3, 0.6] * 10)["uncertainty"]
+    assert (score.value, score.high) == (0.25, 0.25)
+    low, high = proportion_confint(10, 20, method="wilson")
+    assert score.low == pytest.approx(low * (1 - low))
+    assert score.low == pytest.approx(high * (1 - high))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_intervals_hold_their_value_and_ignore_the_scale_of_weights(n_classes):
+    y, p = draw_binary(150) if n_classes == 2 else draw_classes(150)
+    w = draw_weights(150)
+    expected = cb.evaluate(y, p, sample_weight=w)
+    for scale in (1e-6, 1e6):
+        scores = cb.evaluate(y, p, sample_weight=scale * w)
+        for name, score in scores.items():
+            assert score.low <= score.value <= score.high, name
+            triple = (expected[name].value, expected[name].low, expected[name].high)
+            assert (score.value, score.low, score.high) == pytest.approx(triple, abs=1e-9), name
+
+
+def test_uneven_weights_widen_intervals():
+    y, p = draw_binary(2000)
+    even = cb.evaluate(y, p)
+    uneven = cb.evaluate(y, p, sample_weight=np.where(np.arange(2000) % 10 == 0, 1.0, 1e-3))
+    for name in ("brier", "log_loss", "ece_debiased", "auc", "mean_gap", "base_rate", "discrimination"):
+        ratio = (uneven[name].high - uneven[name].low) / (even[name].high - even[name].low)
+        assert 2.0 < ratio < 5.0, name  # 10 times fewer rows: sqrt(10) times wider
+
+
+@pytest.mark.parametrize(
+    ("y", "p"),
+    [([0, 1] * 20, [0.0, 1.0] * 20), ([0] * 30, [0.0] * 30), ([1], [0.3]), (range(5), np.eye(5))],
+)
+def test_nothing_that_varied_is_no_certainty(y, p):
+    scores = cb.evaluate(list(y), p)
+    for name in ("brier", "log_loss", "ece", "ece_debiased", "miscalibration"):
+        assert scores[name].high > scores[name].low, name
+
+
+def coverage(draw, truths, n_runs=120):
+    """Return how often each interval holds its true value."""
+    hits = dict.fromkeys(truths, 0)
+    for i in range(n_runs):
+        scores = cb.evaluate(*draw(np.random.default_rng(i)), rng=i)
+        for name, truth in truths.items():
+            hits[name] += scores[name].low <= truth <= scores[name].high
+    return {name: hit / n_runs for name, hit in hits.items()}
+
+
+def test_intervals_cover_the_truth_of_perfect_probabilities():
+    def draw(rng):
+        p = rng.random(400)
+        return rng.random(400) < p, p
+
+    truths = {
+        "brier": 1 / 6,
+        "log_loss": 0.5,
+        "ece": 0.0,
+        "ece_debiased": 0.0,
+        "auc": 5 / 6,
+        "miscalibration": 0.0,
+        "discrimination": 1 / 12,
+        "uncertainty": 0.25,
+        "mean_gap": 0.0,
+        "base_rate": 0.5,
+    }
+    assert min(coverage(draw, truths).values()) >= 0.9
+
+
+def test_intervals_cover_the_truth_of_wrong_probabilities():
+    def draw(rng):
+        p = rng.random(400)
+        return rng.random(400) < 0.25 + 0.5 * p, p
+
+    p = (np.arange(300_000) + 0.5) / 300_000
+    gap = p - (0.25 + 0.5 * p)
+    bins = gap.reshape(15, -1).mean(axis=1)
+    truths = {
+        "brier": 0.25 - 1 / 48 + np.mean(gap**2),
+        "ece": np.abs(bins).mean(),
+        "ece_debiased": sqrt(np.mean(bins**2)),
+        "miscalibration": np.mean(gap**2),
+        "discrimination": 1 / 48,
+        "mean_gap": 0.0,
+    }
+    assert min(coverage(draw, truths).values()) >= 0.9
+
+
+def test_classwise_interval_covers_zero_for_perfect_probabilities():
+    def draw(rng):
+        return draw_classes(300, n_classes=6, seed=int(rng.integers(2**31)))
+
+    assert min(coverage(draw, {"classwise_ece": 0.0, "miscalibration": 0.0}, n_runs=40).values()) >= 0.9

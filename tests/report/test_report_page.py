@@ -1,0 +1,210 @@
+"""The page: one self-contained file that says what it measured, whatever the names in it are."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from parsed_page import ParsedPage
+from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, multiclass
+
+import calibrant as cb
+
+URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
+
+
+def test_page_is_well_formed_with_language_viewport_and_policy(html: str, page: ParsedPage) -> None:
+    assert html.startswith("<!DOCTYPE html>\n")
+    assert page.one("html").attributes["lang"] == "en"
+    assert page.one("meta", name="viewport").attributes["content"] == "width=device-width, initial-scale=1"
+    policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"})
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert len(page.all("h1")) == 1
+    assert len(page.all("title")) == 1 + len(page.all("svg"))
+
+
+def test_page_runs_nothing_and_fetches_nothing(html: str, page: ParsedPage) -> None:
+    tags = {element.tag for element in page.elements}
+    assert tags.isdisjoint(
+        {"script", "link", "iframe", "object", "embed", "img", "base", "form", "image", "foreignobject"}
+    )
+    for element in page.elements:
+        for name, value in element.attributes.items():
+            assert not name.startswith("on"), f"<{element.tag} {name}>"
+            if name in URL_ATTRIBUTES:
+                assert value.startswith("#"), f"<{element.tag} {name}={value!r}>"
+            elif name not in {"xmlns", "xmlns:xlink"}:
+                assert "://" not in value, f"<{element.tag} {name}={value!r}>"
+    styles = "".join(element.text for element in page.all("style"))
+    styles += "".join(element.attributes.get("style", "") for element in page.elements)
+    assert "@import" not in styles
+    assert [url for url in re.findall(r"url\(\s*['\"]?([^)'\"]+)", html) if not url.startswith("#")] == []
+
+
+def test_page_is_small(html: str) -> None:
+    assert len(html.encode("utf-8")) < 500_000
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(html: str, page: ParsedPage) -> None:
+    ids = [element.attributes["id"] for element in page.elements if "id" in element.attributes]
+    assert len(set(ids)) == len(ids)
+    references = re.findall(r"url\(#([^)]+)\)", html) + re.findall(r'href="#([^"]+)"', html)
+    references += [name for e in page.elements for name in e.attributes.get("aria-labelledby", "").split()]
+    assert references
+    assert set(references) <= set(ids)
+
+
+def test_figures_have_a_text_alternative_and_the_colours_of_the_page(page: ParsedPage) -> None:
+    for svg in page.all("svg"):
+        assert svg.attributes["role"] == "img"
+        (title,), (description,) = page.within(svg, "title"), page.within(svg, "desc")
+        assert title.text.startswith("Reliability diagram, ")
+        assert re.search(r"of \d+ bins: .* predicted, .* observed", description.text)
+        assert svg.attributes["aria-labelledby"].split() == [title.attributes["id"], description.attributes["id"]]
+        inner = [e for e in page.elements if e.parent is not None and "style" in e.attributes]
+        assert {c for e in inner for c in re.findall(r"#[0-9a-fA-F]{3,6}\b", e.attributes["style"])} == set()
+
+
+def test_tables_have_headers_for_rows_and_columns(page: ParsedPage) -> None:
+    for table in page.all("table"):
+        headers = page.within(table, "th")
+        assert {header.attributes["scope"] for header in headers} == {"row", "col"}
+        n_columns = sum(header.attributes["scope"] == "col" for header in headers)
+        for row in page.within(table, "tr"):
+            cells = [e for e in page.elements if e.parent is row and e.tag in {"th", "td"}]
+            assert sum(int(cell.attributes.get("colspan", "1")) for cell in cells) == n_columns
+
+
+def test_page_states_what_the_summary_holds(report: cb.Report, page: ParsedPage) -> None:
+    summary = report.summary()
+    assert page.one("p", class_="headline").text == summary["verdict"]["headline"]
+    text = page.one("body").text
+    for question in ("is_it_calibrated", "which_way", "where", "what_to_do"):
+        assert " ".join(summary["verdict"][question].split()) in text
+    scores = page.within(page.one("table", class_="scores"), "tbody")[0].text
+    for score in summary["scores"].values():
+        if score["value"] is not None:
+            assert (
+                f"{score['value']:.4f}".replace("-", "\N{MINUS SIGN}").replace("\N{MINUS SIGN}0.0000", "0.0000")
+                in scores
+            )
+    bins = page.within(page.one("table", class_="bins"), "tr")
+    assert len(bins) == 1 + len(summary["curve"]["bins"])
+
+
+def test_same_data_gives_the_same_bytes() -> None:
+    for kind in ("over-confident", "3 classes"):
+        assert CASES[kind]().html() == CASES[kind]().html()
+
+
+def test_bytes_don_t_depend_on_the_users_style_and_leave_it_alone() -> None:
+    report = CASES["over-confident"]()
+    expected = report.html()
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "lines.linewidth": 9, "svg.fonttype": "path"}):
+        before = dict(mpl.rcParams)
+        assert report.html() == expected
+        assert dict(mpl.rcParams) == before
+
+
+def test_hostile_names_stay_text() -> None:
+    html = hostile_report().html()
+    page = ParsedPage(html)
+    assert not {"script", "img"} & {element.tag for element in page.elements}
+    assert len(page.all("style")) == 1
+    assert "<script" not in html
+    assert "alert(1)&lt;/script&gt;" in html
+    assert "{{ 7*7 }}" in page.one("body").text
+    assert page.one("h1").text.startswith("<script>alert(1)</script></style>\"'&<img")
+    assert any(RIGHT_TO_LEFT in element.text for element in page.all("bdi"))
+    assert any(PARTY in element.text for element in page.all("bdi"))
+    assert "W" * 200 not in html, "a name of thousands of characters is cut"
+
+
+def test_user_texts_are_isolated_from_the_direction_of_the_page() -> None:
+    page = ParsedPage(hostile_report().html())
+    for element in page.elements:
+        if "\N{RIGHT-TO-LEFT OVERRIDE}" in "".join(element.texts) and not page.within(element, "bdi"):
+            assert element.tag in {"bdi", "title"} or page.within(element, "title")
+
+
+def test_undefined_scores_are_called_so_with_the_reason() -> None:
+    page = ParsedPage(CASES["single class"]().html())
+    text = page.one("table", class_="scores").text
+    assert "AUC undefined" in text
+    assert "one class" in text
+    assert "nan" not in page.one("body").text.lower().split()
+
+
+def test_infinite_log_loss_is_called_so_with_the_reason() -> None:
+    text = ParsedPage(CASES["infinite loss"]().html()).one("table", class_="scores").text
+    assert "Log loss infinite" in text
+    assert "Infinite: something happened that had probability 0." in text
+
+
+def test_each_class_has_a_panel_and_a_row() -> None:
+    y, p = multiclass(1_000, 4)
+    page = ParsedPage(cb.Report(np.array(["ant", "bee", "cow", "dog"])[y], p).html())
+    assert len(page.all("svg")) == 1 + 4
+    rows = page.within(page.within(page.one("table", class_="classes"), "tbody")[0], "tr")
+    assert [row.text.split()[0] for row in rows] == ["ant", "bee", "cow", "dog"]
+    assert "All 4 classes, in sorted order." in page.one("body").text
+
+
+def test_of_many_classes_the_worst_are_shown_and_it_is_said() -> None:
+    report = CASES["15 classes"]()
+    page = ParsedPage(report.html())
+    assert len(page.all("svg")) == 1 + 12
+    assert "Shown are the 12 of 15 classes with the largest calibration error" in page.one("body").text
+
+
+def test_command_is_shown_only_where_a_correction_is_called_for(report: cb.Report, page: ParsedPage) -> None:
+    command = report.summary()["verdict"]["command"]
+    assert [code.text for code in page.all("code")] == ([command] if command else [])
+
+
+def test_write_html_writes_the_page_whole(tmp_path: Path) -> None:
+    report = cb.Report(*binary(200), title=f"title {PARTY}")
+    path = tmp_path / "report.html"
+    path.write_text("old", "utf-8")
+    report.write_html(path)
+    assert path.read_bytes().decode("utf-8") == report.html()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_failed_write_leaves_the_old_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old", "utf-8")
+
+    def refuse(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="disk full"):
+        cb.Report(*binary(200)).write_html(path)
+    assert path.read_text("utf-8") == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        cb.Report(*binary(200)).write_html(tmp_path / "nowhere" / "report.html")
+
+
+def test_notebook_shows_the_page_in_a_sandboxed_frame() -> None:
+    report = hostile_report()
+    frame = ParsedPage(report._repr_html_())
+    (iframe,) = frame.elements
+    assert iframe.tag == "iframe"
+    assert iframe.attributes["sandbox"] == ""
+    assert iframe.attributes["srcdoc"] == report.html()
+
+
+def test_repr_says_the_verdict() -> None:
+    assert repr(CASES["over-confident"]()) == "<Report: Not calibrated: predictions are too extreme, n = 2,000 rows>"

@@ -1,0 +1,208 @@
+"""The summary: plain data that agrees with the metrics, and its JSON and Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_cases import CASES, HOSTILE, binary, hostile_report, multiclass
+
+import calibrant as cb
+from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError, ShapeError
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        assert all(type(key) is str for key in value)
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def test_summary_is_plain_and_survives_json(report: cb.Report) -> None:
+    summary = report.summary()
+    assert {type(leaf) for leaf in leaves(summary)} <= {str, int, float, bool, type(None)}
+    text = report.json()
+    assert json.loads(text) == summary
+    assert not re.search(r"\b(NaN|Infinity)\b", re.sub(r'"(\\.|[^"\\])*"', "", text))
+    text.encode("utf-8")
+
+
+def test_summary_is_the_callers_to_change() -> None:
+    report = CASES["30 rows"]()
+    before = report.json()
+    report.summary()["scores"].clear()
+    report.summary()["curve"]["bins"].clear()
+    assert report.json() == before
+
+
+def test_scores_are_those_of_evaluate(report: cb.Report) -> None:
+    assert list(report.summary()["scores"])[:4] == ["brier", "log_loss", "ece", "ece_debiased"]
+
+
+@pytest.mark.parametrize("weight", [None, np.arange(500) % 3 + 0.5], ids=["unweighted", "weighted"])
+def test_scores_and_bins_equal_the_metrics(weight: Any) -> None:
+    y, p = binary(500, sharpness=1.5)
+    summary = cb.Report(y, p, sample_weight=weight, n_bins=7, level=0.9, rng=3).summary()
+    expected = cb.evaluate(y, p, sample_weight=weight, level=0.9, rng=3)
+    assert list(summary["scores"]) == list(expected)
+    for name, score in expected.items():
+        assert summary["scores"][name] == {**score.to_dict(), "is_infinite": False}
+    assert summary["verdict"]["in_short"] == expected.verdict
+    curve = cb.reliability_curve(y, p, sample_weight=weight, n_bins=7, level=0.9)
+    bins = summary["curve"]["bins"]
+    assert [row["predicted"] for row in bins] == curve.x.tolist()
+    assert [row["observed"] for row in bins] == curve.y.tolist()
+    assert [row["low"] for row in bins] == curve.low.tolist()
+    assert [row["high"] for row in bins] == curve.high.tolist()
+    assert [row["n"] for row in bins] == curve.n.tolist()
+    assert [row["gap"] for row in bins] == (curve.x - curve.y).tolist()
+    total = 500.0 if weight is None else weight.sum()
+    assert sum(summary["curve"]["histogram"]["n"]) == pytest.approx(total)
+    assert summary["data"]["total_weight"] == pytest.approx(total)
+
+
+def test_class_curves_are_one_against_the_rest() -> None:
+    y, p = multiclass(600, 3)
+    curves = cb.Report(y, p).summary()["class_curves"]
+    for k, curve in enumerate(curves):
+        expected = cb.reliability_curve(y == k, p[:, k])
+        assert [row["observed"] for row in curve["bins"]] == expected.y.tolist()
+        assert curve["mean_error"] == cb.metrics.ece(y == k, p[:, k], n_bins=10, strategy="quantile")
+        assert curve["mean_predicted"] == pytest.approx(p[:, k].mean())
+        assert curve["mean_observed"] == pytest.approx((y == k).mean())
+
+
+def test_of_many_classes_those_of_largest_error_are_kept() -> None:
+    y, p = multiclass(2_000, 15)
+    shown = [curve["label"] for curve in cb.Report(y, p).summary()["class_curves"]]
+    errors = [cb.metrics.ece(y == k, p[:, k], n_bins=10, strategy="quantile") for k in range(15)]
+    assert shown == [str(k) for k in np.argsort(errors)[::-1][:12]]
+
+
+def test_panels_of_the_classes_share_their_axes() -> None:
+    curves = CASES["15 classes"]().summary()["class_curves"]
+    assert len({curve["upper"] for curve in curves}) == 1
+    assert max(max(row["predicted"], row["high"]) for c in curves for row in c["bins"]) <= curves[0]["upper"]
+
+
+def test_axes_close_up_on_rare_events_and_count_what_lies_above() -> None:
+    p = np.append(np.linspace(0.0, 0.02, 5_000), [0.9])
+    curve = cb.Report(np.append(np.arange(5_000) % 100 == 0, [False]), p).summary()["curve"]
+    assert curve["upper"] == 0.05
+    assert curve["n_above"] == 1
+    assert sum(curve["histogram"]["n"]) == 5_001
+
+
+def test_labels_of_any_kind_give_the_same_report() -> None:
+    y, p = binary(300, sharpness=2.0)
+    expected = cb.Report(y, p).summary()
+    for labels, options in (
+        (np.where(y, 1, -1), {}),
+        (np.where(y, "yes", "no"), {}),
+        (pd.Series(np.where(y, "bad", "good")).astype("category"), {"pos_label": "bad"}),
+    ):
+        summary = cb.Report(labels, pd.Series(p), **options).summary()
+        assert summary["scores"] == expected["scores"]
+        assert summary["curve"] == expected["curve"]
+    assert summary["data"]["positive_class"] == "bad"
+    assert [entry["label"] for entry in summary["data"]["classes"]] == ["good", "bad"]
+
+
+def test_classes_that_the_rows_lack_are_kept() -> None:
+    y, p = multiclass(200, 3)
+    summary = cb.Report(np.array(["a", "b", "a"])[y], p, classes=["a", "b", "c"]).summary()
+    assert [(entry["label"], entry["n"] > 0) for entry in summary["data"]["classes"]] == [
+        ("a", True),
+        ("b", True),
+        ("c", False),
+    ]
+
+
+def test_weight_two_equals_two_rows() -> None:
+    y, p = binary(200, sharpness=2.0)
+    weighted = cb.Report(y, p, sample_weight=np.full(200, 2.0), n_bins=5).summary()["curve"]["bins"]
+    repeated = cb.Report(np.repeat(y, 2), np.repeat(p, 2), n_bins=5).summary()["curve"]["bins"]
+    for key in ("predicted", "observed", "n"):
+        assert [row[key] for row in weighted] == pytest.approx([row[key] for row in repeated])
+
+
+def test_infinite_scores_are_marked_and_none() -> None:
+    score = CASES["infinite loss"]().summary()["scores"]["log_loss"]
+    assert (score["value"], score["low"], score["high"], score["is_infinite"]) == (None, None, None, True)
+
+
+def test_control_characters_and_half_surrogates_become_printable() -> None:
+    report = cb.Report(*binary(50), title="a\x00b\ud800c\nd", source="e\x1bf")
+    assert report.summary()["title"] == "a\N{REPLACEMENT CHARACTER}b?c d"
+    assert report.summary()["data"]["source"] == "e\N{REPLACEMENT CHARACTER}f"
+    (report.html() + report.markdown() + report.json()).encode("utf-8")
+
+
+def test_generator_as_seed_gives_a_report() -> None:
+    assert cb.Report(*binary(50), rng=np.random.default_rng(0)).summary()["data"]["n_rows"] == 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([0, 1], [0.5, 1.5]), {}, InvalidProbabilityError, r"y_prob row 1: 1.5 is outside \[0, 1\]"),
+        (([0, 1], [0.5]), {}, ShapeError, "y_true has 2 rows and y_prob has 1"),
+        (([0, 1], [0.5, 0.6]), {"level": 95}, InvalidInputError, r"level=95 is outside \(0, 1\)"),
+        (([0, 1], [0.5, 0.6]), {"n_bins": 0}, InvalidInputError, "n_bins=0 is too small"),
+        (([0, 1], [0.5, 0.6]), {"n_bins": 2.5}, InvalidTypeError, "n_bins=2.5 is not a whole number"),
+        (([0, 1], [0.5, 0.6]), {"rng": "a"}, InvalidTypeError, "rng='a' is"),
+        (([0, 1], [0.5, 0.6]), {"score_names": ["a", "b"]}, ShapeError, "score_names has 2 names for 1 columns"),
+    ],
+)
+def test_refusals_say_what_is_wrong(
+    arguments: tuple[Any, Any], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        cb.Report(*arguments, **options)
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------
+
+
+def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
+    text, summary = report.markdown(), report.summary()
+    lines = text.splitlines()
+    assert lines[0].startswith("# ")
+    assert f"**{summary['verdict']['headline']}**" in lines
+    tables = [list(rows) for rows in table_blocks(lines)]
+    expected = [len(summary["scores"]), len(summary["curve"]["bins"])]
+    expected += [len(summary["class_curves"])] if summary["class_curves"] else []
+    assert [len(rows) - 2 for rows in tables] == expected
+    for rows in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, "all rows have as many cells"
+    assert "\n\n\n" not in text
+    assert text == report.markdown()
+    assert text.endswith("\n")
+
+
+def test_markdown_of_hostile_names_is_text() -> None:
+    text = hostile_report().markdown()
+    assert "<script" not in text.replace("\\<", "")
+    assert re.search(r"(?<!\\)[<>]", text) is None
+    assert HOSTILE[:8] not in text
+
+
+def test_markdown_shows_the_command_as_code() -> None:
+    text = CASES["over-confident"]().markdown()
+    assert "```\ncalibrant fit FILE --label LABEL --score SCORE --method beta -o calibrator.json\n```" in text
+
+
+def table_blocks(lines: list[str]) -> list[list[str]]:
+    blocks: list[list[str]] = [[]]
+    for line in lines:
+        if line.startswith("|"):
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]

@@ -1,0 +1,48 @@
+"""What `import calibrant` loads, and what it offers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import calibrant as cb
+
+LATE = ("duckdb", "jinja2", "matplotlib", "numba", "pandas", "polars", "pyarrow", "scipy.stats", "sklearn")
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the names of the modules that a fresh interpreter has loaded after running the code."""
+    script = f"{code}\nimport sys\nprint(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_no_heavy_package() -> None:
+    loaded = modules_after("import calibrant")
+    assert "calibrant" in loaded
+    assert loaded.isdisjoint(LATE)
+
+
+def test_fit_and_apply_of_arrays_load_no_table_or_picture_package() -> None:
+    loaded = modules_after(
+        "import calibrant as cb\ncb.IsotonicCalibrator().fit([0.1, 0.6, 0.4, 0.9], [0, 1, 0, 1]).predict_proba([0.5])"
+    )
+    assert "calibrant.calibrators.isotonic" in loaded
+    assert loaded.isdisjoint({"jinja2", "matplotlib", "pandas", "polars", "pyarrow", "sklearn"})
+
+
+@pytest.mark.parametrize("name", cb.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(cb, name) is not None
+
+
+def test_public_names_are_unique_and_listed_by_dir() -> None:
+    assert len(set(cb.__all__)) == len(cb.__all__)
+    assert set(cb.__all__) <= set(dir(cb))
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'calibrant' has no attribute 'IsotonicCalibrater'"):
+        _ = cb.IsotonicCalibrater

@@ -1,0 +1,255 @@
+"""The import layers: lower never imports higher, neighbours don't import each other, heavy packages load late."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
+
+#: From the ground up. Modules on one line are neighbours.
+LAYERS = (
+    ("_version", "errors"),
+    ("numerics",),
+    ("folds", "kernels", "results", "validation"),
+    ("binning", "maps", "summary"),
+    ("calibrators", "metrics"),
+    ("engines", "persistence"),
+    ("classifier", "probability"),
+    ("displays",),
+    ("report",),
+    ("training",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+#: Slow to import, or not everybody's: each is imported by the function that needs it.
+HEAVY = (
+    "duckdb",
+    "jinja2",
+    "matplotlib",
+    "numba",
+    "onnx",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "scipy.stats",
+    "sklearn",
+    "xgboost",
+)
+
+
+class Import(NamedTuple):
+    """One import: of what, on which line, and whether importing the module itself runs it."""
+
+    target: str
+    line: int
+    runs_at_import: bool
+
+
+def test_no_module_imports_a_higher_layer_or_a_neighbour() -> None:
+    assert list(layer_faults(PACKAGE)) == []
+
+
+def test_every_module_has_a_layer() -> None:
+    known = {name for layer in LAYERS for name in layer}
+    assert sorted(top_level_modules(PACKAGE) - known) == []
+
+
+def test_heavy_packages_are_imported_inside_functions() -> None:
+    assert list(heavy_faults(PACKAGE)) == []
+
+
+def test_only_kernels_import_numba() -> None:
+    importers = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in sources(PACKAGE)
+        for found in imports(path, PACKAGE)
+        if is_within(found.target, "numba")
+    }
+    assert importers == {"kernels"}
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("numerics.py", "from calibrant.summary import ScoreSummary"),
+        ("numerics.py", "import calibrant.summary"),
+        ("numerics.py", "from calibrant import summary"),
+        ("numerics.py", "from .summary import ScoreSummary"),
+        ("numerics.py", "from . import summary"),
+        ("numerics.py", "def f():\n    from calibrant.summary import ScoreSummary"),
+        ("numerics.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import calibrant.summary"),
+        ("numerics.py", "from importlib import import_module\nimport_module('calibrant.summary')"),
+        ("numerics.py", "import importlib\nname = 'x'\nimportlib.import_module(f'calibrant.summary.{name}')"),
+        ("numerics.py", "name = 'x'\n__import__(f'calibrant.{name}')"),
+        ("numerics.py", "import calibrant as cb"),
+        ("numerics.py", "from calibrant import ScoreSummary"),
+        ("kernels/pav.py", "from calibrant.validation import as_scores"),
+        ("kernels/pav.py", "from ..validation import as_scores"),
+        ("kernels/__init__.py", "from ..validation import as_scores"),
+        ("metrics/ece.py", "from calibrant.calibrators import IsotonicCalibrator"),
+        ("metrics/__init__.py", "from ..calibrators.base import Calibrator"),
+        ("cli/main.py", "from calibrant import __version__"),
+    ],
+)
+def test_walker_finds_an_upward_or_sideways_import(tmp_path: Path, path: str, code: str) -> None:
+    write_module(tmp_path, path, code)
+    (fault,) = layer_faults(tmp_path)
+    assert fault.startswith(f"{path}:{len(code.splitlines())} imports ")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("summary.py", "from calibrant import kernels\nfrom calibrant.numerics import FloatArray"),
+        ("kernels/pav.py", "from calibrant.kernels._jit import compiled\nfrom ._jit import compiled"),
+        ("kernels/__init__.py", "from . import pav\nfrom ..numerics import FloatArray"),
+        ("kernels/__init__.py", "name = 'pav'\n__import__(f'calibrant.kernels.{name}')"),
+        ("__init__.py", "name = 'x'\n__import__(f'calibrant.{name}')\nfrom calibrant.cli import main"),
+        ("cli/main.py", "from calibrant._version import __version__\nfrom calibrant.report import Report"),
+        ("numerics.py", "import numpy, calibrant_extras\nfrom ._version import __version__"),
+    ],
+)
+def test_walker_lets_downward_imports_pass(tmp_path: Path, path: str, code: str) -> None:
+    write_module(tmp_path, path, code)
+    assert list(layer_faults(tmp_path)) == []
+
+
+def test_walker_names_a_module_without_a_layer(tmp_path: Path) -> None:
+    write_module(tmp_path, "utils.py", "")
+    write_module(tmp_path, "helpers/__init__.py", "")
+    write_module(tmp_path, "folder_of_data/table.json", "")
+    assert top_level_modules(tmp_path) == {"utils", "helpers"}
+    write_module(tmp_path, "numerics.py", "import calibrant.utils")
+    assert list(layer_faults(tmp_path)) == ["numerics.py:1 imports utils, which has no layer"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "is_fault"),
+    [
+        ("report/render.py", "import jinja2", True),
+        ("report/render.py", "from jinja2 import Environment", True),
+        ("report/render.py", "try:\n    import jinja2\nexcept ImportError:\n    jinja2 = None", True),
+        ("report/render.py", "class A:\n    import jinja2", True),
+        ("report/render.py", "def f(x=__import__('jinja2')): ...", True),
+        ("report/render.py", "def f():\n    import jinja2", False),
+        ("report/render.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import jinja2", False),
+        ("report/render.py", "import typing\nif not typing.TYPE_CHECKING:\n    import jinja2", True),
+        ("numerics.py", "from scipy import stats", True),
+        ("numerics.py", "import scipy.stats as st", True),
+        ("numerics.py", "import scipy.optimize", False),
+        ("numerics.py", "import numba", True),
+        ("kernels/pav.py", "import numba", False),
+        ("kernels/__init__.py", "import numba", True),
+        ("kernels/pav.py", "import pandas", True),
+    ],
+)
+def test_walker_finds_a_heavy_import_that_runs_at_import(tmp_path: Path, path: str, code: str, is_fault: bool) -> None:
+    write_module(tmp_path, path, code)
+    assert bool(list(heavy_faults(tmp_path))) == is_fault
+
+
+# --- the walker ----------------------------------------------------------------------------------------------
+
+
+def layer_faults(package: Path) -> Iterator[str]:
+    """Name each import of a higher layer, of a neighbour, or of a module that no layer holds."""
+    level = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+    for path in sources(package):
+        own = top_level_name(path, package)
+        for found in imports(path, package):
+            if not is_within(found.target, "calibrant"):
+                continue
+            imported = home(found.target, package)
+            place = f"{path.relative_to(package).as_posix()}:{found.line}"
+            if imported not in level:
+                yield f"{place} imports {imported}, which has no layer"
+            elif imported != own and own in level and level[imported] >= level[own]:
+                yield f"{place} imports {found.target}, which is not below {own}"
+
+
+def heavy_faults(package: Path) -> Iterator[str]:
+    """Name each import of a heavy package that runs when its module is imported."""
+    for path in sources(package):
+        place = path.relative_to(package)
+        may_compile = place.parts[0] == "kernels" and place.name != "__init__.py"
+        for found in imports(path, package):
+            for heavy in HEAVY:
+                if found.runs_at_import and is_within(found.target, heavy) and not (heavy == "numba" and may_compile):
+                    yield f"{place.as_posix()}:{found.line} imports {heavy} when it is imported"
+
+
+def imports(path: Path, package: Path) -> Iterator[Import]:
+    """Yield every import of a file: statements and calls, at any depth."""
+    inside = ("calibrant", *path.relative_to(package).parent.parts)
+    return _imports_of(ast.parse(path.read_text("utf-8")), inside, True)
+
+
+def _imports_of(node: ast.AST, inside: tuple[str, ...], runs: bool) -> Iterator[Import]:
+    match node:
+        case ast.Import(names=names, lineno=line):
+            yield from (Import(alias.name, line, runs) for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level, lineno=line):
+            base = [*inside[: len(inside) - level + 1]] if level else []
+            base += [module] if module else []
+            yield from (Import(".".join([*base, alias.name]), line, runs) for alias in names)
+        case ast.Call(func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module")):
+            yield Import(_constant_start(node.args[0]), node.lineno, runs)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            for part in [*node.decorator_list, node.args]:
+                yield from _imports_of(part, inside, runs)
+            for part in node.body:
+                yield from _imports_of(part, inside, False)
+            return
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+            for part in node.body:
+                yield from _imports_of(part, inside, False)
+            for part in node.orelse:
+                yield from _imports_of(part, inside, runs)
+            return
+    for child in ast.iter_child_nodes(node):
+        yield from _imports_of(child, inside, runs)
+
+
+def _constant_start(name: ast.expr) -> str:
+    """Return what is known of a computed module name: all of a literal, the start of a formatted string."""
+    match name:
+        case ast.Constant(value=str(text)) | ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]):
+            return text.rstrip(".")
+    raise AssertionError(f"line {name.lineno}: import of a name that nobody can read from the code")
+
+
+def home(target: str, package: Path) -> str:
+    """Return the top-level module that an import of calibrant loads; "__init__" for the package's own names."""
+    parts = target.split(".")
+    if len(parts) == 1:
+        return "__init__"
+    is_module = parts[1] in {name for layer in LAYERS for name in layer} | top_level_modules(package)
+    return parts[1] if is_module else "__init__"
+
+
+def sources(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def top_level_modules(package: Path) -> set[str]:
+    return {top_level_name(path, package) for path in sources(package)}
+
+
+def top_level_name(path: Path, package: Path) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+def is_within(target: str, package: str) -> bool:
+    return target == package or target.startswith(f"{package}.")
+
+
+def write_module(package: Path, path: str, code: str) -> None:
+    file = package / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(code, "utf-8")
