@@ -201,9 +201,10 @@ class ScoreSummary:
         """Return the summary of the rows of both."""
         a, b = self._source, other._source
         if isinstance(a, _PackedRows) and isinstance(b, _PackedRows):
-            negative = np.concatenate((a.keys[: a.n_negative], b.keys[: b.n_negative]))
-            rest = np.concatenate((a.keys[a.n_negative :], b.keys[b.n_negative :]))
-            return ScoreSummary(_PackedRows(np.concatenate((sort_keys(negative), sort_keys(rest))), negative.size))
+            negative = (a.keys[: a.n_negative], b.keys[: b.n_negative])
+            rest = (a.keys[a.n_negative :], b.keys[b.n_negative :])
+            n_negative = a.n_negative + b.n_negative
+            return ScoreSummary(_PackedRows(_sort_parts(np.concatenate((*negative, *rest)), n_negative), n_negative))
         joined = (np.concatenate(pair) for pair in zip(self.cells, other.cells, strict=True))
         scores, weight, squared, positives = joined
         return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
@@ -302,13 +303,16 @@ class ScoreSummary:
         )
 
 
-def sort_keys(keys: KeyArray) -> KeyArray:
-    """Sort 64-bit keys, in place or into a new array, by the sort that is faster on this machine."""
+def sort_keys(keys: KeyArray, *, n_ignored: int = 0) -> KeyArray:
+    """Sort 64-bit keys, in place or into a new array, by the sort that is faster on this machine.
+
+    Keys that differ in their lowest `n_ignored` bits only may come in any order.
+    """
     if keys.size < _SMALL or _numpy_sorts_faster():
         keys.sort()
         return keys
     scratch = np.empty_like(keys)
-    place = kernels.radix_sort(keys, scratch)
+    place = kernels.radix_sort(keys, scratch, n_ignored)
     if place == 2:
         keys.sort()
     return scratch if place == 1 else keys
@@ -318,7 +322,7 @@ def sort_keys(keys: KeyArray) -> KeyArray:
 def _numpy_sorts_faster() -> bool:
     """Race `np.sort` against our radix sort: NumPy's is 10 times faster where it has vector instructions for it."""
     sample = np.random.default_rng(0).random(_RACE).view(np.uint64)
-    kernels.radix_sort(sample[:64].copy(), np.empty(64, np.uint64))  # compile outside the race
+    kernels.radix_sort(sample[:64].copy(), np.empty(64, np.uint64), 0)  # compile outside the race
     seconds: dict[str, float] = {}
     for name in ("radix", "numpy") * 3:
         keys, scratch = sample.copy(), np.empty_like(sample)
@@ -326,25 +330,28 @@ def _numpy_sorts_faster() -> bool:
         if name == "numpy":
             keys.sort()
         else:
-            kernels.radix_sort(keys, scratch)
+            kernels.radix_sort(keys, scratch, 0)
         seconds[name] = min(seconds.get(name, np.inf), time.perf_counter() - start)
     return bool(seconds["numpy"] <= seconds["radix"])
 
 
 def _pack(scores: FloatArray, positive: BoolArray) -> _PackedRows:
-    keys: npt.NDArray[np.uint64] = (scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same score as 0.0
+    bits: npt.NDArray[np.uint64] = (scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same score as 0.0
     label = positive.view(np.uint8)
-    is_negative = scores < 0.0 if scores.min() < 0.0 else None
-    keys <<= np.uint64(1)  # the sign bit falls off
-    if is_negative is None:
-        keys |= label
-        return _PackedRows(sort_keys(keys), 0)
-    negative = ~keys[is_negative]  # of two negative scores the one with smaller bits is larger
-    negative &= ~np.uint64(1)
-    negative |= label[is_negative]
-    rest = keys[~is_negative]
-    rest |= label[~is_negative]
-    return _PackedRows(np.concatenate((sort_keys(negative), sort_keys(rest))), negative.size)
+    if scores.min() >= 0.0:
+        bits <<= np.uint64(1)  # the sign bit falls off
+        bits |= label
+        return _PackedRows(sort_keys(bits, n_ignored=1), 0)
+    n_negative = int(np.count_nonzero(scores < 0.0))
+    keys = np.empty_like(bits)
+    kernels.pack_signed(bits, label if label.flags.writeable else label.copy(), n_negative, keys)
+    return _PackedRows(_sort_parts(keys, n_negative), n_negative)
+
+
+def _sort_parts(keys: KeyArray, n_negative: int) -> KeyArray:
+    """Sort the packed keys of negative scores and those of the others, each in their part."""
+    parts = (sort_keys(part, n_ignored=1) for part in (keys[:n_negative], keys[n_negative:]))
+    return np.concatenate(tuple(parts))
 
 
 def _unpack(codes: KeyArray, n_negative: int) -> FloatArray:

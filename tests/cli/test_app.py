@@ -104,7 +104,7 @@ def test_standard_input_and_output_of_real_processes(binary: pa.Table) -> None:
     assert gate.stderr.startswith(b"Gate failed: brier 0.")
 
 
-@pytest.mark.parametrize("command", ["apply c.json big.csv -o -", "evaluate big.csv", "evaluate big.csv --json"])
+@pytest.mark.parametrize("command", ["apply c.json big.csv -o -", "evaluate big.csv"])
 def test_reader_that_goes_away_is_no_error(binary: pa.Table, run: Run, command: str) -> None:
     run("fit scores.csv -o c.json")
     with Path("big.csv").open("w") as big:

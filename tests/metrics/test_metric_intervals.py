@@ -162,3 +162,11 @@ def test_classwise_interval_covers_zero_for_perfect_probabilities():
         return draw_classes(300, n_classes=6, seed=int(rng.integers(2**31)))
 
     assert min(coverage(draw, {"classwise_ece": 0.0, "miscalibration": 0.0}, n_runs=40).values()) >= 0.9
+
+
+def test_miscalibration_of_many_perfect_probabilities_is_not_significant():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        p = rng.random(50_000)
+        score = cb.evaluate(rng.random(50_000) < p, p)["miscalibration"]
+        assert score.value > score.low == 0.0

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.refit import refit_drawn_labels
-    from calibrant.kernels.sorting import count_distinct, mend_order, radix_sort, run_lengths, weighted_runs
+    from calibrant.kernels.sorting import count_distinct, mend_order, pack_signed, radix_sort, run_lengths, weighted_runs
 
 _HOME = {
     "count_distinct": "sorting",
     "interpolate": "lookup",
     "mend_order": "sorting",
+    "pack_signed": "sorting",
     "pool_keys": "pav",
     "pool_weighted": "pav",
     "radix_sort": "sorting",
@@ -28,6 +29,7 @@ __all__ = [
     "count_distinct",
     "interpolate",
     "mend_order",
+    "pack_signed",
     "pool_keys",
     "pool_weighted",
     "radix_sort",

@@ -10,13 +10,14 @@ from calibrant.numerics import FloatArray
 
 KeyArray = npt.NDArray[np.uint64]
 OrderArray = npt.NDArray[np.int64]
+LabelArray = npt.NDArray[np.uint8]
 
 
 @compiled
-def radix_sort(keys: KeyArray, scratch: KeyArray) -> int:
+def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
     """Sort `keys` by four bytes below their highest varying bit, then mend the order that the rest decides.
 
-    Returns 0 where the result lies in `keys`, 1 where it lies in `scratch`, and 2 where so many keys agree in
+    The lowest `n_ignored` bits of a key need not decide. Returns 0 where the result lies in `keys`, 1 where it lies in `scratch`, and 2 where so many keys agree in
     those four bytes that mending would take long: `keys` then holds all of them, not sorted.
     """
     n = keys.size
@@ -56,11 +57,12 @@ def radix_sort(keys: KeyArray, scratch: KeyArray) -> int:
             start[slot] += 1
         source, target = target, source
         place = 1 - place
+    ignored = np.uint64(n_ignored)
     moves = 0
     for i in range(1, n):
         value = source[i]
         j = i
-        while j > 0 and source[j - 1] > value:
+        while j > 0 and (source[j - 1] >> ignored) > (value >> ignored):
             source[j] = source[j - 1]
             j -= 1
         source[j] = value
@@ -70,6 +72,25 @@ def radix_sort(keys: KeyArray, scratch: KeyArray) -> int:
                 keys[:] = source
             return 2
     return place
+
+
+@compiled
+def pack_signed(bits: KeyArray, label: LabelArray, n_negative: int, keys: KeyArray) -> None:
+    """Write the packed keys of scores of both signs, those of the `n_negative` negative ones first.
+
+    Shifting drops the sign bit; of two negative scores the one with smaller bits is larger.
+    """
+    one = np.uint64(1)
+    negative = 0
+    rest = n_negative
+    for i in range(bits.size):
+        b = bits[i]
+        if b >> np.uint64(63):
+            keys[negative] = (~b << one) | np.uint64(label[i])
+            negative += 1
+        else:
+            keys[rest] = (b << one) | np.uint64(label[i])
+            rest += 1
 
 
 @compiled

@@ -1,0 +1,110 @@
+"""calibrant inspect: what is in the file, in words that follow from its map."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import Result
+
+import calibrant as cb
+from calibrant import persistence
+from calibrant.numerics import expit
+
+Run = Callable[..., Result]
+
+
+def test_json_is_the_document(run: Run, binary: pa.Table) -> None:
+    run("fit scores.csv -o c.json")
+    result = run("inspect c.json --json")
+    assert json.loads(result.stdout) == json.loads(Path("c.json").read_text()) == persistence.read_document("c.json")
+
+
+def test_facts_and_table_of_a_sigmoid(run: Run, binary: pa.Table) -> None:
+    run("fit scores.csv --method sigmoid -o c.json")
+    shown = run("inspect c.json").output
+    for fact in (
+        "calibrator     SigmoidCalibrator()",
+        "classes        0, 1",
+        "fitted to      600 rows",
+        "score columns  p",
+        "scores are     probability",
+        "q = expit(",
+        "Next:  calibrant apply c.json new.csv -o out.csv",
+    ):
+        assert fact in shown
+    expected = persistence.load("c.json").predict_proba(np.linspace(0.0, 1.0, 11))
+    assert table_of(shown) == [[f"{s:.4g}", f"{q:.4f}"] for s, q in zip(np.linspace(0, 1, 11), expected, strict=True)]
+
+
+def test_formula_is_the_map(run: Run) -> None:
+    calibrator = cb.SigmoidCalibrator(input="score").fit([-2.0, -1.0, 0.5, 1.0], [0, 1, 0, 1])
+    cb.save(calibrator, "c.json")
+    shown = run("inspect c.json").output
+    (line,) = [line for line in shown.splitlines() if line.startswith("q = ")]
+    value = eval(line.removeprefix("q = "), {"expit": lambda z: float(expit(np.array(z))), "s": 0.25})
+    assert value == pytest.approx(calibrator.predict_proba([0.25])[0], abs=1e-5)
+    assert "score columns  not stored: name them with calibrant apply --score" in shown
+    assert "0.0067" in shown
+    assert "0.9933" in shown
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "text"),
+    [
+        (cb.IsotonicCalibrator(), "linear between 4 knots at scores from 0.1 to 0.7, outputs from 0 to 1"),
+        (cb.IsotonicCalibrator(input="score"), "linear between 4 knots"),
+        (cb.HistogramCalibrator(n_bins=2), "2 steps with levels from 0.5 to 0.5"),
+        (cb.BetaCalibrator(), "* log p - "),
+        (cb.TemperatureCalibrator(), "* log p - "),
+        (cb.TemperatureCalibrator(input="logit"), "* s + 0)"),
+    ],
+)
+def test_each_binary_map_is_described(run: Run, calibrator: cb.calibrators.Calibrator, text: str) -> None:
+    cb.save(calibrator.fit([0.1, 0.3, 0.5, 0.7], [0, 1, 0, 1]), "c.json")
+    shown = run("inspect c.json").output
+    assert text in shown
+    assert len(table_of(shown)) == 11
+
+
+def test_map_of_several_classes_is_described_by_class(run: Run, several: pa.Table) -> None:
+    run("fit several.parquet --score p_* --method beta -o c.json")
+    shown = run("inspect c.json").output
+    assert "One map per class, then each row divided by its sum:\n  'cat': q = expit(" in shown
+    assert "Before rows are divided by their sum:\nscore     cat     dog     eel\n" in shown
+    run("fit several.parquet --score p_* --method temperature -o t.json")
+    assert "softmax of 0." in run("inspect t.json").output
+
+
+def test_many_classes_are_cut(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    cb.save(cb.SigmoidCalibrator().fit(rng.dirichlet(np.ones(12), 60), np.arange(60) % 12), "c.json")
+    shown = run("inspect c.json").output
+    assert "  9: q = expit(" in shown
+    assert "  10: q" not in shown
+    assert "  and 2 more\n" in shown
+
+
+def test_probability_calibrator_is_described(run: Run, several: pa.Table) -> None:
+    calibrator = cb.ProbabilityCalibrator()
+    calibrator.fit(several["y"], several.select(["p_cat", "p_dog", "p_eel"]))
+    calibrator.save("c.pkl")
+    shown = run("inspect c.pkl").output
+    assert "calibrator     ProbabilityCalibrator(" in shown
+    assert "score columns  p_cat, p_dog, p_eel" in shown
+
+
+def test_what_is_no_calibrator_is_refused(run: Run, binary: pa.Table) -> None:
+    result = run("inspect scores.parquet")
+    assert result.exit_code == 2
+    assert "scores.parquet: this is not a calibrant document but a Parquet file" in result.stderr
+
+
+def table_of(shown: str) -> list[list[str]]:
+    """Return the rows of scores and what they become."""
+    lines = shown.partition("score  ")[2].partition("score  ")[2].partition("\n\n")[0].splitlines()
+    return [line.split() for line in lines[1:]]
