@@ -106,5 +106,5 @@ def test_what_is_no_calibrator_is_refused(run: Run, binary: pa.Table) -> None:
 
 def table_of(shown: str) -> list[list[str]]:
     """Return the rows of scores and what they become."""
-    lines = shown.partition("score  ")[2].partition("score  ")[2].partition("\n\n")[0].splitlines()
-    return [line.split() for line in lines[1:]]
+    rows = shown.partition("\nscore  becomes\n")[2].partition("\n\n")[0]
+    return [line.split() for line in rows.splitlines()]

@@ -66,6 +66,13 @@ def test_pandas_index_and_names_are_kept():
     assert out.columns.tolist() == ["a", "b"]
 
 
+def test_frames_with_numbers_for_names_keep_them():
+    frame = pd.DataFrame([[0.1, 0.9], [0.2, 0.8]])
+    checked = as_scores(frame)
+    assert checked.container.columns == ("0", "1")
+    pd.testing.assert_frame_equal(checked.container.wrap(checked.values), frame)
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_become_matrices_with_names(kind):
     checked = as_scores(kind({"a": [0.1, 0.2], "b": [0.9, 0.8]}))

@@ -177,8 +177,8 @@ def _from_table(values: ArrayLike, name: str) -> Scores:
     if isinstance(table, nw.DataFrame):
         if not table.columns:
             raise ShapeError(f"{name} is a frame without columns. Pass one column per class.")
-        columns = tuple(table.columns)
-        parts = [_series_values(table[c], name, column=c) for c in columns]
+        columns = tuple(map(str, table.columns))
+        parts = [_series_values(table[:, j], name, column=column) for j, column in enumerate(columns)]
         return Scores(np.column_stack(parts), Container(values, columns))
     return Scores(_numeric_array(values, name), NUMPY)
 
@@ -250,7 +250,7 @@ def _check_unit_range(scores: Scores, name: str) -> None:
     if not np.isfinite(values).all():
         _check_finite(scores, name)
     bad = (values < 0.0) | (values > 1.0)
-    fix = 'If these are logits, pass input="logit"; for other scores, input="score".'
+    fix = 'If these are logits, pass input="logit" to a calibrator, or turn them into probabilities first.'
     _refuse(InvalidProbabilityError, name, values, bad, "is outside [0, 1]", fix, scores)
 
 
