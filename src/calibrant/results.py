@@ -50,7 +50,7 @@ class Score:
         return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; NaN becomes None."""
+        """Return the fields as plain Python values; what is not finite becomes None."""
         return {key: _plain(value) for key, value in asdict(self).items()}
 
 
@@ -181,6 +181,6 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, np.ndarray):
         return [_plain(v) for v in value.tolist()]
-    if isinstance(value, float) and np.isnan(value):
+    if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

@@ -84,6 +84,16 @@ def test_refusal_is_one_line_on_standard_error() -> None:
     assert done.stderr == b"Error: there is no file nowhere.csv.\n"
 
 
+def test_names_that_the_terminal_lacks_are_shown_by_their_codes(binary: pa.Table) -> None:
+    name = "Ω".encode() + b"\xff.csv"
+    Path(os.fsdecode(name)).write_bytes(Path("scores.csv").read_bytes())
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "latin-1"}
+    for options in ([], ["--json"]):
+        done = subprocess.run([*PYTHON, "evaluate", name, *options], capture_output=True, check=False, env=environment)
+        assert done.stderr == b""
+        assert rb"\u03a9\udcff.csv" in done.stdout
+
+
 def test_error_of_the_system_names_the_file(run: Run) -> None:
     result = run("inspect nowhere.json")
     assert result.exit_code == 2

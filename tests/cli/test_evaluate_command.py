@@ -287,3 +287,13 @@ def test_input_that_can_not_be_used_is_said(run: Run, data: str, options: str, m
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("option", ["--score", "--weight"])
+def test_columns_of_lists_and_text_are_no_numbers(run: Run, option: str) -> None:
+    table = pa.table({"y": [0, 1], "p": [0.5, 0.5], "list": [[0.5], [0.25]], "text": ["1", "x"]})
+    pq.write_table(table, "t.parquet")
+    lists = run(f"evaluate t.parquet {option} list").stderr
+    assert "column 'list' of t.parquet holds list<" in lists
+    assert "values, not numbers. Name a column of numbers." in lists
+    assert "column 'text' of t.parquet row 1: 'x' is not a number" in run(f"evaluate t.parquet {option} text").stderr

@@ -28,7 +28,7 @@ class InBlocks(io.BytesIO):
 
 def cut(data: bytes, size: int, *, format: str = "csv") -> list[tuple[bytes, bytes]]:
     """Return each record and its line ending, of data that come in blocks of `size` bytes."""
-    source = Source("x", format, None, data[:4], InBlocks(data[4:], size))  # type: ignore[arg-type]
+    source = Source("x", format, None, data[:1], InBlocks(data[1:], size))  # type: ignore[arg-type]
     found: list[tuple[bytes, bytes]] = []
     for records in line_records(source) if format == "jsonl" else csv_records(source):
         found += zip(records.texts(), records.line_endings(), strict=True)
@@ -68,8 +68,9 @@ def test_quotes_inside_unquoted_fields_are_plain_characters() -> None:
     assert [record for record, _ in cut(b'5" pipe,1\n6" pipe,2\n', 3)] == [b'5" pipe,1', b'6" pipe,2']
 
 
-def test_line_endings_may_mix() -> None:
-    assert cut(b"a\r\nb\n\rc\r\r\nd", 2) == [
+@pytest.mark.parametrize("size", range(1, 8))
+def test_line_endings_may_mix(size: int) -> None:
+    assert cut(b"a\r\nb\n\rc\r\r\nd", size) == [
         (b"a", b"\r\n"),
         (b"b", b"\n"),
         (b"", b"\r"),

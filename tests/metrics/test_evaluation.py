@@ -154,6 +154,11 @@ def test_verdict_says_too_high_by_how_much_and_where():
     assert "Worst between 0.60 and 0.70: predicted 0.65, happened 0.41 (310 rows)." in verdict
 
 
+def test_worst_place_is_the_one_that_adds_most_and_not_the_largest_gap():
+    y, p = joined(rows_at(0.65, 0.41, 310), rows_at(0.15, 1.0, 5), rows_at(0.9, 0.9, 500))
+    assert "Worst between 0.60 and 0.70" in cb.evaluate(y, p, n_bins=10).verdict
+
+
 def test_verdict_says_too_low_with_the_interval_the_right_way_round():
     y, p = rows_at(0.3, 0.5, 400)
     scores = cb.evaluate(y, p, level=0.9)

@@ -7,9 +7,11 @@ from math import log, sqrt
 import numpy as np
 import pytest
 from metric_data import draw_binary, draw_classes, draw_weights
+from sklearn.isotonic import IsotonicRegression
 from statsmodels.stats.proportion import proportion_confint
 
 import calibrant as cb
+from calibrant import kernels
 
 Z = 1.959963984540054
 
@@ -100,12 +102,45 @@ def test_uneven_weights_widen_intervals():
 
 @pytest.mark.parametrize(
     ("y", "p"),
-    [([0, 1] * 20, [0.0, 1.0] * 20), ([0] * 30, [0.0] * 30), ([1], [0.3]), (range(5), np.eye(5))],
+    [
+        ([0, 1] * 20, [0.0, 1.0] * 20),
+        ([0] * 30, [0.0] * 30),
+        ([1], [0.3]),
+        (range(5), np.eye(5)),
+        ([1], [[0.2, 0.7, 0.1]]),
+    ],
 )
 def test_nothing_that_varied_is_no_certainty(y, p):
     scores = cb.evaluate(list(y), p)
     for name in ("brier", "log_loss", "ece", "ece_debiased", "miscalibration"):
         assert scores[name].high > scores[name].low, name
+
+
+def test_parts_of_two_columns_have_twice_the_interval_of_one():
+    one, two = cb.evaluate([1], [0.3]), cb.evaluate([1], [[0.7, 0.3]])
+    assert two["miscalibration"].high == pytest.approx(2 * one["miscalibration"].high, rel=0.02)
+    y, p = draw_binary(2000)
+    one, two = cb.evaluate(y, p), cb.evaluate(y, np.column_stack((1 - p, p)))
+    for name in ("brier", "miscalibration", "discrimination", "uncertainty"):
+        for end in ("value", "low", "high"):
+            assert getattr(two[name], end) == pytest.approx(2 * getattr(one[name], end), rel=0.02), name
+
+
+def test_constant_score_certainly_does_not_discriminate():
+    score = cb.evaluate([0, 1, 1] * 30, [0.5] * 90)["discrimination"]
+    assert (score.value, score.low, score.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
+
+
+def test_refit_to_drawn_labels_equals_scikit_learn_s():
+    rng = np.random.default_rng(5)
+    size = rng.integers(1, 6, 40)
+    weight = size * rng.uniform(0.5, 2.0, 40)
+    truth, share, uniform = np.sort(rng.random(40)), weight / weight.sum(), rng.random(size.sum())
+    gain, shift = kernels.refit_drawn_labels(uniform, size, share, truth, np.empty(40), np.empty(40))
+    rate = np.array([hits.mean() for hits in np.split(uniform < truth.repeat(size), size.cumsum()[:-1])])
+    refit = IsotonicRegression().fit(np.arange(40), rate, sample_weight=share).predict(np.arange(40))
+    assert gain == pytest.approx(share @ ((rate - truth) ** 2 - (rate - refit) ** 2))
+    assert shift == pytest.approx(share @ (rate - truth))
 
 
 def coverage(draw, truths, n_runs=120):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -61,6 +62,7 @@ class Commands(ExamplesMixin, click.Group):
         """Run the command."""
         if os.environ.get("NO_COLOR"):
             ctx.color = False
+        _print_any_text()
         try:
             with _plain_warnings():
                 return super().invoke(ctx)
@@ -97,6 +99,13 @@ def _plain_warnings() -> Iterator[None]:
         usual = warnings.showwarning
         warnings.showwarning = show
         yield
+
+
+def _print_any_text() -> None:
+    """Let names that the terminal's encoding lacks be shown by their codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _forget_output() -> None:

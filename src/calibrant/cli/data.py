@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.engines import open_table
-from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError, did_you_mean
+from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
 from calibrant.validation import InputKind, Labels, as_labels, as_probabilities, as_scores, as_weight
 
@@ -108,7 +108,9 @@ class Request:
             score, order = _in_order(score, classes, known)
         weight = None
         if self.weight is not None:
-            weight = as_weight(found.column(self.weight), found.num_rows, name=f"column {self.weight!r} of {where}")
+            name = f"column {self.weight!r} of {where}"
+            check_numbers(found.column(self.weight), name)
+            weight = as_weight(found.column(self.weight), found.num_rows, name=name)
         scores = read_scores(found, score, where, input=input)
         return ScoredRows(where, self.label, score, self.weight, labels, scores, weight, positive, order)
 
@@ -178,7 +180,7 @@ def read_scores(
 ) -> FloatArray:
     """Return the named columns as checked scores, shape (n,) for one and (n, K) for several."""
     for name in names:
-        _refuse_text(found.column(name), f"column {name!r} of {where}")
+        check_numbers(found.column(name), f"column {name!r} of {where}")
     is_one = len(names) == 1
     values = found.column(names[0]) if is_one else found.select(list(names))
     called = f"column {names[0]!r} of {where}" if is_one else where
@@ -187,10 +189,12 @@ def read_scores(
     return as_scores(values, name=called, input=input).values
 
 
-def _refuse_text(column: pa.ChunkedArray, name: str) -> None:
-    """Refuse the first value that made a column of text of what should be numbers."""
+def check_numbers(column: pa.ChunkedArray, name: str) -> None:
+    """Refuse a column of lists or records, and the first value that made text of what should be numbers."""
     import pyarrow as pa
 
+    if pa.types.is_nested(column.type):
+        raise InvalidTypeError(f"{name} holds {column.type} values, not numbers. Name a column of numbers.")
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return
     values = column.to_pylist()

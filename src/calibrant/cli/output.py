@@ -39,7 +39,7 @@ def interval(low: float, high: float) -> str:
 
 def write_json(document: dict[str, Any]) -> None:
     """Print one JSON document; what is not a finite number, which JSON lacks, becomes null."""
-    click.echo(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
 
 
 def notes(scores: Scores) -> list[str]:

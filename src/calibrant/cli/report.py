@@ -57,5 +57,5 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     )
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))
     click.echo(f"Wrote {output}")

@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.refit import refit_drawn_labels
-    from calibrant.kernels.sorting import count_distinct, mend_order, pack_signed, radix_sort, run_lengths, weighted_runs
+    from calibrant.kernels.sorting import (
+        count_distinct,
+        mend_order,
+        pack_signed,
+        radix_sort,
+        run_lengths,
+        weighted_runs,
+    )
 
 _HOME = {
     "count_distinct": "sorting",

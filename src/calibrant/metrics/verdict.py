@@ -65,7 +65,7 @@ def describe(
 
 def _nothing_found(what: str, gap: Estimate, debiased: Estimate, level: float, n_rows: int) -> str:
     first = (
-        f"No miscalibration found: {what} off by {gap.value:+.3f} on average ({_interval(gap, level)}), and the "
+        f"No miscalibration found: {what} off by {gap.value:+z.3f} on average ({_interval(gap, level)}), and the "
         f"debiased calibration error is {debiased.value:.3f} ({_interval(debiased, level)})."
     )
     largest = max(debiased.high, -gap.low, gap.high)
@@ -108,4 +108,4 @@ def _rows(n: int) -> str:
 
 
 def _interval(estimate: Estimate, level: float) -> str:
-    return f"{100.0 * level:g}% interval {estimate.low:.3f} to {estimate.high:.3f}"
+    return f"{100.0 * level:g}% interval {estimate.low:z.3f} to {estimate.high:z.3f}"
