@@ -17,8 +17,9 @@ LabelArray = npt.NDArray[np.uint8]
 def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
     """Sort `keys` by four bytes below their highest varying bit, then mend the order that the rest decides.
 
-    The lowest `n_ignored` bits of a key need not decide. Returns 0 where the result lies in `keys`, 1 where it lies in `scratch`, and 2 where so many keys agree in
-    those four bytes that mending would take long: `keys` then holds all of them, not sorted.
+    The lowest `n_ignored` bits of a key need not decide. Returns 0 where the result lies in `keys`, 1 where it lies
+    in `scratch`, and 2 where so many keys agree in those four bytes that mending would take long: `keys` then holds
+    all of them, not sorted.
     """
     n = keys.size
     low = keys[0]
