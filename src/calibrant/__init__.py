@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__
 
 if TYPE_CHECKING:
-    from calibrant import errors, metrics, persistence
+    from calibrant import engines, errors, metrics, persistence
     from calibrant.calibrators import (
         BetaCalibrator,
         HistogramCalibrator,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
-_MODULES = frozenset({"errors", "metrics", "persistence"})
+_MODULES = frozenset({"engines", "errors", "metrics", "persistence"})
 _HOME = {
     "BetaCalibrator": "calibrators",
     "CalibrationConfig": "probability",
@@ -66,6 +66,7 @@ __all__ = [
     "SigmoidCalibrator",
     "TemperatureCalibrator",
     "__version__",
+    "engines",
     "errors",
     "evaluate",
     "load",

@@ -119,6 +119,16 @@ def test_integers_that_become_fractions_late_are_read_exactly(make: Make) -> Non
         assert len(column) == 400_001
 
 
+def test_quoted_newlines_may_lie_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.engines.reading._READ_BLOCK_BYTES", 64)
+    rows = [(f"a\n{'b' * (i % 20)}\n", i / 8) for i in range(40)]
+    data = "x,p\n" + "".join(f'"{text}",{p}\n' for text, p in rows)
+    assert read_columns(make("t.csv", data.encode())).to_pydict() == {
+        "x": [text for text, _ in rows],
+        "p": [p for _, p in rows],
+    }
+
+
 def test_missing_fields_are_missing_and_quoted_ones_are_text(make: Make) -> None:
     read = read_columns(make("t.csv", b'y,p\nNA,0.5\n"NA",\n"",1\n'))
     assert read.to_pydict() == {"y": [None, "NA", ""], "p": [0.5, None, 1.0]}

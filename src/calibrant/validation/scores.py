@@ -226,9 +226,9 @@ def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> Flo
     for i, value in enumerate(array.reshape(-1)):
         if value is None or type(value).__name__ == "NAType":
             _refuse_nulls(np.array([v is None or v is value for v in array.reshape(-1)]), name, column)
-        if isinstance(value, (str, bytes, complex)) or not hasattr(value, "__float__"):
+        if isinstance(value, (str, bytes, complex, np.ndarray)) or not hasattr(value, "__float__"):
             raise InvalidTypeError(
-                f"{_place(name, i // max(width, 1), column)}: {value!r} is not a number. "
+                f"{_place(name, i // max(width, 1), column)}: {value!r:.80} is not a number. "
                 "Convert the column to floats first."
             )
         out.reshape(-1)[i] = float(value)
