@@ -76,6 +76,14 @@ def test_integer_labels_may_lack_a_column():
     assert as_labels([0, 0], n_columns=2).classes.tolist() == [0, 1]
 
 
+def test_labels_on_both_sides_of_what_int64_holds():
+    labels = as_labels([3, 2**63 + 5, 3], classes=[3, 2**63 + 5])
+    assert labels.codes.tolist() == [0, 1, 0]
+    assert labels.classes.tolist() == [3, 2**63 + 5]
+    with pytest.raises(InvalidLabelError, match="no 64 bits can hold"):
+        as_labels([-1, 2**63 + 5])
+
+
 def test_named_classes_may_lack_rows():
     labels = as_labels(["b", "b"], classes=["a", "b", "c"], n_columns=3)
     assert labels.codes.tolist() == [1, 1]

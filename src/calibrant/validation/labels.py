@@ -129,7 +129,12 @@ def _label_array(y: ArrayLike, name: str) -> npt.NDArray[Any]:
     if isinstance(y, (list, tuple)) and {type(v) for v in y} - {bool, int, float}:
         y = np.fromiter(y, dtype=object, count=len(y))  # keep ["a", 1] from becoming ["a", "1"]
     try:
-        return np.asarray(y)
+        array = np.asarray(y)
+        if array.dtype.kind == "f" and isinstance(y, (list, tuple)) and all(type(v) is int for v in y):
+            return np.array(y, dtype=np.uint64)  # NumPy makes floats of integers on both sides of 2**63
+        return array
+    except OverflowError:
+        raise InvalidLabelError(f"{name} holds integers that no 64 bits can hold. Pass them as strings.") from None
     except ValueError as error:
         raise ShapeError(f"{name} is not a list of labels ({error}). Pass shape (n,).") from None
 
@@ -215,7 +220,9 @@ def _known_classes(classes: ArrayLike) -> npt.NDArray[Any]:
 
 
 def _class_array(classes: list[Any]) -> npt.NDArray[Any]:
-    return np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+    if isinstance(classes[0], str):
+        return np.array(classes, dtype=object)
+    return np.array(classes, dtype=np.uint64 if classes[-1] > np.iinfo(np.int64).max else None)
 
 
 def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
