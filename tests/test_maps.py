@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant import maps
+from calibrant import lookup
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap
 
 FLOATS = st.one_of(
@@ -17,9 +17,9 @@ KNOTS = st.lists(FLOATS, min_size=2, max_size=12, unique=True).map(sorted)
 
 
 def both(fitted, values, monkeypatch):
-    monkeypatch.setattr(maps, "_wants_cells", lambda *_: True)
+    monkeypatch.setattr(lookup, "_wants_cells", lambda *_: True)
     compiled = fitted.apply(values)
-    monkeypatch.setattr(maps, "_wants_cells", lambda *_: False)
+    monkeypatch.setattr(lookup, "_wants_cells", lambda *_: False)
     return compiled, fitted.apply(values)
 
 
@@ -100,7 +100,9 @@ def test_extreme_logits_give_zero_and_one_without_a_warning():
     assert q.tolist() == [[1.0, 0.0, 0.0]]
 
 
-@pytest.mark.parametrize("weight", [np.array(0.5), np.array([0.5, 1.0, 2.0]), np.array([[1, 0.2, 0], [0, 1, 0], [0, 0.1, 1]])])
+@pytest.mark.parametrize(
+    "weight", [np.array(0.5), np.array([0.5, 1.0, 2.0]), np.array([[1, 0.2, 0], [0, 1, 0], [0, 0.1, 1]])]
+)
 def test_softmax_of_a_linear_map(weight):
     z = np.random.default_rng(0).normal(size=(7, 3))
     bias = np.array([0.1, -0.2, 0.3])

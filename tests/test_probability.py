@@ -29,7 +29,7 @@ from calibrant.errors import (
 @pytest.fixture(scope="module")
 def specified():
     """The specification's data: Dirichlet noise with 0.3 added to the true class."""
-    rng = np.random.RandomState(42)  # noqa: NPY002
+    rng = np.random.RandomState(42)
     y = rng.randint(0, 3, 1000)
     P = rng.dirichlet([1, 1, 1], 1000)
     P[np.arange(1000), y] += 0.3

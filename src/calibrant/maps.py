@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from calibrant import kernels
-from calibrant.numerics import TINY, FloatArray, clip_open, expit, normalise_rows, softmax
-
-#: A table of cells is worth its cost from this many values per knot.
-_VALUES_PER_KNOT = 4
-_SMALL = 4096
+from calibrant.lookup import interpolate, step_levels
+from calibrant.numerics import FloatArray, clip_open, expit, normalise_rows, softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +50,7 @@ class StepMap:
 
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the level of the step that each score lies in, shape (n,)."""
-        if self.edges.size == 0:
-            return np.full(scores.shape, self.levels[0])
-        if not _wants_cells(scores, self.edges):
-            return np.take(self.levels, np.searchsorted(self.edges, scores, side="left"))
-        starts, scale = _cells(self.edges)
-        out = np.empty(scores.size)
-        kernels.take_step(_writable(scores), self.edges, self.levels, starts, scale, out)
-        return out
+        return step_levels(scores, self.edges, self.levels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,20 +62,7 @@ class InterpolatedMap:
 
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the interpolated value at each score, shape (n,)."""
-        x, y = self.x, self.y
-        if x.size == 1:
-            return np.full(scores.shape, y[0])
-        if not np.isfinite(_span(x)):  # nearly the range of float64 itself: halve it
-            x, scores = 0.5 * x, 0.5 * scores
-        with np.errstate(over="ignore", divide="ignore"):
-            inverse_width = 1.0 / np.diff(x)
-        inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
-        if not _wants_cells(scores, x):
-            return _interpolate(scores, x, y, inverse_width)
-        starts, scale = _cells(x)
-        out = np.empty(scores.size)
-        kernels.interpolate(_writable(scores), x, y, inverse_width, starts, scale, out)
-        return out
+        return interpolate(scores, self.x, self.y)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,17 +118,6 @@ def is_binary(fitted: Map) -> bool:
     return isinstance(fitted, BinaryMap)
 
 
-def _interpolate(values: FloatArray, x: FloatArray, y: FloatArray, inverse_width: FloatArray) -> FloatArray:
-    """Interpolate in NumPy with the operations of the compiled loop, in its order: the same bits for any batch."""
-    inside = np.clip(values, x[0], x[-1])
-    low = np.minimum(np.searchsorted(x, inside, side="right") - 1, x.size - 2)
-    left, right = y[low], y[low + 1]
-    inner = left + ((inside - x[low]) * inverse_width[low]) * (right - left)
-    inner = np.where(right >= left, np.minimum(inner, right), np.maximum(inner, right))
-    outer: FloatArray = np.where(values <= x[0], y[0], np.where(values >= x[-1], y[-1], inner))
-    return outer
-
-
 def _linear(z: FloatArray, weight: FloatArray) -> FloatArray:
     """Multiply row by row; a matrix product would round differently in batches of different size."""
     if weight.ndim < 2:
@@ -162,28 +126,3 @@ def _linear(z: FloatArray, weight: FloatArray) -> FloatArray:
     for k in range(weight.shape[1]):
         out += z[:, k : k + 1] * weight[:, k]
     return out
-
-
-def _wants_cells(values: FloatArray, knots: FloatArray) -> bool:
-    return values.size >= _SMALL and values.size >= _VALUES_PER_KNOT * knots.size
-
-
-def _cells(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:
-    """Cut the knots' range into equal cells; return how many knots lie before each cell, and cells per unit."""
-    n_cells = max(4096, 16 * knots.size)
-    span = _span(knots)
-    scale = n_cells / span if span > n_cells * TINY and np.isfinite(span) else 0.0
-    if scale == 0.0:  # a range too narrow or too wide to cut: one cell, which is bisected
-        return np.array([0, knots.size], np.int32), scale
-    cell = np.minimum(((knots - knots[0]) * scale).astype(np.int64), n_cells - 1)
-    return np.searchsorted(cell, np.arange(n_cells + 1), side="left").astype(np.int32), scale
-
-
-def _span(knots: FloatArray) -> float:
-    with np.errstate(over="ignore"):
-        return float(knots[-1] - knots[0])
-
-
-def _writable(values: FloatArray) -> FloatArray:
-    """Copy read-only values, so that each loop is compiled for one kind of array only."""
-    return values if values.flags.writeable else values.copy()

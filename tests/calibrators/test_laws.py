@@ -268,8 +268,16 @@ def test_scikit_learn_can_clone():
 
 P3, Y3 = multiclass(60)
 ERRORS = {
-    "lengths": (lambda: cb.IsotonicCalibrator().fit([0.1, 0.2], [0, 1, 1]), ShapeError, "scores has 2 rows and y has 3"),
-    "one class": (lambda: cb.IsotonicCalibrator().fit([0.1, 0.2], [1, 1]), InvalidLabelError, "one class only: 1 in all"),
+    "lengths": (
+        lambda: cb.IsotonicCalibrator().fit([0.1, 0.2], [0, 1, 1]),
+        ShapeError,
+        "scores has 2 rows and y has 3",
+    ),
+    "one class": (
+        lambda: cb.IsotonicCalibrator().fit([0.1, 0.2], [1, 1]),
+        InvalidLabelError,
+        "one class only: 1 in all",
+    ),
     "one class with weight": (
         lambda: cb.IsotonicCalibrator().fit([0.1, 0.2], [0, 1], sample_weight=[1, 0]),
         InvalidLabelError,
@@ -301,8 +309,16 @@ ERRORS = {
         CalibrantError,
         "Did you mean 'quantile'",
     ),
-    "n_bins": (lambda: cb.HistogramCalibrator(n_bins=0).fit([0.1, 0.2], [0, 1]), InvalidInputError, "n_bins=0 is too small"),
-    "n_bins kind": (lambda: cb.HistogramCalibrator(n_bins=2.5).fit([0.1, 0.2], [0, 1]), InvalidTypeError, "whole number"),
+    "n_bins": (
+        lambda: cb.HistogramCalibrator(n_bins=0).fit([0.1, 0.2], [0, 1]),
+        InvalidInputError,
+        "n_bins=0 is too small",
+    ),
+    "n_bins kind": (
+        lambda: cb.HistogramCalibrator(n_bins=2.5).fit([0.1, 0.2], [0, 1]),
+        InvalidTypeError,
+        "whole number",
+    ),
     "form": (lambda: cb.BetaCalibrator(form="abc").fit([0.1, 0.2], [0, 1]), CalibrantError, "Did you mean 'ab"),
     "one-vs-rest name": (
         lambda: cb.OneVsRestCalibrator("isotonik").fit(P3, Y3),

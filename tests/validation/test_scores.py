@@ -117,7 +117,11 @@ REFUSALS = {
     "masked": (lambda: as_scores(np.ma.masked_array([0.1, 0.2], [0, 1])), InvalidScoreError, "row 1: missing value"),
     "text": (lambda: as_scores(["0.1", "0.2"]), InvalidTypeError, r"holds str\d+ values such as '0\.1'"),
     "text object": (lambda: as_scores(np.array([0.1, "x"], object)), InvalidTypeError, r"row 1: 'x' is not a number"),
-    "lists": (lambda: as_scores(pa.array([[0.1], [0.2]])), InvalidTypeError, r"row 0: array\(\[0\.1\]\) is not a number"),
+    "lists": (
+        lambda: as_scores(pa.array([[0.1], [0.2]])),
+        InvalidTypeError,
+        r"row 0: array\(\[0\.1\]\) is not a number",
+    ),
     "complex": (lambda: as_scores([1 + 2j]), InvalidTypeError, "complex128"),
     "dates": (lambda: as_scores(np.array(["2020-01-01"], "M8[D]")), InvalidTypeError, "datetime64"),
     "empty": (lambda: as_scores([]), ShapeError, "scores is empty"),

@@ -203,6 +203,10 @@ class BinaryCalibrator(Calibrator):
         return self
 
     @abstractmethod
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+
+    @abstractmethod
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Fit the map to checked rows, or to their summary, of both classes."""
 

@@ -58,6 +58,10 @@ class BetaCalibrator(BinaryCalibrator):
     def _check_params(self) -> None:
         check_choice("form", self.form, get_args(BetaForm))
 
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (BetaMap,)
+
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Fit the beta map to checked rows or their summary."""
         groups = data.groups()

@@ -63,6 +63,10 @@ class HistogramCalibrator(BinaryCalibrator):
         check_integer("n_bins", self.n_bins, minimum=1)
         check_choice("strategy", self.strategy, get_args(Strategy))
 
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (StepMap,)
+
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Count positives by bin in the rows or their summary."""
         cells = data.summary().cells

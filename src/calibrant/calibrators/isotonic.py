@@ -49,6 +49,10 @@ class IsotonicCalibrator(BinaryCalibrator):
         self.bounded = bounded
         self.input = input
 
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (InterpolatedMap,)
+
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Pool the rows or their summary into an interpolated map."""
         summary = data.summary()

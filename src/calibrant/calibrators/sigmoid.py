@@ -47,6 +47,10 @@ class SigmoidCalibrator(BinaryCalibrator):
     def __init__(self, *, input: InputKind = "probability") -> None:
         self.input = input
 
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (BetaMap,) if input == "probability" else (LogisticMap,)
+
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Fit the logistic map to checked rows or their summary."""
         groups = data.groups()

@@ -62,6 +62,10 @@ class TemperatureCalibrator(Calibrator):
     def __init__(self, *, input: InputKind = "probability") -> None:
         self.input = input
 
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
+        """Return the kinds of map that a fit to one score of kind `input` can give."""
+        return (BetaMap,) if input == "probability" else (LogisticMap,)
+
     @property
     def inverse_temperature_(self) -> float:
         """What the logits are multiplied by."""

@@ -5,27 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators import (
-    BetaCalibrator,
     BinaryCalibrator,
     Calibrator,
-    HistogramCalibrator,
-    IsotonicCalibrator,
     OneVsRestCalibrator,
-    SigmoidCalibrator,
     TemperatureCalibrator,
 )
 from calibrant.calibrators.registry import make_binary_calibrator
 from calibrant.errors import InvalidTypeError
 from calibrant.maps import (
     IDENTITY,
-    BetaMap,
     BinaryMap,
     InterpolatedMap,
-    LogisticMap,
     Map,
     OneVsRestMap,
     SoftmaxMap,
-    StepMap,
 )
 from calibrant.persistence.fields import Field
 from calibrant.validation import InputKind
@@ -53,7 +46,7 @@ def check_origin(calibrator: Calibrator, fitted: Map, n_classes: int, field: Fie
                 field.member("kind").refuse(foreign)
             _check_temperature(single, fitted, n_classes, field)
         case _:
-            if n_classes != 2 or type(fitted) is not _kind_of_map(single, single.input):
+            if n_classes != 2 or type(fitted) not in _kinds(single):
                 field.member("kind").refuse(foreign)
 
 
@@ -64,10 +57,10 @@ def _check_columns(single: BinaryCalibrator, fitted: OneVsRestMap, n_classes: in
     if fitted.is_logit != (single.input == "logit"):
         is_logit.refuse(f"does not go with input {single.input!r}")
     column_input: InputKind = "probability" if fitted.is_logit else single.input
-    kind = _kind_of_map(single, column_input)
+    kinds = single.map_kinds(column_input)
     for item, column in zip(maps.items(), fitted.maps, strict=True):
         keeps = column_input != "score" and _is_identity(column)  # a class without rows keeps its probabilities
-        if type(column) is not kind and not keeps:
+        if type(column) not in kinds and not keeps:
             item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
 
 
@@ -80,18 +73,10 @@ def _check_temperature(single: TemperatureCalibrator, fitted: SoftmaxMap, n_clas
         field.member("clip").refuse(f"does not go with input {single.input!r}")
 
 
-def _kind_of_map(single: Calibrator, input: InputKind) -> type[BinaryMap]:
-    match single:
-        case IsotonicCalibrator():
-            return InterpolatedMap
-        case HistogramCalibrator():
-            return StepMap
-        case BetaCalibrator():
-            return BetaMap
-        case SigmoidCalibrator() | TemperatureCalibrator():
-            return BetaMap if input == "probability" else LogisticMap
-        case _:
-            raise InvalidTypeError(f"documents don't say yet which kind of map a {type(single).__name__} produces")
+def _kinds(single: Calibrator) -> tuple[type[BinaryMap], ...]:
+    if isinstance(single, (BinaryCalibrator, TemperatureCalibrator)):
+        return single.map_kinds(single.input)
+    raise InvalidTypeError(f"documents don't say yet which kind of map a {type(single).__name__} produces")
 
 
 def _is_identity(column: BinaryMap) -> bool:

@@ -88,11 +88,8 @@ def clean(text: object) -> str:
 def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     """Return the scores that the report explains as plain values; infinity, which JSON lacks, is None and marked."""
     plain = {name: score.to_dict() for name, score in measured.items() if name in MEANINGS}
-    for score in plain.values():
-        score["is_infinite"] = score["value"] == math.inf
-        for key in ("value", "low", "high"):
-            if score[key] is not None and math.isinf(score[key]):
-                score[key] = None
+    for name, score in plain.items():
+        score["is_infinite"] = measured[name].value == math.inf
     return plain
 
 
