@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
-from benchmarks import evaluate, imports, isotonic
-from benchmarks._harness import RESULTS, Results
+from benchmarks import calibrators, evaluate, imports, isotonic, metrics, mimic, quality
+from benchmarks._harness import RESULTS
 
-BENCHMARKS: dict[str, Callable[[], Results]] = {
+
+class Written(Protocol):
+    """What a benchmark returns."""
+
+    def write(self, name: str) -> str:
+        """Write the results and return them as text."""
+
+
+BENCHMARKS: dict[str, Callable[[], Written]] = {
+    "calibrators": calibrators.run,
     "evaluate": evaluate.run,
     "import": imports.run,
     "isotonic": isotonic.run,
+    "metrics": metrics.run,
+    "mimic": mimic.run,
+    "quality": quality.run,
 }
 
 

@@ -11,16 +11,33 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__
 
 if TYPE_CHECKING:
-    from calibrant import engines, errors, metrics, persistence
+    from calibrant import engines, errors, metrics, persistence, prior
     from calibrant.calibrators import (
+        AutoCalibrator,
+        BaggedCalibrator,
         BetaCalibrator,
+        CenteredIsotonicCalibrator,
         HistogramCalibrator,
         IsotonicCalibrator,
+        MimicCalibrator,
+        NearIsotonicCalibrator,
         OneVsRestCalibrator,
+        QuadraticCalibrator,
+        ScalingBinningCalibrator,
         SigmoidCalibrator,
+        SplineCalibrator,
         TemperatureCalibrator,
+        VennAbersCalibrator,
     )
-    from calibrant.displays import ReliabilityDisplay
+    from calibrant.comparison import compare
+    from calibrant.displays import (
+        ComparisonDisplay,
+        DecompositionDisplay,
+        MimicDisplay,
+        MulticlassReliabilityDisplay,
+        ReliabilityDisplay,
+    )
+    from calibrant.grouped import GroupedCalibrator
     from calibrant.metrics import evaluate, reliability_curve
     from calibrant.persistence import load, save
     from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
@@ -28,22 +45,37 @@ if TYPE_CHECKING:
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
-_MODULES = frozenset({"engines", "errors", "metrics", "persistence"})
+_MODULES = frozenset({"engines", "errors", "metrics", "persistence", "prior"})
 _HOME = {
+    "AutoCalibrator": "calibrators",
+    "BaggedCalibrator": "calibrators",
+    "CenteredIsotonicCalibrator": "calibrators",
+    "NearIsotonicCalibrator": "calibrators",
+    "ScalingBinningCalibrator": "calibrators",
+    "compare": "comparison",
     "BetaCalibrator": "calibrators",
     "CalibrationConfig": "probability",
     "CalibrationMetrics": "results",
+    "ComparisonDisplay": "displays",
     "Curve": "results",
+    "DecompositionDisplay": "displays",
+    "GroupedCalibrator": "grouped",
     "HistogramCalibrator": "calibrators",
     "IsotonicCalibrator": "calibrators",
+    "MimicCalibrator": "calibrators",
+    "MimicDisplay": "displays",
+    "MulticlassReliabilityDisplay": "displays",
     "OneVsRestCalibrator": "calibrators",
     "ProbabilityCalibrator": "probability",
+    "QuadraticCalibrator": "calibrators",
     "ReliabilityDisplay": "displays",
     "Report": "report",
     "Score": "results",
     "ScoreSummary": "summary",
     "SigmoidCalibrator": "calibrators",
+    "SplineCalibrator": "calibrators",
     "TemperatureCalibrator": "calibrators",
+    "VennAbersCalibrator": "calibrators",
     "evaluate": "metrics",
     "load": "persistence",
     "reliability_curve": "metrics",
@@ -51,27 +83,43 @@ _HOME = {
 }
 
 __all__ = [
+    "AutoCalibrator",
+    "BaggedCalibrator",
     "BetaCalibrator",
     "CalibrationConfig",
     "CalibrationMetrics",
+    "CenteredIsotonicCalibrator",
+    "ComparisonDisplay",
     "Curve",
+    "DecompositionDisplay",
+    "GroupedCalibrator",
     "HistogramCalibrator",
     "IsotonicCalibrator",
+    "MimicCalibrator",
+    "MimicDisplay",
+    "MulticlassReliabilityDisplay",
+    "NearIsotonicCalibrator",
     "OneVsRestCalibrator",
     "ProbabilityCalibrator",
+    "QuadraticCalibrator",
     "ReliabilityDisplay",
     "Report",
+    "ScalingBinningCalibrator",
     "Score",
     "ScoreSummary",
     "SigmoidCalibrator",
+    "SplineCalibrator",
     "TemperatureCalibrator",
+    "VennAbersCalibrator",
     "__version__",
+    "compare",
     "engines",
     "errors",
     "evaluate",
     "load",
     "metrics",
     "persistence",
+    "prior",
     "reliability_curve",
     "save",
 ]

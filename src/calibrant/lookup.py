@@ -29,25 +29,26 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Interpolate linearly between knots (x, y) with x strictly rising; flat outside them."""
     if x.size == 1:
         return np.full(scores.shape, y[0])
-    if not np.isfinite(_span(x)):  # nearly the range of float64 itself: halve it
-        x, scores = 0.5 * x, 0.5 * scores
+    unit = 1.0 if np.isfinite(_span(x)) else 0.5  # distances in nearly the range of float64 itself are halved
     with np.errstate(over="ignore", divide="ignore"):
-        inverse_width = 1.0 / np.diff(x)
+        inverse_width = 1.0 / np.diff(unit * x)
     inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
     if not _wants_cells(scores, x):
-        return _interpolate(scores, x, y, inverse_width)
+        return _interpolate(scores, x, y, inverse_width, unit)
     starts, scale = _cells(x)
     out = np.empty(scores.size)
-    kernels.interpolate(_writable(scores), x, y, inverse_width, starts, scale, out)
+    kernels.interpolate(_writable(scores), x, y, inverse_width, unit, starts, scale, out)
     return out
 
 
-def _interpolate(values: FloatArray, x: FloatArray, y: FloatArray, inverse_width: FloatArray) -> FloatArray:
+def _interpolate(
+    values: FloatArray, x: FloatArray, y: FloatArray, inverse_width: FloatArray, unit: float
+) -> FloatArray:
     """Interpolate in NumPy with the operations of the compiled loop, in its order: the same bits for any batch."""
     inside = np.clip(values, x[0], x[-1])
     low = np.minimum(np.searchsorted(x, inside, side="right") - 1, x.size - 2)
     left, right = y[low], y[low + 1]
-    inner = left + ((inside - x[low]) * inverse_width[low]) * (right - left)
+    inner = left + ((unit * inside - unit * x[low]) * inverse_width[low]) * (right - left)
     inner = np.where(right >= left, np.minimum(inner, right), np.maximum(inner, right))
     outer: FloatArray = np.where(values <= x[0], y[0], np.where(values >= x[-1], y[-1], inner))
     return outer

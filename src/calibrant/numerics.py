@@ -48,11 +48,14 @@ def clip_from_data(p: FloatArray, n: float) -> float:
     1 / (2 n + 2) and at least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest
     vote, and not at the logit of a tiny constant, where they would be outliers that bend a logistic fit.
     """
-    inner = p[(p > 0.0) & (p < 1.0)]
     largest = 1.0 / (2.0 * n + 2.0)
-    if inner.size == 0:
-        return largest
-    nearest = min(float(inner.min()), float((1.0 - inner).min()))
+    low, high = float(p.min()), float(p.max())
+    if low == 0.0 or high == 1.0:
+        inner = p[(p > 0.0) & (p < 1.0)]
+        if inner.size == 0:
+            return largest
+        low, high = float(inner.min()), float(inner.max())
+    nearest = min(low, 1.0 - high)
     return min(largest, max(0.5 * nearest, SMALLEST_CLIP))
 
 
@@ -89,14 +92,16 @@ def row_max(values: FloatArray) -> FloatArray:
 
 def log_softmax(z: FloatArray) -> FloatArray:
     """Return the log-probabilities, shape (n, K), of logits `z`, shape (n, K)."""
-    shifted: FloatArray = z - row_max(z)[:, None]
+    with np.errstate(over="ignore"):  # minus infinity is right: no probability is left
+        shifted: FloatArray = z - row_max(z)[:, None]
     shifted -= np.log(row_sum(np.exp(shifted)))[:, None]
     return shifted
 
 
 def softmax(z: FloatArray) -> FloatArray:
     """Return the probabilities, shape (n, K), of logits `z`, shape (n, K)."""
-    e: FloatArray = np.exp(z - row_max(z)[:, None])
+    with np.errstate(over="ignore"):  # minus infinity is right: no probability is left
+        e: FloatArray = np.exp(z - row_max(z)[:, None])
     e /= row_sum(e)[:, None]
     return e
 
@@ -107,6 +112,21 @@ def normalise_rows(p: FloatArray) -> FloatArray:
     out = np.full_like(p, 1.0 / p.shape[1])
     np.divide(p, total, out=out, where=total > 0.0)
     return out
+
+
+def project_simplex(v: FloatArray) -> FloatArray:
+    """Return the nearest vector to `v` with no negative entry and sum one.
+
+    References
+    ----------
+    Held, Wolfe and Crowder (1974), *Validation of subgradient optimization*, Mathematical Programming 6.
+    """
+    falling = np.sort(v)[::-1]
+    excess = np.cumsum(falling) - 1.0
+    rank = np.arange(1, v.size + 1)
+    kept = np.flatnonzero(falling * rank > excess)[-1]
+    projected: FloatArray = np.maximum(v - excess[kept] / rank[kept], 0.0)
+    return projected
 
 
 def normal_quantile(level: float) -> float:

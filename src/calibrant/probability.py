@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -14,14 +13,14 @@ import numpy.typing as npt
 from calibrant import persistence
 from calibrant.calibrators import IsotonicCalibrator, OneVsRestCalibrator, SigmoidCalibrator
 from calibrant.calibrators.registry import make_binary_calibrator
-from calibrant.errors import CalibrantError, DataWarning, DocumentError, NotFittedError, ShapeError
+from calibrant.cross_fit import out_of_fold
+from calibrant.errors import CalibrantError, DocumentError, NotFittedError, ShapeError
 from calibrant.folds import stratified_folds
 from calibrant.maps import Map, is_binary
 from calibrant.metrics.bins import Bins, make_bins
 from calibrant.metrics.calibration_error import binned_error
 from calibrant.metrics.proper_scores import brier_of
 from calibrant.metrics.rows import Rows
-from calibrant.numerics import FloatArray, IntArray
 from calibrant.persistence.fields import Field, within
 from calibrant.results import CalibrationMetrics
 from calibrant.validation import (
@@ -278,15 +277,16 @@ class ProbabilityCalibrator:
     def _measure(self, rows: Rows) -> CalibrationMetrics:
         n_folds = min(self.config.cv, rows.n_rows)
         folds = stratified_folds(rows.labels.codes, n_folds, self.config.seed)
-        out_of_fold = replace(rows, prob=_out_of_fold(rows, self.calibrator_, folds))
+        held_out = out_of_fold(self.calibrator_, rows.prob, rows.labels, rows.weight, folds)
+        calibrated = replace(rows, prob=held_out)
         in_sample = replace(rows, prob=self.calibrator_.map_.apply(rows.prob))
-        before, after = _top_label_bins(rows), _top_label_bins(out_of_fold)
+        before, after = _top_label_bins(rows), _top_label_bins(calibrated)
         frequency = np.bincount(rows.labels.codes, weights=rows.weight, minlength=rows.n_classes)
         constant = np.broadcast_to(frequency / frequency.sum(), (rows.n_rows, rows.n_classes))
         no_skill = replace(rows, prob=constant[:, 1].copy() if rows.is_binary else constant)
         return CalibrationMetrics(
             brier_before=brier_of(rows),
-            brier_after=brier_of(out_of_fold),
+            brier_after=brier_of(calibrated),
             ece_before=binned_error(before, "l1"),
             ece_after=binned_error(after, "l1"),
             reliability_bins=_reliability_bins(after),
@@ -301,22 +301,6 @@ class ProbabilityCalibrator:
 
 def _one_vs_rest(method: str) -> OneVsRestCalibrator:
     return OneVsRestCalibrator(IsotonicCalibrator() if method == "isotonic" else SigmoidCalibrator())
-
-
-def _out_of_fold(rows: Rows, calibrator: OneVsRestCalibrator, folds: IntArray) -> FloatArray:
-    """Calibrate each fold by a map fitted on the others; where those show one class only, leave it as it is."""
-    out = rows.prob.copy()
-    for fold in np.unique(folds):
-        held_out = folds == fold
-        rest = Labels(rows.labels.codes[~held_out], rows.labels.classes)
-        if np.count_nonzero(rest.counts()) < 2:
-            continue
-        weight = None if rows.weight is None else rows.weight[~held_out]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # said once, by the fit on all rows
-            fitted = OneVsRestCalibrator(calibrator.calibrator).fit_checked(rows.prob[~held_out], rest, weight)
-        out[held_out] = fitted.map_.apply(rows.prob[held_out])
-    return out
 
 
 def _top_label_bins(rows: Rows) -> Bins:

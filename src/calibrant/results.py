@@ -51,7 +51,7 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values; what is not finite becomes None."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {key: plain(value) for key, value in asdict(self).items()}
 
 
 class Scores(Mapping[str, Score]):
@@ -117,6 +117,8 @@ class Curve:
         How the bins were made.
     label : str
         What the curve shows, for a legend.
+    band_low, band_high : ndarray of shape (m,) or None
+        Pointwise consistency band: where the rates of calibrated probabilities would lie, at `level`.
     """
 
     x: FloatArray
@@ -128,6 +130,8 @@ class Curve:
     level: float
     strategy: str
     label: str = ""
+    band_low: FloatArray | None = None
+    band_high: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +177,15 @@ class CalibrationMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {key: plain(value) for key, value in asdict(self).items()}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
-        return [_plain(v) for v in value.tolist()]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+def plain(value: Any) -> Any:
+    """Return dicts, lists and Python scalars of the same content; what is not finite, which JSON lacks, as None."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -82,7 +82,8 @@ class ScoreRows:
     def groups(self) -> Groups:
         """Return each row as a group of its own."""
         if self.weight is None:
-            return Groups(self.scores, np.ones(self.scores.size), self.positive.astype(np.float64))
+            one = np.broadcast_to(1.0, self.scores.shape)  # costs no memory
+            return Groups(self.scores, one, self.positive.astype(np.float64))
         return Groups(self.scores, self.weight, np.where(self.positive, self.weight, 0.0))
 
 

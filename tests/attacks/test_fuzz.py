@@ -26,6 +26,10 @@ def fits() -> list[Any]:
         cb.HistogramCalibrator(n_bins=3).fit(one, np.where(y == 0, "yes", "no")),
         cb.TemperatureCalibrator().fit(p, y),
         cb.OneVsRestCalibrator(cb.SigmoidCalibrator()).fit(p, y),
+        cb.SplineCalibrator(n_knots=4).fit(one, y == 0),
+        cb.QuadraticCalibrator().fit(one, y == 0),
+        cb.VennAbersCalibrator().fit(one[:9], y[:9] == 0),
+        cb.AutoCalibrator().fit(one, y == 0),
     ]
 
 
@@ -60,6 +64,16 @@ def damage(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
+def check_answers(loaded: Any) -> None:
+    """What loads answers with probabilities, however odd its numbers are."""
+    k = len(loaded.classes_)
+    scores = np.array([0.0, 0.3, 1.0]) if k == 2 else np.eye(k)
+    with np.errstate(all="ignore"):
+        q = loaded.predict_proba(scores)
+    assert np.isfinite(q).all()
+    assert ((q >= 0.0) & (q <= 1.0)).all()
+
+
 def check(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     try:
@@ -69,12 +83,13 @@ def check(path: Path, data: bytes) -> None:
     else:
         document = to_document(loaded)
         assert to_document(from_document(document)) == document
+        check_answers(loaded)
         refusal = f"{path}: "
     assert refusal.startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(len(FITS)))
 def test_damaged_bytes_load_to_a_calibrator_or_are_refused(folder: Path, suffix: str, index: int) -> None:
     path = folder / f"c{suffix}"
     save(FITS[index], path)
@@ -117,7 +132,7 @@ PLAIN = st.recursive(
 @settings(max_examples=300)
 @given(st.data())
 def test_any_field_replaced_by_anything_loads_or_is_refused(data: st.DataObject) -> None:
-    document = copy.deepcopy(to_document(FITS[data.draw(st.integers(0, 3))], metadata={"label": "y"}))
+    document = copy.deepcopy(to_document(FITS[data.draw(st.integers(0, len(FITS) - 1))], metadata={"label": "y"}))
     place: Any = document
     while True:
         keys = list(place) if isinstance(place, dict) else range(len(place))
@@ -131,3 +146,4 @@ def test_any_field_replaced_by_anything_loads_or_is_refused(data: st.DataObject)
     except CalibrantError:
         return
     assert to_document(from_document(to_document(loaded))) == to_document(loaded)
+    check_answers(loaded)

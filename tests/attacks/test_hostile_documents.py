@@ -62,6 +62,27 @@ NESTED = COLUMNS | {
 }
 VALID = {"binary": BINARY, "columns": COLUMNS, "softmax": SOFTMAX, "step": STEP, "beta": BETA, "logistic": LOGISTIC}
 VALID |= {"nested": NESTED}
+SPLINE = BINARY | {
+    "name": "spline",
+    "params": {"n_knots": 64, "input": "probability"},
+    "map": {"kind": "logit_interpolated", "x": [-2.0, 0.0, 2.0], "y": [-1.0, 0.0, 1.0], "clip": 0.01},
+}
+QUADRATIC = BINARY | {
+    "name": "quadratic",
+    "params": {"input": "probability"},
+    "map": {"kind": "quadratic", "a": 1.0, "b": 0.1, "c": 0.0, "low": -2.0, "high": 2.0, "clip": 0.01},
+}
+VENN_ABERS = BINARY | {
+    "name": "venn_abers",
+    "params": {"input": "probability"},
+    "map": {"kind": "venn_abers", "edges0": [0.5], "levels0": [0.1, 0.6], "edges1": [0.4], "levels1": [0.3, 0.9]},
+}
+BLEND = BINARY | {
+    "name": "auto",
+    "params": {"cv": 5, "seed": 0, "input": "probability"},
+    "map": {"kind": "blend", "maps": [BETA["map"], VENN_ABERS["map"]], "weights": [0.5, 0.5], "clip": 0.01},
+}
+VALID |= {"spline": SPLINE, "quadratic": QUADRATIC, "venn_abers": VENN_ABERS, "blend": BLEND}
 
 GONE = object()
 
@@ -245,6 +266,62 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
     "column_that_only_looks_like_the_identity": (NESTED, "map.maps.1", COLUMN, r"map.maps\[1\].kind: 'interpolated'"),
     "is_logit_number": (COLUMNS, "map.is_logit", 0, "map.is_logit: 0 is not true or false"),
     "is_logit_of_probabilities": (COLUMNS, "map.is_logit", True, "map.is_logit: true does not go with input 'probab"),
+    # the maps on the logit, Venn-Abers pairs and blends
+    "spline_x_not_rising": (SPLINE, "map.x.1", -2.0, r"map.x\[1\]: -2.0 is not above map.x\[0\] = -2.0"),
+    "spline_x_text": (SPLINE, "map.x.0", "-2", r"map.x\[0\]: '-2' is not a number"),
+    "spline_x_short": (SPLINE, "map.x", [0.0], "map.y: a list of 3 does not go with map.x of 1: one value per knot"),
+    "spline_y_falls": (SPLINE, "map.y.1", -3.0, "map.y: a list of 3 falls somewhere, but these must not"),
+    "spline_y_empty": (SPLINE, "map.y", [], "map.y: an empty list is too short"),
+    "spline_too_steep": (
+        SPLINE,
+        "map",
+        SPLINE["map"] | {"x": [0.0, 5e-324, 1.0], "y": [0.0, 1e308, 1e308]},
+        r"map.y: a list of 3 rises from map.x\[0\] to the next by more than float64 can hold",
+    ),
+    "spline_too_wide": (
+        SPLINE,
+        "map",
+        SPLINE["map"] | {"x": [-1e308, 1e308], "y": [0.0, 1.0]},
+        r"map.y: a list of 2 rises from map.x\[0\] to the next by more than float64 can hold",
+    ),
+    "spline_clip_zero": (SPLINE, "map.clip", 0.0, r"map.clip: 0.0 is outside \(0, 0.5\)"),
+    "spline_clip_gone": (SPLINE, "map.clip", GONE, "map: the field 'clip' is missing"),
+    "spline_clip_null": (SPLINE, "map.clip", None, "map.clip: null does not go with input 'probability'"),
+    "spline_clip_of_logits": (SPLINE, "params.input", "logit", "map.clip: 0.01 does not go with input 'logit'"),
+    "quadratic_ends_crossed": (QUADRATIC, "map.low", 3.0, "map.high: 2.0 is below the lower end of the range"),
+    "quadratic_falls": (QUADRATIC, "map.b", -1.0, r"map.b: -1.0 makes the parabola fall within \[low, high\]"),
+    "quadratic_end_gone": (QUADRATIC, "map.low", GONE, "map: the field 'low' is missing"),
+    "quadratic_list": (QUADRATIC, "map.a", [1.0], "map.a: a list of 1 is not a number"),
+    "quadratic_clip_null": (QUADRATIC, "map.clip", None, "map.clip: null does not go with input 'probability'"),
+    "venn_abers_edges_not_rising": (VENN_ABERS, "map.edges0", [0.5, 0.5], r"map.edges0\[1\]: 0.5 is not above"),
+    "venn_abers_levels_fall": (VENN_ABERS, "map.levels0", [0.6, 0.1], "map.levels0: a list of 2 falls somewhere"),
+    "venn_abers_levels_many": (VENN_ABERS, "map.levels1", [0.3, 0.9, 0.95], "map.levels1: a list of 3 does not go"),
+    "venn_abers_level_above_one": (VENN_ABERS, "map.levels1.1", 1.5, r"map.levels1\[1\]: 1.5 is outside \[0, 1\]"),
+    "venn_abers_crossed": (VENN_ABERS, "map.levels1", [0.0, 0.9], r"map.levels0: .* p0 must not be above p1"),
+    "venn_abers_divides_by_zero": (
+        VENN_ABERS,
+        "map",
+        {"kind": "venn_abers", "edges0": [], "levels0": [1.0], "edges1": [], "levels1": [0.0]},
+        "map.levels0: a list of 1 holds p0 = 1.0 for scores where p1 = 0.0, but p0 must not be above p1",
+    ),
+    "venn_abers_edges_gone": (VENN_ABERS, "map.edges1", GONE, "map: the field 'edges1' is missing"),
+    "blend_in_blend": (BLEND, "map.maps.0", BLEND["map"], r"map.maps\[0\].kind: 'blend' is none of 'logistic'"),
+    "blend_of_columns": (BLEND, "map.maps.0", COLUMNS["map"], r"map.maps\[0\].kind: 'one_vs_rest' is none of"),
+    "blend_of_nothing": (BLEND, "map.maps", [], "map.maps: an empty list is too short"),
+    "blend_part_broken": (BLEND, "map.maps.1.levels0.0", -0.1, r"map.maps\[1\].levels0\[0\]: -0.1 is outside \[0, 1\]"),
+    "blend_part_extra": (BLEND, "map.maps.0.d", 1.0, r"map.maps\[0\]: unknown field 'd'"),
+    "blend_weights_short": (BLEND, "map.weights", [1.0], "map.weights: a list of 1 does not go with 2 maps"),
+    "blend_weight_text": (BLEND, "map.weights.0", "1", r"map.weights\[0\]: '1' is not a number"),
+    "blend_weight_negative": (BLEND, "map.weights.0", -0.5, r"map.weights\[0\]: -0.5 is outside \[0, 1\]"),
+    "blend_weight_huge": (BLEND, "map.weights.1", 1e308, r"map.weights\[1\]: 1e\+308 is outside \[0, 1\]"),
+    "blend_clip_zero": (BLEND, "map.clip", 0.0, r"map.clip: 0.0 is outside \(0, 0.5\)"),
+    "blend_of_an_isotonic": (BINARY, "map", BLEND["map"], r"map.kind: 'blend' is a kind of map that Isotonic"),
+    "blend_part_without_a_clip": (
+        BLEND,
+        "map.maps.1",
+        SPLINE["map"] | {"clip": None},
+        r"map.maps\[1\].clip: null does not go with input 'probability'",
+    ),
     # plain data
     "half_a_surrogate_pair": (BINARY, "score_names", ["a", "\ud800"], r"score_names\[1\]: .* half a surrogate pair"),
     "whole_number_of_65_bits": (COLUMNS, "metadata.n", 2**64, "metadata.n: 18446744073709551616 needs more than 64 b"),

@@ -35,10 +35,27 @@ FORMS = {
     "isotonic bounded": lambda: cb.IsotonicCalibrator(bounded=True),
     "histogram": lambda: cb.HistogramCalibrator(n_bins=5),
     "histogram uniform": lambda: cb.HistogramCalibrator(n_bins=5, strategy="uniform"),
+    "spline": lambda: cb.SplineCalibrator(),
+    "spline on scores": lambda: cb.SplineCalibrator(n_knots=20, input="score"),
+    "quadratic": lambda: cb.QuadraticCalibrator(),
+    "quadratic on scores": lambda: cb.QuadraticCalibrator(input="score"),
+    "mimic": lambda: cb.MimicCalibrator(),
+    "mimic medians": lambda: cb.MimicCalibrator(3, True, boundary="median"),
+    "centred isotonic": lambda: cb.CenteredIsotonicCalibrator(),
+    "centred isotonic bounded": lambda: cb.CenteredIsotonicCalibrator(bounded=True),
+    "near-isotonic": lambda: cb.NearIsotonicCalibrator(n_bins=20),
+    "near-isotonic at a price": lambda: cb.NearIsotonicCalibrator(lam=2.5, n_bins=20),
+    "scaling-binning": lambda: cb.ScalingBinningCalibrator(n_bins=5),
+    "scaling-binning of a spline": lambda: cb.ScalingBinningCalibrator(n_bins=5, scaler="spline"),
+    "bagged": lambda: cb.BaggedCalibrator(n_estimators=5),
+    "bagged venn-abers": lambda: cb.BaggedCalibrator("venn_abers", n_estimators=5),
     "one-vs-rest": lambda: cb.OneVsRestCalibrator(),
+    "venn-abers": lambda: cb.VennAbersCalibrator(),
 }
-MAY_FALL = {"histogram", "histogram uniform"}
+MAY_FALL = {"histogram", "histogram uniform", "near-isotonic", "near-isotonic at a price"}
 NO_INTERCEPT = {"beta ab", "beta a", "temperature"}
+#: One more object of either label counts: a constant score gives (k + 1) / (n + 2), tested beside the method.
+ADDS_AN_OBJECT = {"venn-abers", "bagged venn-abers"}
 every = pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
 
 
@@ -127,7 +144,7 @@ def test_one_row_alone_equals_the_row_in_a_batch(make, n):
         assert fitted.predict_proba(batch[i : i + 1])[0] == q[i]
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in NO_INTERCEPT])
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in NO_INTERCEPT | ADDS_AN_OBJECT])
 @pytest.mark.parametrize("score", [0.0, 0.3, 1.0])
 def test_a_constant_score_gives_the_base_rate(name, score):
     y = [1] * 30 + [0] * 70

@@ -106,6 +106,27 @@ def test_large_samples_reach_the_same_optimum_as_statsmodels():
     np.testing.assert_allclose([fitted.a, fitted.b, fitted.c], theirs, atol=1e-6)
 
 
+@pytest.mark.parametrize("period", [2, 16, 17])
+def test_rows_in_a_pattern_do_not_lead_the_warm_start_astray(period):
+    s = np.arange(60_000) / 1e6
+    y = np.arange(60_000) % period == 0
+    fitted = cb.SigmoidCalibrator(input="score").fit(s, y)
+    assert fitted.predict_proba([0.03])[0] == pytest.approx(1 / period, abs=1e-3)
+    order = np.random.default_rng(0).permutation(s.size)
+    shuffled = cb.SigmoidCalibrator(input="score").fit(s[order], y[order])
+    np.testing.assert_allclose(fitted.predict_proba(s), shuffled.predict_proba(s), atol=1e-9)
+
+
+def test_one_event_in_many_rows_is_fitted():
+    """The thinned problem of the warm start has no event at all."""
+    rng = np.random.default_rng(0)
+    s = rng.normal(size=100_000)
+    y = np.arange(s.size) == 77
+    q = cb.SigmoidCalibrator(input="score").fit(s, y).predict_proba(s)
+    n0 = s.size - 1
+    assert q.mean() == pytest.approx((2 / 3 + n0 / (n0 + 2)) / s.size, rel=1e-6)
+
+
 FORM_COLUMNS = {
     "abm": lambda lp, lq: np.column_stack((lp, lq, np.ones_like(lp))),
     "ab": lambda lp, lq: np.column_stack((lp, lq)),

@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def fitted(run: Run, binary: pa.Table) -> cb.IsotonicCalibrator:
     """c.json, fitted to scores.csv."""
-    assert run("fit scores.csv -o c.json").exit_code == 0
+    assert run("fit scores.csv --method isotonic -o c.json").exit_code == 0
     loaded = persistence.load("c.json")
     assert isinstance(loaded, cb.IsotonicCalibrator)
     return loaded
@@ -89,7 +89,7 @@ def test_columns_that_were_named_by_classes_keep_that_order(run: Run, several: p
 
 def test_two_columns_of_two_classes(run: Run, binary: pa.Table) -> None:
     pq.write_table(binary.append_column("n", pa.array(1.0 - binary["p"].to_numpy())), "two.parquet")
-    run("fit two.parquet --score n,p -o c.json")
+    run("fit two.parquet --score n,p --method isotonic -o c.json")
     assert (
         run("apply c.json two.parquet -o out.csv").output
         == "Wrote out.csv: 600 rows with p_calibrated_0, p_calibrated_1\n"

@@ -28,8 +28,10 @@ def same_map(path: str, calibrator: cb.calibrators.Calibrator) -> bool:
 @pytest.mark.parametrize(
     ("options", "calibrator"),
     [
-        ("", cb.IsotonicCalibrator()),
-        ("--bounded", cb.IsotonicCalibrator(bounded=True)),
+        ("", cb.AutoCalibrator()),
+        ("--method isotonic", cb.IsotonicCalibrator()),
+        ("--method mimic --threshold-pos 7", cb.MimicCalibrator(7)),
+        ("--method isotonic --bounded", cb.IsotonicCalibrator(bounded=True)),
         ("--method sigmoid", cb.SigmoidCalibrator()),
         ("--method platt --input score", cb.SigmoidCalibrator(input="score")),
         ("--method beta --form am", cb.BetaCalibrator(form="am")),
@@ -52,12 +54,12 @@ def test_saved_calibrator_is_the_librarys(
 
 
 def test_weights_reach_the_fit(run: Run, binary: pa.Table) -> None:
-    run("fit scores.csv --weight w -o c.json")
+    run("fit scores.csv --method isotonic --weight w -o c.json")
     assert same_map("c.json", cb.IsotonicCalibrator().fit(binary["p"], binary["y"], sample_weight=binary["w"]))
 
 
 def test_several_columns_are_fitted_in_the_order_of_their_classes(run: Run, several: pa.Table) -> None:
-    result = run("fit several.parquet --score p_* -o c.json")
+    result = run("fit several.parquet --method isotonic --score p_* -o c.json")
     assert result.exit_code == 0
     assert same_map("c.json", cb.IsotonicCalibrator().fit(several.select(["p_cat", "p_dog", "p_eel"]), several["y"]))
     assert persistence.load("c.json").metadata_["score"] == ["p_cat", "p_dog", "p_eel"]
@@ -68,7 +70,7 @@ def test_figures_are_out_of_fold(run: Run) -> None:
     """On labels that scores say nothing of, an in-sample figure would show a gain, and an honest one shows none."""
     rng = np.random.default_rng(0)
     pq.write_table(pa.table({"y": rng.integers(0, 2, 200), "p": np.full(200, 0.5) + rng.normal(0, 1e-6, 200)}), "n.pq")
-    result = run("fit n.pq -o c.json")
+    result = run("fit n.pq --method isotonic -o c.json")
     before, after = figures(result.output, "brier")
     assert "Out of fold (5 folds; each row calibrated by a fit that has not seen it):" in result.output
     assert before == pytest.approx(0.25, abs=1e-4)
@@ -144,7 +146,10 @@ def test_help_names_every_method(run: Run) -> None:
         ("-o c.json --method isotonc", "unknown method 'isotonc'. Did you mean 'isotonic'?"),
         ("-o c.json --method sigmoid --bounded", "method 'sigmoid' does not take --bounded. It takes --input."),
         ("-o c.json --method beta --input logit", "method 'beta' does not take --input. It takes --form."),
-        ("-o c.json --bins 5", "method 'isotonic' does not take --bins. It takes --bounded and --input."),
+        (
+            "-o c.json --method isotonic --bins 5",
+            "method 'isotonic' does not take --bins. It takes --bounded and --input.",
+        ),
         ("-o c.json --method histogram --bins 0", "n_bins=0 is too small"),
         ("-o c.json --method histogram --strategy equal", "unknown value of strategy: 'equal'"),
         ("-o c.json --method beta --form x", "unknown value of form: 'x'"),

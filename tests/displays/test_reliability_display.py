@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,8 @@ from matplotlib.colors import to_rgb
 
 import calibrant as cb
 from calibrant.displays import ScoreHistogram
-from calibrant.displays.reliability import COLOURS, MARKERS
-from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.displays.style import COLOURS, MARKERS
+from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.results import Curve
 from calibrant.summary import ScoreRows
 
@@ -177,6 +178,59 @@ def test_names_with_dollars_or_underscores_are_shown_as_they_are() -> None:
     assert any(r"\$\frac{\$ and \$" in label for label in labels)
 
 
+def test_isotonic_blocks_are_steps_from_their_first_score_to_their_last() -> None:
+    curve = cb.reliability_curve([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7], strategy="isotonic")
+    _, ax = plt.subplots()
+    line = cb.ReliabilityDisplay(curve).plot(ax).line_
+    assert line.get_xdata().tolist() == [0.1, 0.2, 0.6, 0.7]
+    assert line.get_ydata().tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert len(ax.collections) == 1, "the interval is a band"
+
+
+def test_several_isotonic_curves_differ_in_line_and_hide_no_other_behind_a_band() -> None:
+    curve = dataclasses.replace(make_curve(), strategy="isotonic")
+    display = cb.ReliabilityDisplay([curve] * 4).plot()
+    assert len({line.get_linestyle() for line in display.lines_}) == 4
+    assert list(display.ax_.collections) == []
+    assert "interval" not in "".join(texts(display.figure_.legends[0]))
+
+
+def test_consistency_band_is_shaded_where_the_curve_has_one_and_named_once() -> None:
+    plain = make_curve()
+    banded = dataclasses.replace(plain, band_low=plain.x - 0.05, band_high=plain.x + 0.05)
+    _, ax = plt.subplots()
+    cb.ReliabilityDisplay([banded, plain, banded]).plot(ax)
+    bands = [c for c in ax.collections if "FillBetween" in type(c).__name__ or "Poly" in type(c).__name__]
+    assert len(bands) == 2
+    corners = {tuple(vertex) for vertex in bands[0].get_paths()[0].vertices.round(6).tolist()}
+    assert set(zip(plain.x.round(6), (plain.x - 0.05).round(6), strict=True)) <= corners
+    assert set(zip(plain.x.round(6), (plain.x + 0.05).round(6), strict=True)) <= corners
+    assert texts(ax.get_legend()).count("90% of calibrated forecasts") == 1
+    assert min(line.get_zorder() for line in ax.lines) > bands[0].get_zorder()
+
+
+def test_band_of_a_single_bin_has_the_width_of_the_bin() -> None:
+    one = make_curve(1)
+    banded = dataclasses.replace(one, band_low=np.array([0.4]), band_high=np.array([0.6]))
+    _, ax = plt.subplots()
+    cb.ReliabilityDisplay(banded).plot(ax)
+    band = next(c for c in ax.collections if "Fill" in type(c).__name__ or "Poly" in type(c).__name__)
+    box = band.get_paths()[0].get_extents()
+    assert (box.x0, box.x1, box.y0, box.y1) == (0.0, 1.0, 0.4, 0.6)
+
+
+@pytest.mark.parametrize("n_curves", [2, 3, 4, 6])
+def test_legend_of_several_models_lies_inside_the_figure(n_curves: int) -> None:
+    curves = [make_curve(label=f"gradient boosting number {i}") for i in range(n_curves)]
+    figure = cb.ReliabilityDisplay(curves, histogram=[make_histogram()] * n_curves).plot().figure_
+    assert figure is not None
+    figure.canvas.draw()
+    frame = figure.legends[0].get_window_extent()
+    assert (frame.x0 >= 0.0, frame.x1 <= figure.bbox.x1, frame.y1 <= figure.bbox.y1) == (True, True, True)
+    assert frame.y0 >= figure.axes[0].get_window_extent().y1
+    assert figure.axes[0].get_window_extent().width > 0.6 * figure.bbox.width
+
+
 def test_close_up_ends_where_it_is_told() -> None:
     display = cb.ReliabilityDisplay(make_curve()).plot(upper=0.2)
     assert display.ax_.get_xlim() == display.ax_.get_ylim() == (0.0, 0.2)
@@ -231,6 +285,25 @@ class TestFromPredictions:
         assert display.histograms[0].events.sum() == right
         assert (display.curves[0].n * display.curves[0].y).sum() == pytest.approx(right)
         assert display.curves[0].x.min() > 1.0 / 3.0
+
+    def test_of_a_mapping_draws_each_model_under_its_name(self) -> None:
+        display = cb.ReliabilityDisplay.from_predictions(self.y, {"plain": self.p, "squared": self.p**2}, n_bins=4)
+        for curve, p in zip(display.curves, (self.p, self.p**2), strict=True):
+            assert curve.y.tolist() == cb.reliability_curve(self.y, p, n_bins=4).y.tolist()
+        named = [text.split(",")[0] for text in texts(display.figure_.legends[0])]
+        assert named == ["calibrated", "plain", "squared"]
+
+    @pytest.mark.parametrize(
+        ("models", "name", "message"),
+        [
+            ({}, None, "y_prob is an empty mapping"),
+            ({1: p}, None, "y_prob has the key 1, which is not text"),
+            ({"a": p}, "model", "name='model' is for one model, but y_prob names 1"),
+        ],
+    )
+    def test_refuses_what_names_no_models(self, models: Any, name: str | None, message: str) -> None:
+        with pytest.raises(CalibrantError, match=message):
+            cb.ReliabilityDisplay.from_predictions(self.y, models, name=name)
 
     def test_draws_on_given_axes(self) -> None:
         _, ax = plt.subplots()

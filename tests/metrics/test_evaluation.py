@@ -25,6 +25,10 @@ BINARY_NAMES = [
     "uncertainty",
     "mean_gap",
     "base_rate",
+    "smooth_ece",
+    "slope",
+    "intercept",
+    "ici",
 ]
 CLASS_NAMES = [
     "brier",
@@ -37,6 +41,8 @@ CLASS_NAMES = [
     "discrimination",
     "uncertainty",
     "accuracy",
+    "smooth_ece",
+    "ici",
 ]
 
 
@@ -61,8 +67,12 @@ def test_values_are_those_of_the_metrics(weighted, n_classes):
         "miscalibration": parts.miscalibration,
         "discrimination": parts.discrimination,
         "uncertainty": parts.uncertainty,
+        "smooth_ece": metrics.smooth_ece(y, p, sample_weight=w),
+        "ici": metrics.integrated_calibration_index(y, p, sample_weight=w),
     }
     if n_classes == 2:
+        line = metrics.calibration_slope_intercept(y, p, sample_weight=w)
+        expected |= {"slope": line.slope, "intercept": line.intercept}
         expected["mean_gap"] = metrics.calibration_in_the_large(y, p, sample_weight=w)
         expected["base_rate"] = np.average(y, weights=w)
     else:

@@ -39,8 +39,28 @@ UNFITTED = {
     "histogram": cb.HistogramCalibrator(n_bins=np.int64(7)),
     "histogram_uniform": cb.HistogramCalibrator(n_bins=4, strategy="uniform", input="logit"),
     "histogram_one_bin": cb.HistogramCalibrator(n_bins=1),
+    "venn_abers": cb.VennAbersCalibrator(),
+    "venn_abers_score": cb.VennAbersCalibrator(input="score"),
+    "mimic": cb.MimicCalibrator(),
+    "mimic_score": cb.MimicCalibrator(np.int64(2), True, boundary="unweighted", input="score"),
     "temperature": cb.TemperatureCalibrator(),
     "temperature_logit": cb.TemperatureCalibrator(input="logit"),
+    "spline": cb.SplineCalibrator(n_knots=np.int64(20)),
+    "spline_score": cb.SplineCalibrator(input="score"),
+    "quadratic": cb.QuadraticCalibrator(),
+    "quadratic_logit": cb.QuadraticCalibrator(input="logit"),
+    "auto": cb.AutoCalibrator(),
+    "auto_logit": cb.AutoCalibrator(input="logit"),
+    "auto_score": cb.AutoCalibrator(input="score", seed=1),
+    "centered_isotonic": cb.CenteredIsotonicCalibrator(bounded=True, input="score"),
+    "near_isotonic": cb.NearIsotonicCalibrator(n_bins=np.int64(20)),
+    "near_isotonic_price": cb.NearIsotonicCalibrator(lam=np.float64(2.5)),
+    "near_isotonic_free": cb.NearIsotonicCalibrator(lam=0, n_bins=7),
+    "scaling_binning": cb.ScalingBinningCalibrator(n_bins=4, scaler="beta"),
+    "scaling_binning_holdout": cb.ScalingBinningCalibrator(holdout=True, seed=3, input="logit"),
+    "bagged": cb.BaggedCalibrator(n_estimators=np.int64(3), seed=1),
+    "bagged_venn_abers": cb.BaggedCalibrator("venn_abers", n_estimators=3, input="logit"),
+    "bagged_spline": cb.BaggedCalibrator("spline", n_estimators=2),
     "one_vs_rest_default": cb.OneVsRestCalibrator(),
     "one_vs_rest_alias": cb.OneVsRestCalibrator("platt"),
     "one_vs_rest_instance": cb.OneVsRestCalibrator(cb.HistogramCalibrator(n_bins=3, input="logit")),
@@ -232,7 +252,7 @@ def test_any_calibrator_comes_back_from_a_file_bit_for_bit(folder: Path, suffix:
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.floats(0, 1e6)), min_size=2, max_size=30),
+    st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.just(0.0) | st.floats(1e-6, 1e6)), min_size=2, max_size=30),
     st.sampled_from(["isotonic", "histogram"]),
 )
 def test_every_weighted_fit_can_be_saved(found: list[tuple[float, bool, float]], name: str) -> None:

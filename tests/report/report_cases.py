@@ -38,6 +38,12 @@ def hostile_report() -> cb.Report:
     )
 
 
+def hostile_groups() -> cb.Report:
+    names = np.array([HOSTILE, RIGHT_TO_LEFT + PARTY, "W" * 3000, *(f"{HOSTILE}{i}" for i in range(17))], dtype=object)
+    y, p = binary(600, sharpness=3.0)
+    return cb.Report(y, p, by=names[np.arange(600) % 20], group_name=HOSTILE)
+
+
 CASES: dict[str, Callable[[], cb.Report]] = {
     "calibrated": lambda: cb.Report(*binary(5_000), source="held_out.parquet", score_names=["p"]),
     "over-confident": lambda: cb.Report(*binary(2_000, sharpness=2.5)),
@@ -54,4 +60,6 @@ CASES: dict[str, Callable[[], cb.Report]] = {
     "3 classes": lambda: cb.Report(*multiclass(2_000, 3, sharpness=2.0)),
     "15 classes": lambda: cb.Report(*multiclass(2_000, 15)),
     "hostile names": hostile_report,
+    "groups": lambda: cb.Report(*binary(2_000, sharpness=1.5), by=np.arange(2_000) % 4, group_name="city"),
+    "hostile groups": hostile_groups,
 }

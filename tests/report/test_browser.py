@@ -124,7 +124,7 @@ def test_no_page_is_wider_than_its_window(measures: list[dict[str, Any]]) -> Non
 
 
 def test_ordinary_tables_fit_a_phone_without_scrolling(measures: list[dict[str, Any]]) -> None:
-    ordinary = [m for m in measures if m["case"] != "hostile names"]
+    ordinary = [m for m in measures if not m["case"].startswith("hostile")]
     assert [m["case"] for m in ordinary if m["wideTables"]] == []
 
 

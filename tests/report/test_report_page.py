@@ -64,6 +64,7 @@ def test_figures_have_a_text_alternative_and_the_colours_of_the_page(page: Parse
         (title,), (description,) = page.within(svg, "title"), page.within(svg, "desc")
         assert title.text.startswith("Reliability diagram, ")
         assert re.search(r"of \d+ bins: .* predicted, .* observed", description.text)
+        assert ("Calibrated forecasts would be observed within" in description.text) == (svg is page.all("svg")[0])
         assert svg.attributes["aria-labelledby"].split() == [title.attributes["id"], description.attributes["id"]]
         inner = [e for e in page.elements if e.parent is not None and "style" in e.attributes]
         assert {c for e in inner for c in re.findall(r"#[0-9a-fA-F]{3,6}\b", e.attributes["style"])} == set()
@@ -86,14 +87,27 @@ def test_page_states_what_the_summary_holds(report: cb.Report, page: ParsedPage)
     for question in ("is_it_calibrated", "which_way", "where", "what_to_do"):
         assert " ".join(summary["verdict"][question].split()) in text
     scores = page.within(page.one("table", class_="scores"), "tbody")[0].text
-    for score in summary["scores"].values():
+    fine = 5 if 0.0 < summary["scores"]["brier"]["value"] < 0.01 else 4
+    for name, score in summary["scores"].items():
+        digits = 3 if name in {"slope", "intercept"} else fine
         if score["value"] is not None:
-            assert (
-                f"{score['value']:.4f}".replace("-", "\N{MINUS SIGN}").replace("\N{MINUS SIGN}0.0000", "0.0000")
-                in scores
-            )
+            assert f"{score['value']:z.{digits}f}".replace("-", "\N{MINUS SIGN}") in scores
     bins = page.within(page.one("table", class_="bins"), "tr")
     assert len(bins) == 1 + len(summary["curve"]["bins"])
+
+
+def test_consistency_band_is_shaded_and_in_the_table(report: cb.Report, page: ParsedPage) -> None:
+    bins = report.summary()["curve"]["bins"]
+    cells = page.within(page.one("table", class_="bins"), "td")
+    shown = [cell.text for cell in cells if cell.attributes.get("class") == "band"]
+    assert len(shown) == len(bins)
+    for text, row in zip(shown, bins, strict=True):
+        assert [float(end) for end in text.split("\N{EN DASH}")] == pytest.approx(
+            [row["band_low"], row["band_high"]], abs=1e-3
+        )
+    (figure, *_) = page.all("svg")
+    styles = [e.attributes.get("style", "") for e in page.within(figure, "path") + page.within(figure, "use")]
+    assert any("fill: var(--muted)" in style and "fill-opacity: 0.16" in style for style in styles)
 
 
 def test_same_data_gives_the_same_bytes() -> None:

@@ -54,12 +54,14 @@ def test_scores_and_bins_equal_the_metrics(weight: Any) -> None:
     for name, score in expected.items():
         assert summary["scores"][name] == {**score.to_dict(), "is_infinite": False}
     assert summary["verdict"]["in_short"] == expected.verdict
-    curve = cb.reliability_curve(y, p, sample_weight=weight, n_bins=7, level=0.9)
+    curve = cb.reliability_curve(y, p, sample_weight=weight, n_bins=7, level=0.9, band="consistency", rng=3)
     bins = summary["curve"]["bins"]
     assert [row["predicted"] for row in bins] == curve.x.tolist()
     assert [row["observed"] for row in bins] == curve.y.tolist()
     assert [row["low"] for row in bins] == curve.low.tolist()
     assert [row["high"] for row in bins] == curve.high.tolist()
+    assert [row["band_low"] for row in bins] == curve.band_low.tolist()
+    assert [row["band_high"] for row in bins] == curve.band_high.tolist()
     assert [row["n"] for row in bins] == curve.n.tolist()
     assert [row["gap"] for row in bins] == (curve.x - curve.y).tolist()
     total = 500.0 if weight is None else weight.sum()
@@ -178,6 +180,7 @@ def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
     tables = [list(rows) for rows in table_blocks(lines)]
     expected = [len(summary["scores"]), len(summary["curve"]["bins"])]
     expected += [len(summary["class_curves"])] if summary["class_curves"] else []
+    expected += [len(summary["groups"]["curves"])] if summary["groups"] else []
     assert [len(rows) - 2 for rows in tables] == expected
     for rows in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, "all rows have as many cells"
@@ -195,7 +198,7 @@ def test_markdown_of_hostile_names_is_text() -> None:
 
 def test_markdown_shows_the_command_as_code() -> None:
     text = CASES["over-confident"]().markdown()
-    assert "```\ncalibrant fit FILE --label LABEL --score SCORE --method beta -o calibrator.json\n```" in text
+    assert "```\ncalibrant fit FILE --label LABEL --score SCORE -o calibrator.json\n```" in text
 
 
 def table_blocks(lines: list[str]) -> list[list[str]]:

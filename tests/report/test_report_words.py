@@ -100,17 +100,18 @@ def test_one_class_alone_asks_for_the_other() -> None:
 @pytest.mark.parametrize(
     ("data", "method"),
     [
-        (binary(2_000, sharpness=2.0), "beta"),
-        (binary(20_000, sharpness=2.0), "isotonic"),
+        (binary(2_000, sharpness=2.0), None),
+        (binary(20_000, sharpness=2.0), None),
         (multiclass(2_000, 3, sharpness=2.0), "temperature"),
     ],
 )
-def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], method: str) -> None:
+def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], method: str | None) -> None:
     from calibrant.calibrators import make_calibrator
 
     y, p = data
-    assert words(y, p)["command"].split(" --method ")[1] == f"{method} -o calibrator.json"
-    mended = make_calibrator(method).fit(p[::2], y[::2]).predict_proba(p[1::2])
+    option = f" --method {method}" if method else ""
+    assert words(y, p)["command"] == f"calibrant fit FILE --label LABEL --score SCORE{option} -o calibrator.json"
+    mended = make_calibrator(method or "auto").fit(p[::2], y[::2]).predict_proba(p[1::2])
     assert cb.metrics.log_loss(y[1::2], mended) < cb.metrics.log_loss(y[1::2], p[1::2])
 
 

@@ -168,6 +168,16 @@ def test_weights_of_one_are_no_weights():
     ("weight", "kind", "text"),
     [
         ([1, -0.5, 1], InvalidWeightError, r"sample_weight row 1: -0\.5 is negative \(1 of 3 rows\)"),
+        (
+            [1, 5e-324, 1],
+            InvalidWeightError,
+            r"sample_weight row 1: 5e-324 is neither 0 nor within \[1e-100, 1e\+100\]",
+        ),
+        (
+            [1, 1, 1e101],
+            InvalidWeightError,
+            r"sample_weight row 2: 1e\+101 is neither .* Divide all weights by their mean",
+        ),
         ([1, np.nan, 1], InvalidWeightError, "row 1: nan is not finite"),
         ([1, np.inf, 1], InvalidWeightError, "row 1: inf is not finite"),
         ([0, 0, 0], InvalidWeightError, "zero in all 3 rows"),

@@ -18,6 +18,7 @@ from calibrant.validation import (
     ArrayLike,
     InputKind,
     Labels,
+    Scores,
     as_labels,
     as_scores,
     as_weight,
@@ -126,6 +127,11 @@ class Calibrator(ABC):
         CalibrantError
             If the scores can't be used.
         """
+        checked = self._check_scores(scores)
+        return checked.container.wrap(self.apply_checked(checked.values))
+
+    def _check_scores(self, scores: ArrayLike) -> Scores:
+        """Check scores of new rows, which must have as many columns as those of the fit."""
         fitted = self._fitted_map()
         checked = as_scores(scores, input=self.input)
         if checked.n_columns not in ((1, 2) if is_binary(fitted) else (len(self.classes_),)):
@@ -133,7 +139,11 @@ class Calibrator(ABC):
                 f"scores has {checked.n_columns} columns, but this calibrator was fitted for the {len(self.classes_)} "
                 f"classes {self.classes_.tolist()[:20]!r}. Pass one column per class."
             )
-        return checked.container.wrap(self._apply(fitted, checked.values))
+        return checked
+
+    def apply_checked(self, values: FloatArray) -> FloatArray:
+        """Return calibrated probabilities of scores that the gate has checked."""
+        return self._apply(self._fitted_map(), values)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""

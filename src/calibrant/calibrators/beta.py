@@ -8,10 +8,9 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from calibrant.calibrators._logistic import LogisticProblem, minimise, platt_targets, separates
 from calibrant.calibrators.base import BinaryCalibrator
-from calibrant.calibrators.sigmoid import fit_slope_intercept
 from calibrant.errors import DataWarning
+from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, separates
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, softplus
 from calibrant.summary import ScoreRows, ScoreSummary

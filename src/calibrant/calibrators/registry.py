@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from calibrant.calibrators.auto import AutoCalibrator
+from calibrant.calibrators.bagged import BaggedCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
 from calibrant.calibrators.beta import BetaCalibrator
+from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator
 from calibrant.calibrators.histogram import HistogramCalibrator
 from calibrant.calibrators.isotonic import IsotonicCalibrator
+from calibrant.calibrators.mimic import MimicCalibrator
+from calibrant.calibrators.near_isotonic import NearIsotonicCalibrator
+from calibrant.calibrators.quadratic import QuadraticCalibrator
+from calibrant.calibrators.scaling_binning import ScalingBinningCalibrator
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
+from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.errors import InvalidTypeError, unknown_name
 
 BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {
-    kind.name: kind for kind in (IsotonicCalibrator, SigmoidCalibrator, BetaCalibrator, HistogramCalibrator)
+    kind.name: kind
+    for kind in (
+        IsotonicCalibrator,
+        SigmoidCalibrator,
+        BetaCalibrator,
+        HistogramCalibrator,
+        MimicCalibrator,
+        SplineCalibrator,
+        QuadraticCalibrator,
+        VennAbersCalibrator,
+        AutoCalibrator,
+        CenteredIsotonicCalibrator,
+        NearIsotonicCalibrator,
+        ScalingBinningCalibrator,
+        BaggedCalibrator,
+    )
 }
 CALIBRATORS: dict[str, type[Calibrator]] = {
     **BINARY_CALIBRATORS,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from calibrant.calibrators._logistic import LogisticProblem, minimise, platt_targets
+from calibrant.calibrators._logits import on_logits
 from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.logistic import fit_slope_intercept
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, logit
-from calibrant.summary import Groups, ScoreRows, ScoreSummary
+from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import InputKind
 
 
@@ -53,24 +51,8 @@ class SigmoidCalibrator(BinaryCalibrator):
 
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Fit the logistic map to checked rows or their summary."""
-        groups = data.groups()
-        if self.input != "probability":
-            slope, intercept = fit_slope_intercept(groups)
+        groups, clip = on_logits(data.groups(), self.input)
+        slope, intercept = fit_slope_intercept(groups)
+        if clip is None:
             return LogisticMap(slope, intercept)
-        clip = clip_from_data(groups.scores, float(groups.weight.sum()))
-        logits = Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives)
-        slope, intercept = fit_slope_intercept(logits)
         return BetaMap(slope, slope, intercept, clip)
-
-
-def fit_slope_intercept(groups: Groups, target_weight: FloatArray | None = None) -> tuple[float, float]:
-    """Fit a logistic regression on one score; by default with Platt's targets."""
-    s, w = groups.scores, groups.weight
-    if float(s.min()) == float(s.max()):
-        positives, total = float(groups.positives.sum()), float(w.sum())
-        return 0.0, float(np.log(positives) - np.log(total - positives))
-    centre = dot(w, s) / float(w.sum())
-    columns = np.vstack((s - centre, np.ones_like(s)))
-    targets = platt_targets(groups) if target_weight is None else target_weight
-    slope, intercept = minimise(LogisticProblem(columns, w, targets), what="sigmoid fit").tolist()
-    return slope, intercept - slope * centre

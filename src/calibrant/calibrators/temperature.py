@@ -16,6 +16,8 @@ from calibrant.numerics import EPS, FloatArray, clip_from_data, clip_open, dot, 
 from calibrant.validation import InputKind, Labels
 
 _MAX_ITER = 200
+#: Steeper slopes would make infinities of ordinary logits, of which a softmax has no differences.
+_STEEPEST = 1e150
 #: Relative Newton step that is the last one: convergence is quadratic there.
 _TOL = 1e-8
 #: Newton iterations before an upper bracket is looked for by steps of four.
@@ -84,7 +86,7 @@ class TemperatureCalibrator(Calibrator):
             clip = clip_from_data(values, _total(values, weight))
             slope = _inverse_temperature(np.log(np.maximum(values, clip)), labels.codes, weight)
             return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), clip)
-        slope = _inverse_temperature(values, labels.codes, weight)
+        slope = min(_inverse_temperature(values, labels.codes, weight), _STEEPEST)
         return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), None)
 
     def _fit_binary(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> BinaryMap:
@@ -108,6 +110,8 @@ def _binary_slope(z: FloatArray, labels: Labels, weight: FloatArray | None) -> f
 def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
     """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z)."""
     n, n_classes = z.shape
+    unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of what is left don't overflow
+    z = z / unit
     columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
     columns = columns - columns.max(axis=0)
     w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
@@ -137,11 +141,11 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
     if not converged:
         warnings.warn(
             f"temperature fit: no root of the gradient to {_TOL:.0e} after {_MAX_ITER} iterations; "
-            f"inverse temperature {slope:.6g}",
+            f"inverse temperature {slope / unit:.6g}",
             ConvergenceWarning,
             stacklevel=6,
         )
-    return slope
+    return min(slope / unit, float(np.finfo(np.float64).max))  # scores may lie closer than any slope can part
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`.
 COMMANDS = {
     "evaluate": "Measure how good the probabilities in a file are, with intervals.",
+    "compare": "Rank the methods of calibration on a file by cross-validation.",
+    "audit": "List the groups of rows whose probabilities are furthest off.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",
     "inspect": "Show what a saved calibrator does.",

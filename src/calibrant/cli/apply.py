@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 import numpy as np
@@ -13,13 +14,19 @@ from calibrant.cli.data import check_output, match_by_name, read_scores, split_l
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
 from calibrant.engines import append_columns
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import DataWarning, InvalidInputError, ShapeError
+from calibrant.grouped import GroupedCalibrator, say_unseen
 from calibrant.maps import is_binary
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.prior import PriorShift
 from calibrant.probability import ProbabilityCalibrator
+from calibrant.validation import as_groups
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: What a file can hold.
+Fitted: TypeAlias = Calibrator | ProbabilityCalibrator | GroupedCalibrator | PriorShift
 
 
 @click.command(
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
     help="Column of the scores, or one per class.  [default: those that it was fitted to]",
 )
 @click.option(
+    "--group", metavar="COLUMN", help="Column of the groups.  [default: that which it was fitted to, if by group]"
+)
+@click.option(
     "--column",
     default="p_calibrated",
     show_default=True,
@@ -47,17 +57,27 @@ if TYPE_CHECKING:
     help="Name of the new column; of several, what comes before _CLASS.",
 )
 @click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
-def command(calibrator: str, file: str, output: str, score: tuple[str, ...], column: str, format: str | None) -> None:
+def command(
+    calibrator: str,
+    file: str,
+    output: str,
+    score: tuple[str, ...],
+    group: str | None,
+    column: str,
+    format: str | None,
+) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 
     Same rows, same order, and every other column as it was: to the byte in CSV and JSON lines, with its type in
     Parquet. OUT may be FILE itself, and appears whole or not at all. Where OUT has another format than FILE,
     values are converted.
 
+    A calibrator that was fitted by group reads the column of groups too.
+
     One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
     """
     check_output(output, calibrator)
-    task = Task(persistence.load(calibrator), score, file)
+    task = Task(persistence.load(calibrator), score, file, group)
     outputs = task.outputs(column)
     with progress("Calibrating") as advance:
         n_rows = append_columns(
@@ -70,7 +90,7 @@ def command(calibrator: str, file: str, output: str, score: tuple[str, ...], col
 class Task:
     """A loaded calibrator, and the columns of a file that it is applied to."""
 
-    def __init__(self, calibrator: Calibrator | ProbabilityCalibrator, score: tuple[str, ...], file: str) -> None:
+    def __init__(self, calibrator: Fitted, score: tuple[str, ...], file: str, group: str | None = None) -> None:
         self.calibrator = calibrator
         self.file = "standard input" if file == "-" else file
         self.is_stored = not score
@@ -82,6 +102,11 @@ class Task:
         is_pattern = not self.is_stored and any(c in "*?[" for c in "".join(self.inputs))
         is_single = is_binary(calibrator.map_) and len(self.inputs) == 1 and not is_pattern
         self.n_columns = 1 if is_single else len(calibrator.classes_)
+        self.scores = tuple(self.inputs)
+        self.group = self._group(group)
+        self._warned: set[object] = set()
+        if self.group is not None and self.group not in self.inputs:
+            self.inputs = [*self.inputs, self.group]
 
     def outputs(self, column: str) -> list[str]:
         """Return the names of the new columns."""
@@ -91,12 +116,38 @@ class Task:
 
     def compute(self, found: pa.Table) -> FloatArray:
         """Calibrate the scores of some rows."""
-        names = self._in_order(found.column_names)
-        if isinstance(self.calibrator, Calibrator):
-            scores = read_scores(found, names, self.file, input=self.calibrator.input)
-            return np.asarray(self.calibrator.predict_proba(scores))
-        scores = read_scores(found, names, self.file, input="probability", sum_to_one=False)
-        return np.asarray(self.calibrator.calibrate(scores))
+        names = self._in_order([name for name in found.column_names if name != self.group or name in self.scores])
+        if isinstance(self.calibrator, ProbabilityCalibrator):
+            scores = read_scores(found, names, self.file, input="probability", sum_to_one=False)
+            return np.asarray(self.calibrator.calibrate(scores))
+        scores = read_scores(found, names, self.file, input=self.calibrator.input)
+        if isinstance(self.calibrator, GroupedCalibrator):
+            return self.calibrator.predict_at(scores, self._places(self.calibrator, found))
+        return np.asarray(self.calibrator.predict_proba(scores))
+
+    def _group(self, given: str | None) -> str | None:
+        """Return the column of groups of a calibrator that needs one."""
+        if not isinstance(self.calibrator, GroupedCalibrator):
+            if given is not None:
+                raise InvalidInputError("the calibrator was not fitted by group. Leave --group out.")
+            return None
+        stored = getattr(self.calibrator, "metadata_", {}).get("group")
+        if given is None and not isinstance(stored, str):
+            raise InvalidInputError("the calibrator doesn't say which column names its groups. Name it with --group.")
+        return given or str(stored)
+
+    def _places(self, calibrator: GroupedCalibrator, found: pa.Table) -> IntArray:
+        """Return the place of each row's group, found by its text: types of text files can differ from part to part."""
+        name = f"column {self.group!r} of {self.file}"
+        labels = as_groups(found.column(self.group), name=name)
+        place = {str(group): i for i, group in enumerate(calibrator.groups_.tolist())}
+        at = np.array([place.get(str(group), -1) for group in labels.classes.tolist()], dtype=np.int64)
+        unseen = [group for group in labels.classes[at < 0].tolist() if group not in self._warned]
+        if unseen:
+            self._warned.update(unseen)
+            message = f"{say_unseen(name, unseen)}: the map of all rows is used for them"
+            warnings.warn(message, DataWarning, stacklevel=2)
+        return np.take(at, labels.codes)
 
     def _in_order(self, names: list[str]) -> list[str]:
         """Return the score columns in the order of the classes: by name where names say it, else as given."""
@@ -111,7 +162,7 @@ class Task:
         return match_by_name(names, [str(label) for label in self.calibrator.classes_]) or names
 
 
-def stored_columns(calibrator: Calibrator | ProbabilityCalibrator) -> list[str]:
+def stored_columns(calibrator: Fitted) -> list[str]:
     """Return the names of the columns that a calibrator was fitted to, as far as it knows them."""
     stored = getattr(calibrator, "metadata_", {}).get("score") or calibrator.score_names_ or []
     return [str(name) for name in stored] if isinstance(stored, (list, tuple)) else []

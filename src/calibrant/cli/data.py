@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from calibrant.engines import open_table
 from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
-from calibrant.validation import InputKind, Labels, as_labels, as_probabilities, as_scores, as_weight
+from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_probabilities, as_scores, as_weight
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,8 @@ class ScoredRows:
         The class of the one column of scores; None where there are several.
     order : str
         How columns and classes were matched, for the reader.
+    groups : dict of columns
+        The columns that name groups of rows, as they were read.
     """
 
     file: str
@@ -54,6 +56,7 @@ class ScoredRows:
     weight: FloatArray | None
     positive: object
     order: str
+    groups: dict[str, pa.ChunkedArray] = field(default_factory=dict)
 
     @property
     def y(self) -> npt.NDArray[Any]:
@@ -84,6 +87,7 @@ class Request:
     format: str | None = None
     positive: str | None = None
     classes: str | None = None
+    groups: tuple[str, ...] = ()
 
     def read(self, *, input: InputKind = "probability") -> ScoredRows:
         """Read and check the rows.
@@ -96,7 +100,9 @@ class Request:
         opened = open_table(self.file, format=self.format)
         where = opened.source.name
         score = opened.select(split_names(self.score, opened.names))
-        found = opened.read([self.label, *score, *([] if self.weight is None else [self.weight])])
+        groups = split_names(self.groups, opened.names)
+        others = [*([] if self.weight is None else [self.weight]), *groups]
+        found = opened.read(list(dict.fromkeys([self.label, *score, *others])))
         known = None if self.classes is None else _as_labelled(split_list(self.classes), found.column(self.label).type)
         labels = self._labels(found.column(self.label), f"column {self.label!r} of {where}", len(score), known)
         classes = labels.classes.tolist()
@@ -112,7 +118,8 @@ class Request:
             check_numbers(found.column(self.weight), name)
             weight = as_weight(found.column(self.weight), found.num_rows, name=name)
         scores = read_scores(found, score, where, input=input)
-        return ScoredRows(where, self.label, score, self.weight, labels, scores, weight, positive, order)
+        named = {name: group_column(found.column(name), f"column {name!r} of {where}") for name in groups}
+        return ScoredRows(where, self.label, score, self.weight, labels, scores, weight, positive, order, named)
 
     def _labels(self, column: pa.ChunkedArray, name: str, n_columns: int, known: list[Any] | None) -> Labels:
         if self.positive is not None and n_columns > 1:
@@ -187,6 +194,12 @@ def read_scores(
     if not sum_to_one:
         return as_probabilities(values, name=called, sum_to_one=False).values
     return as_scores(values, name=called, input=input).values
+
+
+def group_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Refuse a column that can't name groups, before its rows are given to anything that says less of where it is."""
+    as_groups(column, name=name)
+    return column
 
 
 def check_numbers(column: pa.ChunkedArray, name: str) -> None:

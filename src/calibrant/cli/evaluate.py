@@ -9,9 +9,12 @@ import click
 from calibrant.cli.data import Request, ScoredRows, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.gates import Gate, check_gates, parse_gates
-from calibrant.cli.output import interval, notes, number, table, write_json
-from calibrant.metrics import evaluate
+from calibrant.cli.output import count, interval, notes, number, table, write_json
+from calibrant.metrics import GroupScores, evaluate, evaluate_groups
 from calibrant.results import Scores
+
+#: Groups that the table shows; JSON has them all.
+_MOST_GROUPS = 20
 
 
 @click.command(
@@ -19,10 +22,12 @@ from calibrant.results import Scores
     cls=Command,
     examples=[
         "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
+        "calibrant evaluate scores.parquet --group city",
         "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
     ],
 )
 @data_options(positive=True)
+@click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=15, show_default=True, metavar="N", help="Bins of the ECE.")
 @click.option("--level", default=0.95, show_default=True, metavar="SHARE", help="Coverage of the intervals.")
 @click.option(
@@ -38,6 +43,7 @@ from calibrant.results import Scores
 def command(
     ctx: click.Context,
     /,
+    group: str | None,
     bins: int,
     level: float,
     seed: int,
@@ -53,30 +59,35 @@ def command(
     of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to
     a, b, c; where names don't say it, their order is that of the sorted classes.
 
+    --group adds a table with a row for each group, the one that is surely off by most first. Its intervals are
+    corrected for the number of groups.
+
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
     gates = parse_gates("max", at_most) + parse_gates("min", at_least)
-    rows = Request(**options).read()
-    scores = evaluate(
-        rows.y,
-        rows.scores,
-        sample_weight=rows.weight,
-        n_bins=bins,
-        level=level,
-        pos_label=rows.positive,
-        classes=rows.classes,
-        rng=seed,
-        evaluated_on=evaluated_on,
-    )
+    rows = Request(**options, groups=() if group is None else (group,)).read()
+    settings: dict[str, Any] = {
+        "sample_weight": rows.weight,
+        "n_bins": bins,
+        "level": level,
+        "pos_label": rows.positive,
+        "classes": rows.classes,
+        "evaluated_on": evaluated_on,
+    }
+    scores = evaluate(rows.y, rows.scores, rng=seed, **settings)
     check_gates(gates, scores)
+    by_group = {name: evaluate_groups(rows.y, rows.scores, column, **settings) for name, column in rows.groups.items()}
     if as_json:
-        write_json(as_document(rows, scores, gates))
+        write_json(as_document(rows, scores, gates, by_group))
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}")
         click.echo(f"\n{scores.verdict}\n")
         click.echo(as_table(scores))
         for note in notes(scores):
             click.echo(note)
+        for name, found in by_group.items():
+            click.echo(f"\nBy {name!r}: {found.verdict}\n")
+            click.echo(as_group_table(found))
     is_failed = False
     for gate in gates:
         passed = gate.passes(scores[gate.metric].value)
@@ -93,7 +104,23 @@ def as_table(scores: Scores) -> str:
     return table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows)
 
 
-def as_document(rows: ScoredRows, scores: Scores, gates: list[Gate]) -> dict[str, object]:
+def as_group_table(found: GroupScores) -> str:
+    """Return a row for each of the groups that are off by most."""
+    level = f"{100 * found.interval_level:.6g}% interval"
+    rows = []
+    for group, scores in list(found.groups.items())[:_MOST_GROUPS]:
+        gap, error = scores["mean_gap"], scores["ece_debiased"]
+        off = "off" if found.is_off(group) else ""
+        figures = (f"{gap.value:+z.4f}", interval(gap.low, gap.high), number(error.value))
+        rows.append((str(group), f"{gap.n:,}", *figures, interval(error.low, error.high), off))
+    shown = table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
+    left = len(found.groups) - len(rows)
+    return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
+
+
+def as_document(
+    rows: ScoredRows, scores: Scores, gates: list[Gate], by_group: dict[str, GroupScores]
+) -> dict[str, object]:
     """Return what was measured as one plain document."""
     columns = {"label": rows.label, "score": rows.score, "weight": rows.weight_name}
     document: dict[str, object] = {
@@ -104,6 +131,8 @@ def as_document(rows: ScoredRows, scores: Scores, gates: list[Gate]) -> dict[str
         "positive": rows.positive,
         **scores.to_dict(),
     }
+    for name, found in by_group.items():
+        document["groups"] = {"column": name, **{k: v for k, v in found.to_dict().items() if k != "overall"}}
     if gates:
         document["gates"] = [gate.result(scores) for gate in gates]
     return document

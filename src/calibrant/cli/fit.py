@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import shlex
 import warnings
 from pathlib import Path
@@ -10,30 +11,41 @@ from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 
 from calibrant import persistence
-from calibrant.calibrators import ALIASES, CALIBRATORS, Calibrator, make_calibrator
+from calibrant.calibrators import ALIASES, CALIBRATORS, AutoCalibrator, Calibrator, make_calibrator
 from calibrant.cli.data import Request, ScoredRows, check_output, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, listed, notes, number, table
 from calibrant.errors import CalibrantWarning, InvalidInputError, unknown_name
 from calibrant.folds import stratified_folds
+from calibrant.grouped import GroupedCalibrator
 from calibrant.metrics import evaluate
-from calibrant.numerics import FloatArray, expit, softmax
+from calibrant.numerics import BoolArray, FloatArray, expit, softmax
 from calibrant.results import Scores
-from calibrant.validation import INPUT_KINDS, InputKind, check_both_classes, check_choice
+from calibrant.validation import INPUT_KINDS, InputKind, as_groups, check_both_classes, check_choice
 
 _SHOWN = ("brier", "ece", "log_loss")
 _MOST_FOLDS = 5
 #: Options of the command by the parameter of a calibrator that they set.
-_OPTIONS = {"bounded": "--bounded", "n_bins": "--bins", "strategy": "--strategy", "form": "--form", "input": "--input"}
+_OPTIONS = {
+    "bounded": "--bounded",
+    "n_bins": "--bins",
+    "strategy": "--strategy",
+    "form": "--form",
+    "threshold_pos": "--threshold-pos",
+    "input": "--input",
+}
 
 
 @click.command(
     "fit",
     cls=Command,
     examples=[
-        "calibrant fit scores.parquet --label y --score p --method isotonic -o calibrator.json",
+        "calibrant fit scores.parquet --label y --score p -o calibrator.json",
+        "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
+        "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
         "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
     ],
 )
@@ -41,15 +53,17 @@ _OPTIONS = {"bounded": "--bounded", "n_bins": "--bins", "strategy": "--strategy"
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
 @click.option(
     "--method",
-    default="isotonic",
+    default="auto",
     show_default=True,
     metavar="NAME",
-    help="isotonic, sigmoid (or platt), beta, histogram, temperature.",
+    help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.",
 )
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
+@click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
+@click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
 @click.option("--form", metavar="NAME", help="beta: abm, am, ab or a.")
 @click.option(
     "--seed",
@@ -62,11 +76,13 @@ _OPTIONS = {"bounded": "--bounded", "n_bins": "--bins", "strategy": "--strategy"
 def command(
     output: str,
     method: str,
+    group: str | None,
     input: str | None,
     bounded: bool | None,
     n_bins: int | None,
     strategy: str | None,
     form: str | None,
+    threshold_pos: int | None,
     seed: int,
     **options: Any,
 ) -> None:
@@ -74,19 +90,36 @@ def command(
 
     Prints what calibration does to rows that a fit has not seen: each of five folds is calibrated by a fit to the
     other four. The calibrator that is saved is fitted to all rows.
+
+    With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
+    more it takes from all. calibrant apply then reads the column of groups too.
     """
-    given = {"bounded": bounded, "n_bins": n_bins, "strategy": strategy, "form": form, "input": input}
-    calibrator = new_calibrator(method, {key: value for key, value in given.items() if value is not None})
-    request = Request(**options)
+    given = {
+        "bounded": bounded,
+        "n_bins": n_bins,
+        "strategy": strategy,
+        "form": form,
+        "threshold_pos": threshold_pos,
+        "input": input,
+    }
+    single = new_calibrator(method, {key: value for key, value in given.items() if value is not None})
+    request = Request(**options, groups=() if group is None else (group,))
     check_output(output, request.file)
-    rows = request.read(input=calibrator.input)
+    rows = request.read(input=single.input)
     check_both_classes(rows.labels, f"column {rows.label!r} of {rows.file}", rows.weight)
-    calibrator.fit(rows.scores, rows.y, sample_weight=rows.weight, classes=rows.classes)
-    figures = out_of_fold_table(calibrator, rows, seed)
-    persistence.save(calibrator, output, metadata={"score": rows.score, "label": rows.label})
+    calibrator: Calibrator | GroupedCalibrator = single
+    by = None
+    for name, column in rows.groups.items():
+        groups = as_groups(column, name=name)
+        calibrator, by = GroupedCalibrator(single), groups.classes[groups.codes]
+    fit_rows(calibrator, rows, by, np.ones(len(rows.scores), dtype=bool))
+    figures = out_of_fold_table(calibrator, rows, seed, by)
+    metadata = {"score": rows.score, "label": rows.label, **({} if by is None else {"group": group})}
+    persistence.save(calibrator, output, metadata=metadata)
     click.echo(rows.describe())
-    what = f"{calibrator.name} on {count(calibrator.n_rows_, 'row')} of classes {listed(rows.classes)}"
-    click.echo(f"Fitted {what}.\n")
+    click.echo(f"Fitted {describe(calibrator, rows, group)}.\n")
+    if isinstance(calibrator, AutoCalibrator) and hasattr(calibrator, "report_"):
+        click.echo(f"{calibrator.report_}\n")
     click.echo(figures)
     click.echo(f"\nSaved {output}")
     click.echo(f"Next:  calibrant apply {shlex.quote(output)} {_new_file(rows.file)}")
@@ -113,12 +146,36 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     return make_calibrator(name, **params)
 
 
-def out_of_fold_table(calibrator: Calibrator, rows: ScoredRows, seed: int) -> str:
+def describe(calibrator: Calibrator | GroupedCalibrator, rows: ScoredRows, group: str | None) -> str:
+    """Say what was fitted to what."""
+    what = f"on {count(calibrator.n_rows_, 'row')} of classes {listed(rows.classes)}"
+    if isinstance(calibrator, Calibrator):
+        return f"{calibrator.name} {what}"
+    name, n_groups = make_calibrator(calibrator.calibrator).name, len(calibrator.groups_)
+    drawn = f"all rows count for {calibrator.shrinkage_:,g}" if math.isfinite(calibrator.shrinkage_) else "all as one"
+    return f"{name} by {group!r} ({count(n_groups, 'group')}; {drawn}) {what}"
+
+
+def fit_rows(
+    calibrator: Calibrator | GroupedCalibrator, rows: ScoredRows, by: npt.NDArray[Any] | None, kept: BoolArray
+) -> None:
+    """Fit to some of the rows, by group if need be."""
+    weight = None if rows.weight is None else rows.weight[kept]
+    more = {"sample_weight": weight, "classes": rows.classes}
+    if isinstance(calibrator, GroupedCalibrator):
+        calibrator.fit(rows.scores[kept], rows.y[kept], by=None if by is None else by[kept], **more)
+    else:
+        calibrator.fit(rows.scores[kept], rows.y[kept], **more)
+
+
+def out_of_fold_table(
+    calibrator: Calibrator | GroupedCalibrator, rows: ScoredRows, seed: int, by: npt.NDArray[Any] | None = None
+) -> str:
     """Return what the scores were worth before calibration, and are after one that hasn't seen them."""
     n_folds = min(_MOST_FOLDS, smallest_class(rows))
     if n_folds < 2:
         return "No out-of-fold figures: a class has fewer than two rows."
-    after = measure(rows, out_of_fold(calibrator, rows, n_folds, seed), seed)
+    after = measure(rows, out_of_fold(calibrator, rows, n_folds, seed, by), seed)
     values = before_calibration(rows, calibrator.input)
     before = None if values is None else measure(rows, values, seed)
     lines = []
@@ -134,22 +191,31 @@ def out_of_fold_table(calibrator: Calibrator, rows: ScoredRows, seed: int) -> st
     return "\n".join([title, table(header, lines), *dict.fromkeys(shown)])
 
 
-def out_of_fold(calibrator: Calibrator, rows: ScoredRows, n_folds: int, seed: int) -> FloatArray:
+def out_of_fold(
+    calibrator: Calibrator | GroupedCalibrator,
+    rows: ScoredRows,
+    n_folds: int,
+    seed: int,
+    by: npt.NDArray[Any] | None = None,
+) -> FloatArray:
     """Calibrate each fold by a fit to the others."""
-    codes, y = rows.labels.codes, rows.y
+    codes = rows.labels.codes
     counted = np.ones(codes.size, dtype=bool) if rows.weight is None else rows.weight > 0.0
     folds = np.zeros(codes.size, dtype=np.int64)
     folds[counted] = stratified_folds(codes[counted], n_folds, seed)
     parts, places = [], []
     for fold in range(n_folds):
         held_out = folds == fold
-        weight = None if rows.weight is None else rows.weight[~held_out]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
-            fitted = make_calibrator(calibrator).fit(
-                rows.scores[~held_out], y[~held_out], sample_weight=weight, classes=rows.classes
-            )
-        parts.append(fitted.predict_proba(rows.scores[held_out]))
+            if isinstance(calibrator, GroupedCalibrator):
+                grouped = GroupedCalibrator(calibrator.calibrator)
+                fit_rows(grouped, rows, by, ~held_out)
+                parts.append(grouped.predict_proba(rows.scores[held_out], by=None if by is None else by[held_out]))
+            else:
+                fitted = make_calibrator(calibrator)
+                fit_rows(fitted, rows, None, ~held_out)
+                parts.append(fitted.predict_proba(rows.scores[held_out]))
         places.append(np.flatnonzero(held_out))
     out = np.empty_like(rows.scores)
     out[np.concatenate(places)] = np.concatenate(parts)

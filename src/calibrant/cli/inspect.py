@@ -9,16 +9,30 @@ import click
 import numpy as np
 
 from calibrant import persistence
-from calibrant.calibrators import Calibrator
-from calibrant.cli.apply import stored_columns
+from calibrant.cli.apply import Fitted, stored_columns
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, number, table, write_json
-from calibrant.maps import BetaMap, BinaryMap, InterpolatedMap, LogisticMap, Map, OneVsRestMap, SoftmaxMap, StepMap
+from calibrant.grouped import GroupedCalibrator
+from calibrant.maps import (
+    BetaMap,
+    BinaryMap,
+    BlendMap,
+    InterpolatedMap,
+    LogisticMap,
+    LogitInterpolatedMap,
+    Map,
+    OneVsRestMap,
+    QuadraticMap,
+    SoftmaxMap,
+    StepMap,
+    VennAbersMap,
+)
 from calibrant.numerics import FloatArray
 from calibrant.probability import ProbabilityCalibrator
 from calibrant.validation import InputKind
 
 _MOST_CLASSES = 10
+_MOST_GROUPS = 20
 
 
 @click.command(
@@ -50,6 +64,9 @@ def command(calibrator: str, as_json: bool) -> None:
     for name, text in facts:
         click.echo(f"{name:<{width}}  {text}")
     click.echo()
+    if isinstance(loaded, GroupedCalibrator):
+        click.echo(describe_groups(loaded))
+        click.echo("\nAll rows:")
     for line in describe(loaded.map_, loaded.classes_.tolist()):
         click.echo(line)
     example = examples(loaded.map_, loaded.classes_.tolist(), input_of(loaded))
@@ -58,9 +75,19 @@ def command(calibrator: str, as_json: bool) -> None:
     click.echo(f"\nNext:  calibrant apply {shlex.quote(calibrator)} new.csv -o out.csv")
 
 
-def input_of(calibrator: Calibrator | ProbabilityCalibrator) -> InputKind:
+def input_of(calibrator: Fitted) -> InputKind:
     """Return what the scores are that a calibrator takes."""
-    return calibrator.input if isinstance(calibrator, Calibrator) else "probability"
+    return "probability" if isinstance(calibrator, ProbabilityCalibrator) else calibrator.input
+
+
+def describe_groups(loaded: GroupedCalibrator) -> str:
+    """Return a table of the groups, and how much of its own map each has."""
+    shown = list(zip(loaded.groups_.tolist(), loaded.group_maps_, strict=True))
+    shown = sorted(shown, key=lambda item: -item[1].n_rows)[:_MOST_GROUPS]
+    rows = [(str(group), f"{own.n_rows:,}", f"{own.share:.0%}") for group, own in shown]
+    left = len(loaded.groups_) - len(rows)
+    more = f"\nand {count(left, 'group')} more" if left else ""
+    return table(("group", "rows", "share of its own map"), rows) + more
 
 
 def describe(fitted: Map, classes: list[Any]) -> list[str]:
@@ -95,6 +122,18 @@ def describe_binary(fitted: BinaryMap) -> str:
                 f"linear between {count(x.size, 'knot')} at scores from {x[0]:.6g} to {x[-1]:.6g}, "
                 f"outputs from {y.min():.6g} to {y.max():.6g}"
             )
+        case LogitInterpolatedMap(x=x, y=y):
+            return f"q = expit(f(z)), f linear between {count(x.size, 'knot')} at z from {x[0]:.6g} to {x[-1]:.6g}"
+        case QuadraticMap(a=a, b=b, c=c, low=low, high=high):
+            formula = f"q = expit({a:.6g} * t {_signed(b)} * t^2 {_signed(c)})"
+            return f"{formula}, t from -1 to 1 for z from {low:.6g} to {high:.6g}"
+        case VennAbersMap(levels0=levels0, levels1=levels1):
+            return (
+                f"q = p1 / (1 - p0 + p1), p0 of {count(levels0.size, 'step')} and p1 of {count(levels1.size, 'step')}"
+            )
+        case BlendMap(maps=maps, weights=weights):
+            parts = (f"{w:.3g} of {describe_binary(m)}" for w, m in zip(weights.tolist(), maps, strict=True))
+            return f"mean logit: {'; '.join(parts)}"
 
 
 def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
@@ -127,7 +166,7 @@ def example_scores(maps: tuple[BinaryMap, ...], input: InputKind) -> FloatArray:
 def _range(fitted: BinaryMap) -> tuple[float, float]:
     """Return a range of raw scores over which the map does most of its work."""
     match fitted:
-        case InterpolatedMap(x=at) | StepMap(edges=at) if at.size > 1:
+        case InterpolatedMap(x=at) | StepMap(edges=at) | VennAbersMap(edges1=at) if at.size > 1:
             return float(at[0]), float(at[-1])
         case LogisticMap(slope=slope, intercept=intercept) if slope != 0.0:
             return -intercept / slope - 5.0 / abs(slope), -intercept / slope + 5.0 / abs(slope)

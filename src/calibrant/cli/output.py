@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from calibrant.results import Scores
+from calibrant.results import Scores, plain
 
 _SHOW_EVERY_ROWS = 1 << 16
 
@@ -39,7 +39,7 @@ def interval(low: float, high: float) -> str:
 
 def write_json(document: dict[str, Any]) -> None:
     """Print one JSON document; what is not a finite number, which JSON lacks, becomes null."""
-    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
 def notes(scores: Scores) -> list[str]:
@@ -68,11 +68,3 @@ def progress(what: str) -> Iterator[Callable[[int], None] | None]:
 
     with Console(stderr=True).status(f"{what} ...") as status:
         yield lambda n_rows: status.update(f"{what} {n_rows:,} rows")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -25,13 +25,14 @@ _SUFFIXES = (".html", ".htm", ".json", ".md")
 )
 @data_options(positive=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
+@click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
 @click.option("--title", default="Calibration report", show_default=True, metavar="TEXT", help="Heading of the page.")
 @click.option("--bins", default=10, show_default=True, metavar="N", help="Bins of the reliability diagram.")
 @click.option("--level", default=0.95, show_default=True, metavar="SHARE", help="Coverage of the intervals.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of resampled intervals."
 )
-def command(output: str, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
+def command(output: str, group: str | None, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
     """Write a report of the probabilities in FILE: verdict, scores with intervals, reliability diagram.
 
     A page of HTML stands alone: it has no script and fetches nothing. The same data give the same bytes.
@@ -39,9 +40,10 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     suffix = Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
         raise InvalidInputError(f"-o {output} doesn't say what to write. End it in .html, .json or .md.")
-    request = Request(**options)
+    request = Request(**options, groups=() if group is None else (group,))
     check_output(output, request.file)
     rows = request.read()
+    name, by = next(iter(rows.groups.items()), ("group", None))
     report = Report(
         rows.y,
         rows.scores,
@@ -50,6 +52,8 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
         level=level,
         pos_label=rows.positive,
         classes=rows.classes,
+        by=by,
+        group_name=name,
         title=title,
         score_names=rows.score,
         source=rows.file,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from calibrant.displays.curves import DIAGONAL, draw_band, draw_curve, draw_diagonal, size_text
 from calibrant.displays.histogram import ScoreHistogram
+from calibrant.displays.models import as_models
+from calibrant.displays.style import legible, style
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.results import Curve
 
@@ -20,24 +20,20 @@ if TYPE_CHECKING:
     from calibrant.metrics.bins import CurveStrategy
     from calibrant.validation import ArrayLike
 
-#: Okabe and Ito's colours, told apart by every kind of colour vision; their greys differ from first to third.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
-MARKERS = "os^DvPX"
-LINES = ("-", "--", "-.", ":")
-#: The line that a calibrated forecast follows.
-DIAGONAL = "calibrated"
-DIAGONAL_COLOUR = "#767676"
-#: With more bins than this, intervals are a band and no longer bars.
-MAX_BARS = 25
 #: Height of the histogram as a share of the diagram's.
 PANEL_HEIGHT = 0.22
+#: With more curves than this, the legend of the display's own figure has two columns.
+MAX_ONE_COLUMN = 2
+#: Inches of the display's own figure, and of one that has to name many curves.
+_SIZE, _LARGE = (5.0, 7.0), (6.2, 8.4)
 
 
 class ReliabilityDisplay:
     """Reliability diagram of one curve, or of several in one picture.
 
     Each point is a bin of rows: across, the mean predicted probability; up, how often the event happened, with
-    its interval. On the diagonal the two agree.
+    its interval. On the diagonal the two agree. A curve of isotonic blocks is drawn in steps. Where a curve has a
+    consistency band, it is shaded: there the points of a calibrated forecast lie.
 
     Parameters
     ----------
@@ -95,7 +91,7 @@ class ReliabilityDisplay:
     def from_predictions(
         cls,
         y_true: ArrayLike,
-        y_prob: ArrayLike,
+        y_prob: ArrayLike | Mapping[str, ArrayLike],
         *,
         sample_weight: ArrayLike | None = None,
         n_bins: int = 10,
@@ -111,9 +107,9 @@ class ReliabilityDisplay:
         ----------
         y_true : array-like of shape (n,)
             Labels of any kind.
-        y_prob : array-like of shape (n,) or (n, K)
+        y_prob : array-like of shape (n,) or (n, K), or mapping of names to such
             Probability of the positive class; or of every class, for the curve of the top label: how often the
-            most probable class was right.
+            most probable class was right. A mapping holds those of several models, each drawn under its name.
         sample_weight : array-like of shape (n,), optional
         n_bins : int
         strategy : {"quantile", "uniform", "isotonic"}
@@ -123,7 +119,7 @@ class ReliabilityDisplay:
         pos_label : scalar, optional
             The class that `y_prob` is the probability of; the larger of two by default.
         name : str, optional
-            What the legend calls the curve.
+            What the legend calls the curve of a single model.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own, with a histogram below.
 
@@ -143,18 +139,22 @@ class ReliabilityDisplay:
         from calibrant.metrics import reliability_curve
         from calibrant.metrics.rows import read_rows
 
-        curve = reliability_curve(
-            y_true,
-            y_prob,
-            sample_weight=sample_weight,
-            n_bins=n_bins,
-            strategy=strategy,
-            level=level,
-            pos_label=pos_label,
-        )
-        rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=None)
-        histogram = ScoreHistogram.from_rows(rows.one_column())
-        return cls(curve, histogram=histogram).plot(ax, name=name)
+        curves, histograms = [], []
+        for label, prob in as_models(y_prob, name):
+            curve = reliability_curve(
+                y_true,
+                prob,
+                sample_weight=sample_weight,
+                n_bins=n_bins,
+                strategy=strategy,
+                level=level,
+                pos_label=pos_label,
+                label=label,
+            )
+            rows = read_rows(y_true, prob, sample_weight=sample_weight, pos_label=pos_label, classes=None)
+            curves.append(curve)
+            histograms.append(ScoreHistogram.from_rows(rows.one_column()))
+        return cls(curves, histogram=histograms).plot(ax)
 
     def plot(
         self,
@@ -188,16 +188,16 @@ class ReliabilityDisplay:
         names = self._names(name)
         owns_figure = ax is None
         if ax is None:
-            ax, ax_histogram = _new_axes()
+            ax, ax_histogram = _new_axes(_SIZE if len(self.curves) <= MAX_ONE_COLUMN else _LARGE)
         self.ax_, self.ax_histogram_ = ax, ax_histogram
         self.figure_ = ax.get_figure(root=True)
         self._draw_curves(ax, names, upper)
         if ax_histogram is not None:
-            self._draw_histogram(ax_histogram, len(ax.lines) - len(self.lines_) - 1)
+            self._draw_histogram(ax_histogram, _n_curves(ax) - len(self.lines_))
             ax.tick_params(labelbottom=False)
             ax.xaxis.label.set_visible(False)  # the panel below says it
         if owns_figure and self.figure_ is not None:
-            n_columns = 2 if len(self.histograms) == 1 else 1
+            n_columns = 2 if len(self.histograms) == 1 or len(self.curves) > MAX_ONE_COLUMN else 1
             self.figure_.legend(loc="outside upper left", frameon=False, fontsize="small", ncols=n_columns)
         else:
             ax.legend(loc="best", frameon=False, fontsize="x-small")
@@ -212,58 +212,41 @@ class ReliabilityDisplay:
         return names
 
     def _draw_curves(self, ax: Axes, names: list[str], upper: float) -> None:
-        labels = [str(line.get_label()) for line in ax.lines]
-        if DIAGONAL not in labels:
-            ax.plot([0, 1], [0, 1], color=DIAGONAL_COLOUR, linewidth=1.0, linestyle=(0, (4, 3)), label=DIAGONAL)
-            ax.set(xlabel="Predicted probability", ylabel="Observed frequency")
-            ax.set(xlim=(0.0, upper), ylim=(0.0, upper), aspect="equal")
-        start = sum(label != DIAGONAL and not label.startswith("_") for label in labels)
-        is_clipped = upper < 1.0  # at 0 and 1 whole markers are wanted
-        self.lines_ = []
-        for i, (curve, name) in enumerate(zip(self.curves, names, strict=True)):
-            style = _style(start + i)
-            is_fine = curve.x.size > MAX_BARS
-            if is_fine:
-                ax.fill_between(curve.x, curve.low, curve.high, color=style["color"], alpha=0.2, linewidth=0.0)
-            else:
-                ax.vlines(curve.x, curve.low, curve.high, color=style["color"], linewidth=1.3, clip_on=is_clipped)
-            (line,) = ax.plot(
-                curve.x,
-                curve.y,
-                linewidth=1.0,
-                markersize=3.0 if is_fine else 5.5,
-                clip_on=is_clipped,
-                zorder=3,
-                label=self._legend_text(i, name),
-                **style,
-            )
-            self.lines_.append(line)
+        draw_diagonal(ax, upper)
+        start = _n_curves(ax)
+        for i, curve in enumerate(self.curves):
+            is_first = i == start == 0
+            draw_band(ax, curve, label=f"{100.0 * curve.level:g}% of calibrated forecasts" if is_first else "_band")
+        is_alone = len(self.curves) == 1
+        self.lines_ = [
+            draw_curve(ax, curve, k=start + i, label=self._legend_text(i, name), upper=upper, is_alone=is_alone)
+            for i, (curve, name) in enumerate(zip(self.curves, names, strict=True))
+        ]
         self.line_ = self.lines_[0]
 
     def _legend_text(self, i: int, name: str) -> str:
         curve = self.curves[i]
-        size = f"n = {_count(curve.n.sum())}, {_count((curve.n * curve.y).sum())} events"
-        if self.histograms:
-            size = str(self.histograms[i])
-        title = f"{name or 'observed'}, {100.0 * curve.level:g}% interval"
-        return f"{_legible(title)}\n{size}"
+        size = str(self.histograms[i]) if self.histograms else size_text(curve)
+        shows_interval = curve.strategy != "isotonic" or len(self.curves) == 1
+        interval = f", {100.0 * curve.level:g}% interval" if shows_interval else ""
+        return f"{legible((name or 'observed') + interval)}\n{size}"
 
     def _draw_histogram(self, ax: Axes, start: int) -> None:
         if not self.histograms:
             for i, curve in enumerate(self.curves):
-                ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=_style(start + i)["color"])
+                ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=style(start + i)["color"])
             ax.set(ylabel="n in bin")
         elif len(self.histograms) == 1:
             (histogram,) = self.histograms
-            colour = _style(start)["color"]
+            colour = style(start)["color"]
             ax.stairs(histogram.n, histogram.edges, fill=True, color=colour, alpha=0.3, label="all rows")
             ax.stairs(histogram.events, histogram.edges, fill=True, color=colour, label="events")
             ax.set(ylabel="Weight" if histogram.is_weighted else "Rows")
         else:
             for i, histogram in enumerate(self.histograms):
-                style = _style(start + i)
+                look = style(start + i)
                 share = histogram.n / histogram.n.sum()
-                ax.stairs(share, histogram.edges, color=style["color"], linestyle=style["linestyle"], linewidth=1.2)
+                ax.stairs(share, histogram.edges, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
             ax.set(ylabel="Share of rows")
         ax.set(xlabel="Predicted probability")
         ax.set_ylim(bottom=0.0)
@@ -271,31 +254,18 @@ class ReliabilityDisplay:
         ax.yaxis.set_major_formatter("{x:,.9g}")
 
 
-def _new_axes() -> tuple[Axes, Axes]:
+def _new_axes(size: tuple[float, float]) -> tuple[Axes, Axes]:
     """Return a square diagram with a low panel of the same width below it, in a figure of their own."""
     from matplotlib import pyplot as plt
 
     _, (ax, ax_histogram) = plt.subplots(
-        2, 1, figsize=(5.0, 7.0), sharex=True, height_ratios=[1.0, PANEL_HEIGHT], layout="constrained"
+        2, 1, figsize=size, sharex=True, height_ratios=[1.0, PANEL_HEIGHT], layout="constrained"
     )
     ax_histogram.set_box_aspect(PANEL_HEIGHT)
     return ax, ax_histogram
 
 
-def _style(k: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[k % len(COLOURS)],
-        "marker": MARKERS[k % len(MARKERS)],
-        "linestyle": LINES[k // len(COLOURS) % len(LINES)],
-    }
-
-
-def _count(total: float) -> str:
-    """Write a sum of weights: as a count where it is one."""
-    return f"{total:,.0f}" if np.isclose(total, np.round(total), rtol=1e-12, atol=1e-9) else f"{total:,.1f}"
-
-
-def _legible(text: str) -> str:
-    """Wrap a long text, and keep matplotlib from reading it as mathematics or as the name of a hidden line."""
-    wrapped = "\n".join(textwrap.wrap(text, 34, max_lines=4, placeholder=" ...")).replace("$", r"\$")
-    return f"\N{ZERO WIDTH SPACE}{wrapped}" if wrapped.startswith("_") else wrapped
+def _n_curves(ax: Axes) -> int:
+    """Count the curves that displays have drawn on axes."""
+    labels = [str(line.get_label()) for line in ax.lines]
+    return sum(label != DIAGONAL and not label.startswith("_") for label in labels)

@@ -6,7 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant.kernels.binning import rows_in_bins, sum_bins
     from calibrant.kernels.lookup import interpolate, take_step
+    from calibrant.kernels.mimic import fill_bins, merge_bins
+    from calibrant.kernels.near_isotonic import follow_near_isotonic
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.refit import refit_drawn_labels
     from calibrant.kernels.sorting import (
@@ -17,31 +20,49 @@ if TYPE_CHECKING:
         run_lengths,
         weighted_runs,
     )
+    from calibrant.kernels.spline import fit_rising_curve
+    from calibrant.kernels.venn_abers import added_levels, sum_diagram
 
 _HOME = {
+    "added_levels": "venn_abers",
     "count_distinct": "sorting",
+    "fill_bins": "mimic",
+    "fit_rising_curve": "spline",
+    "follow_near_isotonic": "near_isotonic",
     "interpolate": "lookup",
     "mend_order": "sorting",
+    "merge_bins": "mimic",
     "pack_signed": "sorting",
     "pool_keys": "pav",
     "pool_weighted": "pav",
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
+    "rows_in_bins": "binning",
     "run_lengths": "sorting",
+    "sum_bins": "binning",
+    "sum_diagram": "venn_abers",
     "take_step": "lookup",
     "weighted_runs": "sorting",
 }
 
 __all__ = [
+    "added_levels",
     "count_distinct",
+    "fill_bins",
+    "fit_rising_curve",
+    "follow_near_isotonic",
     "interpolate",
     "mend_order",
+    "merge_bins",
     "pack_signed",
     "pool_keys",
     "pool_weighted",
     "radix_sort",
     "refit_drawn_labels",
+    "rows_in_bins",
     "run_lengths",
+    "sum_bins",
+    "sum_diagram",
     "take_step",
     "weighted_runs",
 ]

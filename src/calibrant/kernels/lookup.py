@@ -17,6 +17,7 @@ def interpolate(
     x: FloatArray,
     y: FloatArray,
     inverse_width: FloatArray,
+    unit: float,
     starts: CellArray,
     scale: float,
     out: FloatArray,
@@ -25,6 +26,7 @@ def interpolate(
 
     The knots' range is cut into `starts.size - 1` equal cells; `starts[c]` is the number of knots in cells before
     cell c. Knots are put in cells by the rule that values are, so only a value's own cell needs a search.
+    `inverse_width` is of the pieces in halves where `unit` is one half.
     """
     last = x.size - 1
     first_x = x[0]
@@ -51,7 +53,7 @@ def interpolate(
                 low += 1
             left = y[low - 1]
             right = y[low]
-            value = left + ((v - x[low - 1]) * inverse_width[low - 1]) * (right - left)
+            value = left + ((unit * v - unit * x[low - 1]) * inverse_width[low - 1]) * (right - left)
             if right >= left:
                 out[i] = right if value > right else value
             else:

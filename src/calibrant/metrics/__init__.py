@@ -1,5 +1,6 @@
 """Metrics of predicted probabilities: proper scores, calibration errors, decompositions, curves and intervals."""
 
+from calibrant.metrics.audit import Audit, Finding, audit
 from calibrant.metrics.calibration_error import (
     calibration_in_the_large,
     classwise_ece,
@@ -8,24 +9,53 @@ from calibrant.metrics.calibration_error import (
     max_calibration_error,
     top_label_ece,
 )
+from calibrant.metrics.calibration_index import CalibrationIndex, calibration_index, integrated_calibration_index
+from calibrant.metrics.cumulative import CumulativeTest, kolmogorov_smirnov, kuiper
 from calibrant.metrics.decomposition import Decomposition, decompose
+from calibrant.metrics.e_value import EValueTest, calibration_e_value
 from calibrant.metrics.evaluation import evaluate
+from calibrant.metrics.groups import GroupScores, evaluate_groups
+from calibrant.metrics.hosmer_lemeshow import HosmerLemeshowTest, hosmer_lemeshow
 from calibrant.metrics.proper_scores import brier_score, log_loss
 from calibrant.metrics.ranking import roc_auc
 from calibrant.metrics.reliability import reliability_curve
+from calibrant.metrics.slope_intercept import SlopeIntercept, calibration_intercept, calibration_slope_intercept
+from calibrant.metrics.smooth_ece import smooth_ece
+from calibrant.metrics.spiegelhalter import SpiegelhalterTest, spiegelhalter_z
 
 __all__ = [
+    "Audit",
+    "CalibrationIndex",
+    "CumulativeTest",
     "Decomposition",
+    "EValueTest",
+    "Finding",
+    "GroupScores",
+    "HosmerLemeshowTest",
+    "SlopeIntercept",
+    "SpiegelhalterTest",
+    "audit",
     "brier_score",
+    "calibration_e_value",
     "calibration_in_the_large",
+    "calibration_index",
+    "calibration_intercept",
+    "calibration_slope_intercept",
     "classwise_ece",
     "decompose",
     "ece",
     "ece_debiased",
     "evaluate",
+    "evaluate_groups",
+    "hosmer_lemeshow",
+    "integrated_calibration_index",
+    "kolmogorov_smirnov",
+    "kuiper",
     "log_loss",
     "max_calibration_error",
     "reliability_curve",
     "roc_auc",
+    "smooth_ece",
+    "spiegelhalter_z",
     "top_label_ece",
 ]

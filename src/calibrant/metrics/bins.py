@@ -7,12 +7,19 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant import kernels
 from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreRows, ScoreSummary
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
+#: From this many rows, bins are filled without sorting the rows.
+_MANY = 1 << 15
+#: Cells of [0, 1] whose rows are told apart only where a bin may end among them.
+_FINE_CELLS = 1 << 12
+#: Cells, at least, into which rows are put for bins of equal width.
+_PARTS = 1 << 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +76,52 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
             blocks = summary.isotonic_blocks()
             first = np.searchsorted(summary.scores, blocks.first)
             return _collect(summary, first, np.column_stack((blocks.first, blocks.last)))
+
+
+def bin_rows(rows: ScoreRows, n_bins: int, strategy: CurveStrategy) -> Bins:
+    """Cut rows into the bins that their summary would be cut into, without sorting them where they are many."""
+    if rows.scores.size < _MANY or strategy == "isotonic":
+        return make_bins(rows.summary(), n_bins, strategy)
+    if strategy == "uniform":
+        grid = np.linspace(0.0, 1.0, n_bins + 1)
+        # parts of bins: rows in a row that fall into one cell would wait for each other's sums
+        n_parts = -(-_PARTS // n_bins)
+        edges = np.linspace(0.0, 1.0, n_bins * n_parts + 1)
+        edges[::n_parts] = grid
+        sums = _sum_between(rows, edges)[:4].reshape(4, n_bins, n_parts).sum(axis=2)
+        held = sums[0] > 0.0
+        return Bins(np.column_stack((grid[:-1], grid[1:]))[held], *sums[:, held])
+    return _quantile_bins_of_rows(rows, n_bins)
+
+
+def _sum_between(rows: ScoreRows, edges: FloatArray) -> FloatArray:
+    sums = np.zeros((edges.size - 1, 6))
+    sums[:, 4:] = np.inf, -np.inf
+    kernels.sum_bins(rows.scores, rows.positive, np.empty(0) if rows.weight is None else rows.weight, edges, sums)
+    columns: FloatArray = np.ascontiguousarray(sums.T)
+    return columns
+
+
+def _quantile_bins_of_rows(rows: ScoreRows, n_bins: int) -> Bins:
+    """Sum the rows in fine cells, and sort only those in cells that more than one bin has a part of."""
+    edges = np.linspace(0.0, 1.0, _FINE_CELLS + 1)
+    sums = _sum_between(rows, edges)
+    cumulative = np.concatenate(([0.0], np.cumsum(sums[0])))
+    bin_of = np.minimum((cumulative * (n_bins / sums[0].sum())).astype(np.int64), n_bins - 1)
+    is_open = (bin_of[1:] > bin_of[:-1]) & (sums[4] < sums[5])
+    index = np.empty(rows.scores.size, np.int64)
+    index = index[: kernels.rows_in_bins(rows.scores, edges, is_open, index)]
+    weight = None if rows.weight is None else rows.weight[index]
+    is_whole = ~is_open & (sums[0] > 0.0)
+    units = sums[:, is_whole]
+    if index.size:
+        scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).cells
+        units = np.hstack((units, np.vstack((*columns, columns[0] * scores, scores, scores))))
+        units = units[:, np.argsort(units[4])]
+    first = np.flatnonzero(np.diff(equal_mass_bins(units[0], n_bins), prepend=-1))
+    inner = midpoints(units[5, first[1:] - 1], units[4, first[1:]])
+    ends = np.column_stack((np.append(0.0, inner), np.append(inner, 1.0)))
+    return Bins(ends, *np.add.reduceat(units[:4], first, axis=1))
 
 
 def _uniform_bins(summary: ScoreSummary, n_bins: int) -> Bins:

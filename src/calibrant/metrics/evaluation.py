@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.metrics.bins import Bins, make_bins
 from calibrant.metrics.calibration_error_intervals import ece_debiased_estimate, ece_estimate
+from calibrant.metrics.calibration_index import calibration_index_estimate
 from calibrant.metrics.decomposition import sum_of
 from calibrant.metrics.decomposition_intervals import (
     ClassParts,
@@ -22,11 +23,13 @@ from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate
 from calibrant.metrics.proper_scores import Losses, brier_losses, log_losses, loss_parts, row_brier, row_log_loss
 from calibrant.metrics.ranking import auc_estimate, macro_auc_estimate, row_influence
 from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.slope_intercept import slope_intercept_estimates
+from calibrant.metrics.smooth_ece import smooth_ece_estimate
 from calibrant.metrics.verdict import describe
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike, check_fraction, check_integer
+from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,11 @@ def evaluate(
     -------
     Scores
         Of one column: `brier`, `log_loss`, `ece`, `ece_debiased`, `auc`, `miscalibration`, `discrimination`,
-        `uncertainty`, `mean_gap` (mean probability minus rate) and `base_rate`. Of K columns: `brier` (sum over
-        classes), `log_loss`, `ece` and `ece_debiased` (top label), `classwise_ece`, `auc` (mean one-vs-rest),
-        `miscalibration`, `discrimination` and `uncertainty` (summed one-vs-rest), and `accuracy`. Its `verdict` says
-        what they mean in words.
+        `uncertainty`, `mean_gap` (mean probability minus rate), `base_rate`, `smooth_ece`, `slope`, `intercept` and
+        `ici` (integrated calibration index). Of K columns: `brier` (sum over classes), `log_loss`, `ece` and
+        `ece_debiased` (top label), `classwise_ece`, `auc` (mean one-vs-rest), `miscalibration`, `discrimination` and
+        `uncertainty` (summed one-vs-rest), `accuracy`, `smooth_ece` and `ici` (top label). Its `verdict` says what
+        they mean in words.
 
     Raises
     ------
@@ -100,6 +104,9 @@ def evaluate(
       down, and covers more often than `level` says where the error is near the noise.
     - "score (squared gaps)", for `ece_debiased` (bins of near-equal weight, root mean square): nearly unbiased. Its
       lower end is above zero where perfect calibration is rejected.
+    - "noise bounds", for `smooth_ece` and `ici`: like those of `ece`, with noise that neighbours share.
+    - "normal (sandwich)", for `slope` and `intercept`: it doesn't take the line to be true. NaN with a note where the
+      data have no best line.
     - "CLT less bootstrapped overfit", for `miscalibration` and `discrimination`: the estimates are the plain ones of
       the decomposition, biased upward; their intervals are for the values without that bias.
 
@@ -118,7 +125,7 @@ def evaluate(
     >>> scores["auc"].value
     0.75
     """
-    settings = _Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), _as_generator(rng))
+    settings = _Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     estimates, verdict = (_binary if rows.is_binary else _multiclass)(rows, settings)
     scores = [
@@ -145,6 +152,9 @@ def _binary(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], str]:
         **decomposition_estimates(summary, level, settings.rng),
         "mean_gap": calibration["mean_gap"],
         "base_rate": rate_estimate(summary.base_rate, size, level),
+        "smooth_ece": smooth_ece_estimate(summary, level, settings.rng),
+        **slope_intercept_estimates(summary, level),
+        "ici": calibration_index_estimate(summary, level, settings.rng),
     }
     return estimates, _verdict(summary, calibration, bins, rows, settings)
 
@@ -167,6 +177,8 @@ def _multiclass(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], s
         "ece_debiased": calibration["ece_debiased"],
         **_one_vs_rest(rows, settings),
         "accuracy": rate_estimate(top.base_rate, size, level),
+        "smooth_ece": smooth_ece_estimate(top, level, settings.rng),
+        "ici": calibration_index_estimate(top, level, settings.rng),
     }
     return estimates, _verdict(top, calibration, bins, rows, settings)
 
@@ -269,9 +281,3 @@ def _verdict(
         n_rows=rows.n_rows,
         is_top_label=not rows.is_binary,
     )
-
-
-def _as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
-    if rng is None or isinstance(rng, np.random.Generator):
-        return np.random.default_rng(rng)
-    return np.random.default_rng(check_integer("rng", rng, minimum=0))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
 
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics.bins import CurveStrategy, make_bins
+from calibrant.metrics.bins import CurveStrategy, bin_rows
+from calibrant.metrics.consistency import consistency_band
 from calibrant.metrics.estimates import wilson
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.results import Curve
 from calibrant.summary import ScoreRows
-from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
+from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
+
+Band: TypeAlias = Literal["consistency"]
 
 
 def reliability_curve(
@@ -21,10 +26,12 @@ def reliability_curve(
     strategy: CurveStrategy = "quantile",
     sample_weight: ArrayLike | None = None,
     level: float = 0.95,
+    band: Band | None = None,
     pos_label: object = None,
     classes: ArrayLike | None = None,
     class_label: object = None,
     label: str = "",
+    rng: int | np.random.Generator | None = 0,
 ) -> Curve:
     """Return how often the event happened in bins of its predicted probability, with intervals.
 
@@ -43,7 +50,10 @@ def reliability_curve(
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none.
     level : float
-        Nominal coverage of each interval.
+        Nominal coverage of each interval, and of the band at each bin.
+    band : {"consistency"}, optional
+        Also return where the curve would lie, bin by bin, if the probabilities were calibrated, as `band_low` and
+        `band_high`.
     pos_label : scalar, optional
         The positive one of two labels; the larger one by default.
     classes : array-like of shape (K,), optional
@@ -52,6 +62,8 @@ def reliability_curve(
         With K columns: the class to show against the rest.
     label : str
         What the curve shows, for a legend.
+    rng : int, Generator or None
+        Seed of the band: the same seed gives the same numbers.
 
     Returns
     -------
@@ -68,8 +80,14 @@ def reliability_curve(
     miss. With weights they use Kish's effective number of rows, (sum w)^2 / sum w^2. Isotonic blocks are chosen by
     the outcomes they average, so intervals of short blocks are too narrow.
 
+    An interval says which rates the outcomes leave possible; a band says which curves calibrated probabilities would
+    give, and the curve leaves it where they are not calibrated. For the band, 1,000 sets of outcomes are drawn from
+    the probabilities as they are, and bins or isotonic blocks are filled, or fitted, anew; its ends are quantiles, at
+    each bin separately. More than 2,048 distinct probabilities are put into about as many groups for the draws.
+
     References
     ----------
+    Broecker and Smith (2007), *Increasing the reliability of reliability diagrams*, Weather and Forecasting 22.
     Dimitriadis, Gneiting and Jordan (2021), *Stable reliability diagrams for probabilistic classifiers*, PNAS 118.
 
     Examples
@@ -82,10 +100,15 @@ def reliability_curve(
     check_integer("n_bins", n_bins, minimum=1)
     check_choice("strategy", strategy, get_args(CurveStrategy))
     check_fraction("level", level)
+    if band is not None:
+        check_choice("band", band, get_args(Band))
+    generator = as_generator(rng)
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    bins = make_bins(_event(rows, class_label).summary(), n_bins, strategy)
+    event = _event(rows, class_label)
+    bins = bin_rows(event, n_bins, strategy)
     low, high = wilson(bins.rate, bins.size, level)
-    return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)
+    ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, generator)
+    return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)
 
 
 def _event(rows: Rows, class_label: object) -> ScoreRows:

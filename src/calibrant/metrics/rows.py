@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.summary import ScoreRows
-from calibrant.validation import ArrayLike, Labels, as_labels, as_probabilities, as_weight, check_same_length
+from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_probabilities, as_weight, check_same_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +116,36 @@ def read_rows(
     check_same_length(labels.codes.size, prob.shape[0], "y_true", "y_prob")
     weight = as_weight(sample_weight, prob.shape[0])
     return Rows(prob, labels, weight).counted()
+
+
+def read_grouped_rows(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    columns: Mapping[str, ArrayLike],
+    *,
+    sample_weight: ArrayLike | None,
+    pos_label: object,
+    classes: ArrayLike | None,
+) -> tuple[Rows, list[Labels]]:
+    """Check the arguments of a metric and the columns that name groups of its rows, and drop rows of weight zero.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    found = {name: as_groups(column, name=name) for name, column in columns.items()}
+    weight = None if sample_weight is None else as_weight(sample_weight, len(as_probabilities(y_prob).values))
+    n = rows.n_rows if weight is None else weight.size
+    for name, groups in found.items():
+        check_same_length(n, groups.codes.size, "y_prob", name)
+    if weight is None or weight.all():
+        return rows, list(found.values())
+    kept = weight > 0.0
+    return rows, [_present(Labels(groups.codes[kept], groups.classes)) for groups in found.values()]
+
+
+def _present(labels: Labels) -> Labels:
+    present, codes = np.unique(labels.codes, return_inverse=True)
+    return Labels(codes, labels.classes[present])

@@ -74,7 +74,12 @@ def decode_calibrator(body: dict[str, Any]) -> Calibrator:
 
 def decode_classes(field: Field) -> npt.NDArray[Any]:
     """Return at least two labels of one kind, booleans, integers or text, that rise strictly."""
-    items = field.items(minimum=2)
+    return decode_labels(field, minimum=2)
+
+
+def decode_labels(field: Field, *, minimum: int = 1) -> npt.NDArray[Any]:
+    """Return at least `minimum` labels of one kind, booleans, integers or text, that rise strictly."""
+    items = field.items(minimum=minimum)
     kind = type(items[0].value)
     names = {bool: "true and false", int: "whole numbers", str: "text"}
     if kind not in names:
@@ -138,6 +143,8 @@ def _decode_param(field: Field, default: object) -> object:
         return _decode_nested(field)
     if key == "input":
         return field.choice(INPUT_KINDS)
+    if key == "lam" and not isinstance(field.value, str):
+        return field.number()
     if isinstance(default, bool):
         return field.boolean()
     if isinstance(default, int):

@@ -30,7 +30,11 @@ class _Kind:
 
 _KINDS = {"calibrator": _Kind(Calibrator, encode_calibrator, decode_calibrator)}
 #: Kinds whose modules lie above this one: imported when a document of theirs is met, they register themselves.
-_HOMES = {"probability_calibrator": "calibrant.probability"}
+_HOMES = {
+    "grouped_calibrator": "calibrant.grouped",
+    "prior_shift": "calibrant.prior",
+    "probability_calibrator": "calibrant.probability",
+}
 
 
 def register_kind(

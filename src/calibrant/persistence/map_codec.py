@@ -9,18 +9,25 @@ import numpy as np
 from calibrant.maps import (
     BetaMap,
     BinaryMap,
+    BlendMap,
     InterpolatedMap,
     LogisticMap,
+    LogitInterpolatedMap,
     Map,
     OneVsRestMap,
+    QuadraticMap,
+    SingleMap,
     SoftmaxMap,
     StepMap,
+    VennAbersMap,
 )
 from calibrant.numerics import FloatArray
 from calibrant.persistence.fields import Field
 
-BinaryKind = Literal["logistic", "beta", "step", "interpolated"]
+SingleKind = Literal["logistic", "beta", "step", "interpolated", "logit_interpolated", "quadratic", "venn_abers"]
+BinaryKind = Literal[SingleKind, "blend"]
 MapKind = Literal[BinaryKind, "softmax", "one_vs_rest"]
+_SINGLE_KINDS: tuple[SingleKind, ...] = get_args(SingleKind)
 _BINARY_KINDS: tuple[BinaryKind, ...] = get_args(BinaryKind)
 _MAP_KINDS: tuple[MapKind, ...] = get_args(MapKind)
 
@@ -36,6 +43,14 @@ def kind_of(fitted: Map) -> MapKind:
             return "step"
         case InterpolatedMap():
             return "interpolated"
+        case LogitInterpolatedMap():
+            return "logit_interpolated"
+        case QuadraticMap():
+            return "quadratic"
+        case VennAbersMap():
+            return "venn_abers"
+        case BlendMap():
+            return "blend"
         case SoftmaxMap():
             return "softmax"
         case OneVsRestMap():
@@ -59,12 +74,26 @@ def _values(fitted: Map) -> dict[str, Any]:
             return {"edges": edges.tolist(), "levels": levels.tolist()}
         case InterpolatedMap(x, y):
             return {"x": x.tolist(), "y": y.tolist()}
+        case LogitInterpolatedMap(x, y, clip):
+            return {"x": x.tolist(), "y": y.tolist(), "clip": _optional(clip)}
+        case QuadraticMap(a, b, c, low, high, clip):
+            values = {"a": a, "b": b, "c": c, "low": low, "high": high}
+            return {**{name: float(value) for name, value in values.items()}, "clip": _optional(clip)}
+        case VennAbersMap(edges0, levels0, edges1, levels1):
+            arrays = {"edges0": edges0, "levels0": levels0, "edges1": edges1, "levels1": levels1}
+            return {name: array.tolist() for name, array in arrays.items()}
+        case BlendMap(maps, weights, clip):
+            return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist(), "clip": float(clip)}
         case SoftmaxMap(weight, bias, least):
-            return {"weight": weight.tolist(), "bias": bias.tolist(), "clip": None if least is None else float(least)}
+            return {"weight": weight.tolist(), "bias": bias.tolist(), "clip": _optional(least)}
         case OneVsRestMap(maps, is_logit):
             return {"maps": [encode_map(m) for m in maps], "is_logit": bool(is_logit)}
         case _:
             assert_never(fitted)
+
+
+def _optional(clip: float | None) -> float | None:
+    return None if clip is None else float(clip)
 
 
 def decode_map(field: Field) -> Map:
@@ -90,6 +119,19 @@ def decode_map(field: Field) -> Map:
 
 
 def _decode_binary(kind: BinaryKind, field: Field) -> BinaryMap:
+    if kind != "blend":
+        return _decode_single(kind, field)
+    parts = field.members(("kind", "maps", "weights", "clip"))
+    items = parts["maps"].items()
+    maps = tuple(_decode_single(item.member("kind").choice(_SINGLE_KINDS), item) for item in items)
+    weights = parts["weights"].numbers()
+    if weights.size != len(maps):
+        parts["weights"].refuse(f"does not go with {len(maps)} maps: one weight per map is needed")
+    parts["weights"].probabilities()  # shares of the blend
+    return BlendMap(maps, weights, _clip(parts["clip"]))
+
+
+def _decode_single(kind: SingleKind, field: Field) -> SingleMap:
     match kind:
         case "logistic":
             parts = field.members(("kind", "slope", "intercept"))
@@ -103,6 +145,21 @@ def _decode_binary(kind: BinaryKind, field: Field) -> BinaryMap:
         case "interpolated":
             parts = field.members(("kind", "x", "y"))
             return _interpolated(parts["x"], parts["y"])
+        case "logit_interpolated":
+            parts = field.members(("kind", "x", "y", "clip"))
+            return _logit_interpolated(parts["x"], parts["y"], parts["clip"])
+        case "quadratic":
+            parts = field.members(("kind", "a", "b", "c", "low", "high", "clip"))
+            a, b, c, low, high = (parts[name].number() for name in ("a", "b", "c", "low", "high"))
+            if not low <= high:
+                parts["high"].refuse("is below the lower end of the range")
+            if abs(2.0 * b) > a:
+                parts["b"].refuse("makes the parabola fall within [low, high]")
+            return QuadraticMap(a, b, c, low, high, _optional_clip(parts["clip"]))
+        case "venn_abers":
+            parts = field.members(("kind", "edges0", "levels0", "edges1", "levels1"))
+            lower, upper = (_rising_step(parts[f"edges{k}"], parts[f"levels{k}"]) for k in (0, 1))
+            return _venn_abers(VennAbersMap(lower.edges, lower.levels, upper.edges, upper.levels), parts["levels0"])
         case _:
             assert_never(kind)
 
@@ -121,6 +178,24 @@ def _step(edges: Field, levels: Field) -> StepMap:
     return StepMap(rising, heights)
 
 
+def _rising_step(edges: Field, levels: Field) -> StepMap:
+    found = _step(edges, levels)
+    if (found.levels[1:] < found.levels[:-1]).any():
+        levels.refuse("falls somewhere, but these must not")
+    return found
+
+
+def _venn_abers(found: VennAbersMap, levels0: Field) -> VennAbersMap:
+    """Refuse a pair that crosses; both rise, so p1 is smallest where p0 takes a new level."""
+    p0, p1 = found.pair(np.append(-np.inf, found.edges0))
+    if (p0 > p1).any():
+        i = int((p0 > p1).argmax())
+        levels0.refuse(
+            f"holds p0 = {p0[i].item()!r} for scores where p1 = {p1[i].item()!r}, but p0 must not be above p1"
+        )
+    return found
+
+
 def _interpolated(x: Field, y: Field) -> InterpolatedMap:
     knots, values = x.rising(), y.probabilities()
     if knots.size != values.size:
@@ -128,9 +203,26 @@ def _interpolated(x: Field, y: Field) -> InterpolatedMap:
     return InterpolatedMap(knots, values)
 
 
+def _logit_interpolated(x: Field, y: Field, clip: Field) -> LogitInterpolatedMap:
+    knots, values = x.rising(), y.numbers()
+    if knots.size != values.size:
+        y.refuse(f"does not go with {x.path} of {knots.size:,}: one value per knot is needed")
+    if (values[1:] < values[:-1]).any():
+        y.refuse("falls somewhere, but these must not")
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_steep = ~np.isfinite(np.diff(values) / np.diff(knots)) | ~np.isfinite(np.diff(knots))
+    if is_steep.any():
+        y.refuse(f"rises from {x.path}[{int(is_steep.argmax())}] to the next by more than float64 can hold")
+    return LogitInterpolatedMap(knots, values, _optional_clip(clip))
+
+
+def _optional_clip(field: Field) -> float | None:
+    return None if field.value is None else _clip(field)
+
+
 def _softmax(weight: Field, bias: Field, clip: Field) -> SoftmaxMap:
     offsets = bias.numbers(minimum=2)
-    return SoftmaxMap(_weight(weight, offsets.size), offsets, None if clip.value is None else _clip(clip))
+    return SoftmaxMap(_weight(weight, offsets.size), offsets, _optional_clip(clip))
 
 
 def _weight(field: Field, n_classes: int) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators import (
+    AutoCalibrator,
     BinaryCalibrator,
     Calibrator,
     OneVsRestCalibrator,
@@ -15,9 +16,12 @@ from calibrant.errors import InvalidTypeError
 from calibrant.maps import (
     IDENTITY,
     BinaryMap,
+    BlendMap,
     InterpolatedMap,
+    LogitInterpolatedMap,
     Map,
     OneVsRestMap,
+    QuadraticMap,
     SoftmaxMap,
 )
 from calibrant.persistence.fields import Field
@@ -42,12 +46,13 @@ def check_origin(calibrator: Calibrator, fitted: Map, n_classes: int, field: Fie
                 field.member("kind").refuse(foreign)
             _check_columns(single, fitted, n_classes, field)
         case SoftmaxMap():
-            if not isinstance(single, TemperatureCalibrator) or n_classes == 2:
+            if not isinstance(single, (TemperatureCalibrator, AutoCalibrator)) or n_classes == 2:
                 field.member("kind").refuse(foreign)
             _check_temperature(single, fitted, n_classes, field)
         case _:
             if n_classes != 2 or type(fitted) not in _kinds(single):
                 field.member("kind").refuse(foreign)
+            _check_clip(fitted, single.input, field)
 
 
 def _check_columns(single: BinaryCalibrator, fitted: OneVsRestMap, n_classes: int, field: Field) -> None:
@@ -62,15 +67,29 @@ def _check_columns(single: BinaryCalibrator, fitted: OneVsRestMap, n_classes: in
         keeps = column_input != "score" and _is_identity(column)  # a class without rows keeps its probabilities
         if type(column) not in kinds and not keeps:
             item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
+        _check_clip(column, column_input, item)
 
 
-def _check_temperature(single: TemperatureCalibrator, fitted: SoftmaxMap, n_classes: int, field: Field) -> None:
+def _check_temperature(single: Calibrator, fitted: SoftmaxMap, n_classes: int, field: Field) -> None:
     if fitted.weight.ndim != 0:
         field.member("weight").refuse("is not one number, as an inverse temperature is")
     if fitted.bias.size != n_classes:
         field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
     if (fitted.clip is None) == (single.input == "probability"):
         field.member("clip").refuse(f"does not go with input {single.input!r}")
+
+
+def _check_clip(fitted: BinaryMap, input: InputKind, field: Field) -> None:
+    """Refuse a clip of scores that are no probabilities, and probabilities without one."""
+    match fitted:
+        case BlendMap():
+            for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
+                _check_clip(part, input, item)
+        case LogitInterpolatedMap() | QuadraticMap():
+            if (fitted.clip is None) == (input == "probability"):
+                field.member("clip").refuse(f"does not go with input {input!r}")
+        case _:
+            pass
 
 
 def _kinds(single: Calibrator) -> tuple[type[BinaryMap], ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.displays import ReliabilityDisplay, ScoreHistogram
-from calibrant.displays.reliability import COLOURS, DIAGONAL_COLOUR, PANEL_HEIGHT
+from calibrant.displays.reliability import PANEL_HEIGHT
+from calibrant.displays.style import COLOURS, MUTED
 from calibrant.report.formats import percent, shorten
 from calibrant.results import Curve
 
@@ -19,18 +21,18 @@ if TYPE_CHECKING:
 
 _INK = "#0a0b0c"
 #: Colours of the drawing, and the custom properties of the page's style that take their place.
-_PROPERTIES = {COLOURS[0]: "var(--curve)", DIAGONAL_COLOUR: "var(--muted)", _INK: "var(--ink)"}
+_PROPERTIES = {COLOURS[0]: "var(--curve)", MUTED: "var(--muted)", _INK: "var(--ink)"}
 _STYLE: dict[Any, object] = {
     "svg.fonttype": "none",
     "axes.linewidth": 0.7,
-    "axes.edgecolor": DIAGONAL_COLOUR,
+    "axes.edgecolor": MUTED,
     "axes.labelcolor": _INK,
     "axes.facecolor": "none",
     "figure.facecolor": "none",
     "font.size": 9.5,
     "text.color": _INK,
-    "xtick.color": DIAGONAL_COLOUR,
-    "ytick.color": DIAGONAL_COLOUR,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
     "xtick.labelcolor": _INK,
     "ytick.labelcolor": _INK,
     "xtick.major.width": 0.7,
@@ -105,7 +107,11 @@ def _as_curve(curve: dict[str, Any]) -> Curve:
         np.array([row[name] for row in bins]) for name in ("predicted", "observed", "low", "high", "n")
     )
     edges = np.array([(row["from"], row["to"]) for row in bins])
-    return Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
+    found = Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
+    if not curve["has_band"]:
+        return found
+    band_low, band_high = (np.array([row[name] for row in bins]) for name in ("band_low", "band_high"))
+    return replace(found, band_low=band_low, band_high=band_high)
 
 
 def _title(curve: dict[str, Any]) -> str:
@@ -115,6 +121,10 @@ def _title(curve: dict[str, Any]) -> str:
 def _description(curve: dict[str, Any]) -> str:
     pairs = [(percent(row["predicted"]), percent(row["observed"])) for row in curve["bins"]]
     points = "; ".join(f"{predicted} predicted, {observed} observed" for predicted, observed in pairs)
+    if curve["has_band"]:
+        ends = [(percent(row["band_low"]), percent(row["band_high"])) for row in curve["bins"]]
+        band = "; ".join(f"{low} to {high}" for low, high in ends)
+        points += f". Calibrated forecasts would be observed within {band}"
     return f"Mean prediction and observed frequency of {len(pairs)} bins: {points}."
 
 

@@ -72,5 +72,10 @@ def capitalize_first(text: str) -> str:
 
 
 def escape_markdown(text: object) -> str:
+    """Take the meaning from characters that Markdown or HTML in it would read, and cut a long name."""
+    return escape_text(shorten(str(text)))
+
+
+def escape_text(text: str) -> str:
     """Take the meaning from characters that Markdown or HTML in it would read."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", shorten(str(text)))
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", text)

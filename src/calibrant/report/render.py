@@ -18,6 +18,7 @@ from calibrant.report.formats import (
     decimals,
     digits_of,
     escape_markdown,
+    escape_text,
     percent_level,
     sentence,
     shorten,
@@ -27,6 +28,11 @@ from calibrant.report.words import MEANINGS, QUESTIONS, meaning
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+#: Scores of the size of 1, which few decimals tell.
+_COARSE = ("slope", "intercept")
+#: Groups of a report that names none.
+_NONE: dict[str, list[dict[str, Any]]] = {"curves": []}
 
 
 def to_html(summary: dict[str, Any]) -> str:
@@ -38,6 +44,9 @@ def to_html(summary: dict[str, Any]) -> str:
             **_context(summary),
             diagram=diagram(summary["curve"], key="main"),
             panels=[panel(curve, key=f"class{k}") for k, curve in enumerate(summary["class_curves"])],
+            group_panels=[
+                panel(curve, key=f"group{k}") for k, curve in enumerate((summary["groups"] or _NONE)["curves"])
+            ],
         )
     )
 
@@ -64,14 +73,15 @@ def _context(summary: dict[str, Any]) -> dict[str, Any]:
 
 def score_rows(scores: dict[str, dict[str, Any]], *, is_multiclass: bool) -> list[dict[str, str]]:
     """Return the table of scores as text: title, meaning, note, value, interval and method of each."""
-    digits = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
+    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
+    digits = {name: 3 if name in _COARSE else fine for name in scores}
     return [
         {
             "title": title,
             "meaning": meaning(name, is_multiclass=is_multiclass),
             "note": sentence(scores[name]["note"]),
-            "value": _value(scores[name], digits),
-            "interval": _interval(scores[name], digits),
+            "value": _value(scores[name], digits[name]),
+            "interval": _interval(scores[name], digits[name]),
             "method": scores[name]["method"],
         }
         for name, (title, _) in MEANINGS.items()
@@ -116,7 +126,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for function in (decimals, signed, count, shorten, percent_level, digits_of, axis_end, capitalize_first):
+    for function in (
+        decimals,
+        signed,
+        count,
+        shorten,
+        percent_level,
+        digits_of,
+        axis_end,
+        capitalize_first,
+        escape_text,
+    ):
         environment.filters[function.__name__] = function
     environment.filters["md"] = escape_markdown
     return environment

@@ -36,6 +36,10 @@ class Report:
         The positive one of two labels; the larger one by default.
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y_true` may lack some.
+    by : array-like of shape (n,), optional
+        The group of each row: adds a section on groups, with intervals corrected for their number.
+    group_name : str
+        What the page calls the groups, such as the name of their column.
     title : str
         Heading of the page.
     score_names : sequence of str, optional
@@ -77,6 +81,8 @@ class Report:
         level: float = 0.95,
         pos_label: object = None,
         classes: ArrayLike | None = None,
+        by: ArrayLike | None = None,
+        group_name: str = "group",
         title: str = "Calibration report",
         score_names: Sequence[str] | None = None,
         source: str | None = None,
@@ -95,6 +101,20 @@ class Report:
             source=source,
             rng=rng,
         )
+        if by is not None:
+            from calibrant.report.groups import summarise_groups
+
+            self._summary["groups"] = summarise_groups(
+                y_true,
+                y_prob,
+                by,
+                name=group_name,
+                sample_weight=sample_weight,
+                n_bins=n_bins,
+                level=level,
+                pos_label=pos_label,
+                classes=classes,
+            )
 
     def summary(self) -> dict[str, Any]:
         """Return all that the report says as dicts, lists, strings and numbers; what is undefined is None."""

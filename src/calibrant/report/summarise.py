@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from calibrant._version import __version__
 from calibrant.displays import ScoreHistogram
+from calibrant.displays.curves import axis_end
 from calibrant.errors import ShapeError
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.report.words import MEANINGS, verdict
@@ -19,10 +20,8 @@ from calibrant.validation import ArrayLike, check_fraction
 
 #: With more classes than this, only those of the largest calibration error get a panel.
 MAX_CLASS_PANELS = 12
-#: Ends of the axes to choose from: the smallest that no point or interval lies above.
-_AXIS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 #: What the curve of one class of several leaves out: its panel shows no histogram.
-_OF_HISTOGRAM = ("histogram", "n_above")
+OF_HISTOGRAM = ("histogram", "n_above")
 
 
 def summarise(
@@ -52,7 +51,8 @@ def summarise(
     y = rows.labels.positive if rows.is_binary else rows.labels.codes
     measured = evaluate(y, rows.prob, sample_weight=rows.weight, level=level, rng=rng)
     scores = _plain_scores(measured)
-    curve = _curve(rows.one_column(), n_bins, level, "positive class" if rows.is_binary else "top label")
+    label = "positive class" if rows.is_binary else "top label"
+    curve = curve_of(rows.one_column(), n_bins, level, label, band="consistency", rng=rng)
     counts = _class_counts(rows)
     top = scores if rows.is_binary else _plain_scores(_top_label_scores(rows, level, rng))
     words = verdict(top, scores["auc"], curve, counts, is_multiclass=not rows.is_binary)
@@ -64,6 +64,7 @@ def summarise(
         "scores": scores,
         "top_label_scores": {} if rows.is_binary else {name: top[name] for name in ("mean_gap", "base_rate")},
         "curve": curve,
+        "groups": None,
         "class_curves": [] if rows.is_binary else _class_curves(rows, n_bins, level, counts),
         "data": {
             "source": None if source is None else clean(source),
@@ -122,13 +123,25 @@ def _class_counts(rows: Rows) -> list[dict[str, Any]]:
     ]
 
 
-def _curve(rows: ScoreRows, n_bins: int, level: float, label: str) -> dict[str, Any]:
+def curve_of(
+    rows: ScoreRows,
+    n_bins: int,
+    level: float,
+    label: str,
+    *,
+    band: Literal["consistency"] | None = None,
+    rng: int | np.random.Generator | None = 0,
+) -> dict[str, Any]:
     """Measure the curve of one score as plain values: its bins, and how the scores are spread."""
     from calibrant.metrics import reliability_curve
 
-    curve = reliability_curve(rows.positive, rows.scores, sample_weight=rows.weight, n_bins=n_bins, level=level)
-    largest = max(float(curve.x.max()), float(curve.high.max()))
-    upper = next((end for end in _AXIS_ENDS if largest <= end), 1.0)
+    weight = rows.weight
+    curve = reliability_curve(
+        rows.positive, rows.scores, sample_weight=weight, n_bins=n_bins, level=level, band=band, rng=rng
+    )
+    upper = axis_end([curve])
+    columns = (curve.edges, curve.x, curve.y, curve.low, curve.high, curve.n)
+    band_ends = [[None] * curve.x.size if end is None else end.tolist() for end in (curve.band_low, curve.band_high)]
     histogram = ScoreHistogram.from_rows(rows, upper=upper)
     return {
         "label": label,
@@ -138,6 +151,7 @@ def _curve(rows: ScoreRows, n_bins: int, level: float, label: str) -> dict[str, 
         "n_above": int((rows.scores > upper).sum()),
         "level": level,
         "strategy": curve.strategy,
+        "has_band": band is not None,
         "mean_predicted": float(np.average(rows.scores, weights=rows.weight)),
         "mean_observed": float(np.average(rows.positive, weights=rows.weight)),
         "mean_error": _error(rows, n_bins),
@@ -149,12 +163,14 @@ def _curve(rows: ScoreRows, n_bins: int, level: float, label: str) -> dict[str, 
                 "observed": y,
                 "low": low,
                 "high": high,
+                "band_low": band_low,
+                "band_high": band_high,
                 "n": n,
                 "gap": x - y,
                 "is_outside": not low <= x <= high,
             }
-            for (low_edge, high_edge), x, y, low, high, n in zip(
-                *(a.tolist() for a in (curve.edges, curve.x, curve.y, curve.low, curve.high, curve.n)), strict=True
+            for (low_edge, high_edge), x, y, low, high, n, band_low, band_high in zip(
+                *(column.tolist() for column in columns), *band_ends, strict=True
             )
         ],
         "histogram": {
@@ -172,9 +188,9 @@ def _class_curves(rows: Rows, n_bins: int, level: float, counts: list[dict[str, 
     if len(counts) > MAX_CLASS_PANELS:
         errors = [_error(rows.of_class(k), n_bins) for k in shown]
         shown = sorted(shown, key=lambda k: -errors[k])[:MAX_CLASS_PANELS]
-    curves = [_curve(rows.of_class(k), n_bins, level, counts[k]["label"]) for k in shown]
+    curves = [curve_of(rows.of_class(k), n_bins, level, counts[k]["label"]) for k in shown]
     upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
-    return [{**{k: v for k, v in curve.items() if k not in _OF_HISTOGRAM}, "upper": upper} for curve in curves]
+    return [{**{k: v for k, v in curve.items() if k not in OF_HISTOGRAM}, "upper": upper} for curve in curves]
 
 
 def _error(rows: ScoreRows, n_bins: int) -> float:

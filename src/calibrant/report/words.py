@@ -17,6 +17,14 @@ MEANINGS = {
         "Calibration error, debiased",
         "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
     ),
+    "smooth_ece": (
+        "Calibration error, smooth",
+        "Mean gap between predicted and observed, smoothed without bins. Noise alone makes it positive.",
+    ),
+    "ici": (
+        "Integrated calibration index",
+        "Mean gap between predictions and a smooth fit to the outcomes. Noise alone makes it positive.",
+    ),
     "classwise_ece": (
         "Class-wise calibration error",
         "The mean gap for each class against the rest, averaged over the classes.",
@@ -27,6 +35,11 @@ MEANINGS = {
     "uncertainty": ("Uncertainty", "Brier score of predicting the base rate for every row: no skill."),
     "accuracy": ("Accuracy", "Share of rows whose most probable class was right."),
     "mean_gap": ("Mean gap", "Mean prediction less the share of events. Above 0, too much is predicted overall."),
+    "slope": ("Calibration slope", "Below 1, predictions are too extreme; above 1, too timid."),
+    "intercept": (
+        "Calibration intercept",
+        "True log-odds where 50% is predicted: 0 is right, and above 0 such predictions are too low.",
+    ),
     "base_rate": ("Base rate", "Share of events."),
 }
 
@@ -34,6 +47,10 @@ MEANINGS = {
 _MULTICLASS_MEANINGS = {
     "ece": "Mean gap between the probability of the most probable class and how often it was right, over bins. Noise "
     "alone makes it positive.",
+    "smooth_ece": "Mean gap between the probability of the most probable class and how often it was right, smoothed "
+    "without bins. Noise alone makes it positive.",
+    "ici": "Mean gap between the probability of the most probable class and a smooth fit of how often it was right. "
+    "Noise alone makes it positive.",
     "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
     "calibration.",
     "discrimination": "Part of the Brier score that is earned by telling classes apart.",
@@ -51,8 +68,6 @@ QUESTIONS = {
 #: A calibration error below this share of the rarer outcome, and below `SMALL_ERROR`, is too small to correct.
 SMALL_SHARE = 0.2
 SMALL_ERROR = 0.05
-#: From this many rows of the rarer class isotonic regression fits more than noise.
-ISOTONIC_ROWS = 5_000
 
 #: Headline and sentence for each way in which predictions can be off.
 _DIRECTIONS = {
@@ -252,5 +267,5 @@ def _advice(state: State, direction: str, *, has_two_classes: bool) -> str:
 def _command(state: State, direction: str, seen: list[float], *, is_multiclass: bool) -> str | None:
     if state != "miscalibrated" or direction == "reversed" or len(seen) < 2:
         return None
-    method = "temperature" if is_multiclass else "isotonic" if min(seen) >= ISOTONIC_ROWS else "beta"
-    return f"calibrant fit FILE --label LABEL --score SCORE --method {method} -o calibrator.json"
+    method = " --method temperature" if is_multiclass else ""  # for one score `calibrant fit` chooses by itself
+    return f"calibrant fit FILE --label LABEL --score SCORE{method} -o calibrator.json"

@@ -3,7 +3,8 @@
 Each public function passes its arguments through here; everything below trusts what it is given.
 """
 
-from calibrant.validation.arguments import check_choice, check_fraction, check_integer, check_same_length
+from calibrant.validation.arguments import as_generator, check_choice, check_fraction, check_integer, check_same_length
+from calibrant.validation.groups import as_groups, match_groups
 from calibrant.validation.labels import Labels, as_labels, check_both_classes
 from calibrant.validation.scores import (
     INPUT_KINDS,
@@ -23,6 +24,8 @@ __all__ = [
     "InputKind",
     "Labels",
     "Scores",
+    "as_generator",
+    "as_groups",
     "as_labels",
     "as_probabilities",
     "as_scores",
@@ -32,4 +35,5 @@ __all__ = [
     "check_fraction",
     "check_integer",
     "check_same_length",
+    "match_groups",
 ]

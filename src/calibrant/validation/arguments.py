@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 
+import numpy as np
+
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 
 
@@ -38,3 +40,10 @@ def check_fraction(name: str, value: object) -> float:
     if not 0.0 < float(value) < 1.0:
         raise InvalidInputError(f"{name}={value!r} is outside (0, 1). Pass a number such as 0.95.")
     return float(value)
+
+
+def as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """Return a generator: the one given, or a new one from a seed, or from the system's entropy for None."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    return np.random.default_rng(check_integer("rng", rng, minimum=0))

@@ -60,7 +60,7 @@ def as_labels(
     InvalidLabelError
         If a label is missing, unknown, of another kind than the others, or not a label at all.
     """
-    values = _label_values(y, name)
+    values = label_values(y, name)
     if classes is not None:
         labels = _encode_against(values, _known_classes(classes), name)
     else:
@@ -96,7 +96,8 @@ def check_both_classes(labels: Labels, name: str, weight: FloatArray | None = No
         )
 
 
-def _label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
+def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
+    """Return labels of any container as an array of shape (n,), or say that they are none."""
     if isinstance(y, (np.ndarray, list, tuple)):
         array = _label_array(y, name)
     elif is_arrow_array(y):
@@ -147,7 +148,7 @@ def _refuse_missing_labels(missing: BoolArray, name: str) -> None:
         )
 
 
-def _normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Bring labels to booleans, integers or Python strings."""
     kind = values.dtype.kind
     if kind in "bi":
@@ -174,7 +175,7 @@ def _normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    missing = np.array([v is None or v != v or type(v).__name__ == "NAType" for v in values], dtype=bool)
+    missing = np.array([_is_missing(v) for v in values], dtype=bool)
     _refuse_missing_labels(missing, name)
     kinds = {_label_kind(value): i for i, value in reversed(list(enumerate(values)))}
     if len(kinds) > 1:
@@ -189,11 +190,28 @@ def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if kind is bool:
         return values.astype(bool)
     if kind is int:
-        return _normalise_labels(np.array([float(v) if isinstance(v, float) else v for v in values]), name)
+        array = _label_array([_label_number(v) for v in values], name)
+        if array.dtype.kind == "O":
+            raise InvalidLabelError(f"{name} holds integers that no 64 bits can hold. Pass them as strings.")
+        return normalise_labels(array, name)
     raise InvalidLabelError(
         f"{name} row 0: {values[0]!r} of type {type(values[0]).__name__} is not a label. "
         "Pass booleans, integers or strings."
     )
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    try:
+        return bool(value != value)  # NaN of any type
+    except (ArithmeticError, TypeError, ValueError):  # of a kind that can't even be compared
+        return False
+
+
+def _label_number(value: numbers.Real) -> int | float:
+    """Return a label of any type of number as an int, or as a float if it is none."""
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _label_kind(value: object) -> type:
@@ -207,7 +225,7 @@ def _label_kind(value: object) -> type:
 
 
 def _known_classes(classes: ArrayLike) -> npt.NDArray[Any]:
-    known = _normalise_labels(_label_values(classes, "classes"), "classes")
+    known = normalise_labels(label_values(classes, "classes"), "classes")
     ordered = sorted(set(known.tolist()))
     if ordered != known.tolist():
         raise InvalidLabelError(
@@ -226,7 +244,7 @@ def _class_array(classes: list[Any]) -> npt.NDArray[Any]:
 
 
 def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
-    values = _normalise_labels(values, name)
+    values = normalise_labels(values, name)
     if n_columns > 1 and values.dtype.kind in "bi" and 0 <= values.min() and values.max() < n_columns:
         dtype = np.uint8 if n_columns == 2 else np.intp
         return Labels(values.astype(dtype), np.arange(n_columns))
@@ -259,7 +277,7 @@ def _encode_single(values: npt.NDArray[Any], only: Any, name: str) -> Labels:
 
 
 def _encode_against(values: npt.NDArray[Any], classes: npt.NDArray[Any], name: str) -> Labels:
-    values = _normalise_labels(values, name)
+    values = normalise_labels(values, name)
     dtype = np.uint8 if len(classes) == 2 else np.intp
     if values.dtype.kind == "O" or classes.dtype.kind == "O":
         codes_of = {c: i for i, c in enumerate(classes.tolist())}

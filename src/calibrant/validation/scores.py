@@ -23,6 +23,8 @@ InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
 #: Containers reach us as objects of libraries that may not be installed; narwhals knows them by name.
 ArrayLike: TypeAlias = Any
+#: Positive weights lie between this and its inverse, so that sums of their squares are ordinary numbers.
+_LEAST_WEIGHT = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,10 @@ def as_probabilities(y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: boo
 
 
 def as_weight(sample_weight: ArrayLike | None, n: int, *, name: str = "sample_weight") -> FloatArray | None:
-    """Check sample weights: one per row, finite, not negative, not all zero; None where all are one."""
+    """Check sample weights: one per row, finite, not negative, not all zero; None where all are one.
+
+    Weights whose squares would overflow or vanish are refused: no sum of them means anything.
+    """
     if sample_weight is None:
         return None
     try:
@@ -137,6 +142,10 @@ def as_weight(sample_weight: ArrayLike | None, n: int, *, name: str = "sample_we
         _refuse(InvalidWeightError, name, weight, bad, "is negative", "Drop these rows or set the weight to 0.")
     if not weight.any():
         raise InvalidWeightError(f"{name} is zero in all {n:,} rows. Give at least one row a positive weight.")
+    bad = (weight > 0.0) & ((weight < _LEAST_WEIGHT) | (weight > 1.0 / _LEAST_WEIGHT))
+    if bad.any():
+        limits = f"is neither 0 nor within [{_LEAST_WEIGHT:g}, {1.0 / _LEAST_WEIGHT:g}]"
+        _refuse(InvalidWeightError, name, weight, bad, limits, "Divide all weights by their mean first.")
     return None if bool((weight == 1.0).all()) else weight
 
 
@@ -225,14 +234,28 @@ def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> Flo
     width = int(np.prod(array.shape[1:], dtype=np.int64))
     for i, value in enumerate(array.reshape(-1)):
         if value is None or type(value).__name__ == "NAType":
-            _refuse_nulls(np.array([v is None or v is value for v in array.reshape(-1)]), name, column)
-        if isinstance(value, (str, bytes, complex, np.ndarray)) or not hasattr(value, "__float__"):
+            missing = np.array([v is None or v is value for v in array.reshape(-1)])
+            rows: BoolArray = np.any(missing.reshape(array.shape[0], -1), axis=1)
+            _refuse_nulls(rows, name, column)
+        try:
+            out.reshape(-1)[i] = _real(value)
+        except OverflowError:
+            raise InvalidScoreError(
+                f"{_place(name, i // max(width, 1), column)}: a whole number too large for float64. Drop these rows."
+            ) from None
+        except (TypeError, ValueError, ArithmeticError):
             raise InvalidTypeError(
                 f"{_place(name, i // max(width, 1), column)}: {value!r:.80} is not a number. "
                 "Convert the column to floats first."
-            )
-        out.reshape(-1)[i] = float(value)
+            ) from None
     return out
+
+
+def _real(value: Any) -> float:
+    """Return a real number of any type as a float; text that holds a number is none."""
+    if isinstance(value, (str, bytes, complex, np.complexfloating, np.ndarray)) or not hasattr(value, "__float__"):
+        raise TypeError
+    return float(value)
 
 
 def _check_finite(scores: Scores, name: str) -> None:

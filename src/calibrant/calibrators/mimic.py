@@ -1,0 +1,230 @@
+"""Mimic calibration."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.errors import NotFittedError
+from calibrant.maps import BinaryMap, InterpolatedMap, is_binary
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.summary import Cells, ScoreRows, ScoreSummary
+from calibrant.validation import InputKind, check_choice, check_integer
+
+Boundary = Literal["mean", "min", "max", "median", "unweighted"]
+#: A read-only record array with a row for each bin.
+BinTable: TypeAlias = "np.recarray[tuple[int], np.dtype[np.record]]"
+
+COLUMNS = ("n_below", "score_min", "score_max", "score_mean", "positives", "n", "rate", "boundary")
+#: Sums of weights may fall short of a whole number by rounding: ten weights of 0.1 make one positive.
+_ROUNDING = 1e-9
+
+
+class _Fit(NamedTuple):
+    """A map with the tables that it came from."""
+
+    map: InterpolatedMap
+    final: BinTable
+    history: tuple[BinTable, ...] | None
+
+
+class MimicCalibrator(BinaryCalibrator):
+    """Mimic calibration: small bins of equal positives, merged until their rates rise, joined by straight lines.
+
+    Sorted scores fill a bin until it holds `threshold_pos` positives. Each bin whose rate is greater than its right
+    neighbour's is merged with it, in passes from left to right, until the rates don't fall. The map interpolates
+    between the bins' points and is flat outside the outer ones.
+
+    Parameters
+    ----------
+    threshold_pos : int
+        Weight of the positives in each first bin: their number, where unweighted. Only the last may hold fewer.
+    record_history : bool
+        Keep the bins of each merging pass in `history_`.
+    boundary : {"mean", "min", "max", "median", "unweighted"}
+        The score at which a bin's rate is recorded: mean, least, greatest or median of its scores. `"unweighted"`
+        gives a merged bin the mean of its two parts' means, however many rows each has, as the original code does.
+    input : {"probability", "logit", "score"}
+        What the scores are.
+
+    Attributes
+    ----------
+    calibrated_model_ : record array
+        The final bins, from left to right, with the columns `n_below` (rows below the bin), `score_min`, `score_max`,
+        `score_mean`, `positives`, `n` (rows), `rate` and `boundary`. Rows with weights count by their weight.
+    boundary_table_ : ndarray of shape (n_bins,)
+        The recorded score of each final bin.
+    history_ : list of record arrays, or None
+        The first bins, then those after each pass that merged any; the last is `calibrated_model_`. None unless
+        `record_history`.
+
+    Notes
+    -----
+    Rows with equal scores stay in one bin, so that the fit does not depend on the order of rows; a first bin may
+    then hold more positives than asked for. Neighbours of equal rate are not merged. With fewer positives than
+    `threshold_pos`, one bin is left and the map is the base rate. A first bin ends on a positive, which raises the
+    rates a little where positives are rare and `threshold_pos` is small.
+
+    The original merges in passes, each over all bins: quadratic time where a low rate at the right end works its way
+    down. Here a pass looks only at neighbours of bins that the last pass changed, with the same bins after every
+    pass, in linear time for all. A history holds a table per pass: on such data, nearly as many as there are bins.
+
+    Tables are not part of the map: documents don't store them, and a calibrator that was loaded has none. Nor has
+    one that was fitted to several columns, which has a map for each.
+
+    References
+    ----------
+    P.-J. Tien (2019), *mimic calibration*, https://github.com/scikit-learn-contrib/mimic, after a talk of
+    S. Steingold at the NYC Machine Learning meetup.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> scores = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    >>> calibrator = cb.MimicCalibrator(1).fit(scores, [0, 0, 1, 1, 0, 1, 0, 1])
+    >>> calibrator.calibrated_model_.rate.round(3)
+    array([0.333, 0.6  ])
+    >>> calibrator.boundary_table_
+    array([0.2, 0.6])
+    >>> calibrator.predict_proba([0.0, 0.4, 1.0]).round(3)
+    array([0.333, 0.467, 0.6  ])
+    """
+
+    name: ClassVar[str] = "mimic"
+    _fit: _Fit
+
+    def __init__(
+        self,
+        threshold_pos: int = 5,
+        record_history: bool = False,
+        *,
+        boundary: Boundary = "mean",
+        input: InputKind = "probability",
+    ) -> None:
+        self.threshold_pos = threshold_pos
+        self.record_history = record_history
+        self.boundary: Boundary = boundary
+        self.input = input
+
+    def _check_params(self) -> None:
+        check_integer("threshold_pos", self.threshold_pos, minimum=1)
+        check_choice("boundary", self.boundary, get_args(Boundary))
+
+    @property
+    def calibrated_model_(self) -> BinTable:
+        """The final bins."""
+        return self._tables("calibrated_model_").final
+
+    @property
+    def boundary_table_(self) -> FloatArray:
+        """The recorded score of each final bin."""
+        boundary: FloatArray = self._tables("boundary_table_").final["boundary"]
+        return boundary
+
+    @property
+    def history_(self) -> list[BinTable] | None:
+        """The bins before the first merging pass and after each; None unless `record_history`."""
+        history = self._tables("history_").history
+        return None if history is None else list(history)
+
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (InterpolatedMap,)
+
+    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+        """Fill and merge bins of the rows or their summary."""
+        bins = _Bins(data.summary().cells, self.threshold_pos * (1.0 - _ROUNDING))
+        history = [bins.table(self.boundary)] if self.record_history else None
+        while bins.n_work:
+            bins.merge(n_passes=1 if self.record_history else bins.weight.size)
+            if history is not None and bins.is_kept.sum() < history[-1].size:
+                history.append(bins.table(self.boundary))
+        final = bins.table(self.boundary) if history is None else history[-1]
+        fitted = InterpolatedMap(final["boundary"].copy(), final["rate"].copy())
+        self._fit = _Fit(fitted, final, None if history is None else tuple(history))
+        return fitted
+
+    def _tables(self, name: str) -> _Fit:
+        fitted = self._fitted_map()
+        if not is_binary(fitted):
+            raise NotFittedError(
+                f"{name}: this MimicCalibrator was fitted to {len(self.classes_)} columns, with other bins for each. "
+                "Fit one to a single column to see its bins."
+            )
+        if getattr(self, "_fit", None) is None or self._fit.map is not fitted:
+            raise NotFittedError(
+                f"{name}: the bins of this MimicCalibrator are not known: a document stores the map only. "
+                "Fit again to see them; map_.x and map_.y hold the recorded points."
+            )
+        return self._fit
+
+
+class _Bins:
+    """The bins of sorted groups of rows while they are merged; a merged bin keeps the place of its leftmost part."""
+
+    def __init__(self, cells: Cells, least: float) -> None:
+        self.cells = cells
+        room = int(min(cells.scores.size, cells.positives.sum() / least + 2.0))
+        first, columns = np.empty(room, np.int64), np.empty((3, room))
+        n = kernels.fill_bins(cells.scores, cells.weight, cells.positives, least, first, *columns)
+        self.first = first[:n]
+        self.weight, self.positives, self.mean = (column[:n].copy() for column in columns)
+        self.unweighted = self.mean.copy()
+        self.is_kept = np.ones(n, dtype=bool)
+        self.left, self.right = np.arange(-1, n - 1), np.arange(1, n + 1)
+        self.work, self.n_work = np.arange(n - 1), n - 1
+
+    def merge(self, *, n_passes: int) -> None:
+        """Merge for a number of passes, or until the rates don't fall."""
+        self.n_work = kernels.merge_bins(
+            self.weight,
+            self.positives,
+            self.mean,
+            self.unweighted,
+            self.is_kept,
+            self.left,
+            self.right,
+            self.work,
+            self.n_work,
+            n_passes,
+        )
+
+    def table(self, boundary: Boundary) -> BinTable:
+        """Return the bins as they are now."""
+        kept = np.flatnonzero(self.is_kept)
+        first = self.first[kept]
+        end = np.append(first[1:], self.cells.scores.size)
+        n, positives = self.weight[kept], self.positives[kept]
+        lowest, highest = self.cells.scores[first], self.cells.scores[end - 1]
+        mean = self.mean[kept]
+        match boundary:
+            case "mean":
+                recorded = mean
+            case "min":
+                recorded = lowest
+            case "max":
+                recorded = highest
+            case "median":
+                recorded = _medians(self.cells, first, end)
+            case "unweighted":
+                recorded = self.unweighted[kept]
+        mean, recorded = (np.clip(scores, lowest, highest) for scores in (mean, recorded))  # against rounding
+        n_below = np.concatenate(([0.0], np.cumsum(n[:-1])))
+        columns = (n_below, lowest, highest, mean, positives, n, positives / n, recorded)
+        table = np.empty(n.size, dtype=[(name, np.float64) for name in COLUMNS])
+        for name, column in zip(COLUMNS, columns, strict=True):
+            table[name] = column
+        table.flags.writeable = False
+        return table.view(np.recarray)
+
+
+def _medians(cells: Cells, first: IntArray, end: IntArray) -> FloatArray:
+    """Return the median score of each bin, midway between the two middle ones where they differ."""
+    below = np.concatenate(([0.0], np.cumsum(cells.weight)))
+    half = 0.5 * below[first] + 0.5 * below[end]
+    lower, upper = (np.searchsorted(below[1:], half, side=side) for side in ("left", "right"))
+    inside = [cells.scores[np.clip(place, first, end - 1)] for place in (lower, upper)]
+    return 0.5 * inside[0] + 0.5 * inside[1]

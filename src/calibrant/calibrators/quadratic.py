@@ -1,0 +1,114 @@
+"""Quadratic logistic calibration, kept from falling."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant.calibrators._logits import base_logit, on_logits
+from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.logistic import LogisticProblem, minimise, platt_targets
+from calibrant.maps import BinaryMap, QuadraticMap
+from calibrant.numerics import FloatArray, dot
+from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.validation import InputKind
+
+#: Share of the square's variation that a line may leave before the scores count as more than two points.
+_STRAIGHT = 1e-8
+
+
+class QuadraticCalibrator(BinaryCalibrator):
+    """Quadratic logistic calibration: logit(q) = c + a z + b z^2 of the logit or score z, not falling over the data.
+
+    Parameters
+    ----------
+    input : {"probability", "logit", "score"}
+        What the scores are. Probabilities enter as their logits, with 0 and 1 moved inward by a clip that the data
+        set (`calibrant.numerics.clip_from_data`).
+
+    Notes
+    -----
+    The maximum-likelihood fit to Platt's targets under the two constraints that the slope a + 2 b z is not negative
+    at the lowest and at the highest score. The slope is linear in z, so the parabola then rises between them too;
+    beyond them it is held flat. The problem is convex: where the free optimum breaks a constraint, the best of the
+    faces on which one slope is zero is the optimum. Constant scores give the base rate.
+
+    References
+    ----------
+    Platt (1999), *Probabilistic outputs for support vector machines*, section 2.2, for the targets.
+    Cox (1958), *Two further applications of a model for binary regression*, Biometrika 45, for the model without
+    its square.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> calibrator = cb.QuadraticCalibrator(input="score").fit([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 0, 1, 1])
+    >>> calibrator.predict_proba([-2.0, 0.0, 2.0]).round(3)
+    array([0.363, 0.58 , 0.797])
+    """
+
+    name: ClassVar[str] = "quadratic"
+
+    def __init__(self, *, input: InputKind = "probability") -> None:
+        self.input = input
+
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to scores of kind `input` can give."""
+        return (QuadraticMap,)
+
+    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+        """Fit the parabola to checked rows or their summary."""
+        groups, clip = on_logits(data.groups(), self.input)
+        z, w = groups.scores, groups.weight
+        low, high = float(z.min()), float(z.max())
+        middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        if half == 0.0:
+            return QuadraticMap(0.0, 0.0, base_logit(groups), low, low, clip)
+        t = (z - middle) / half
+        one = np.ones_like(t)
+        target_weight = platt_targets(groups)
+
+        def fit(*columns: FloatArray) -> tuple[float, FloatArray]:
+            problem = LogisticProblem(np.vstack(columns), w, target_weight)
+            theta = minimise(problem, what="quadratic fit")
+            return problem.value(theta), theta
+
+        def rising(column: FloatArray) -> tuple[float, float, float]:
+            """Return loss, slope and intercept of the best multiple of `column` that doesn't fall."""
+            loss, theta = fit(column, one)
+            if theta[0] < 0.0:
+                loss, theta = fit(one)
+                return loss, 0.0, float(theta[0])
+            return loss, float(theta[0]), float(theta[1])
+
+        bend, of_line, of_one = _apart_from_line(t, w)
+        if bend is None:
+            _, slope, c = rising(t)
+            return QuadraticMap(slope, 0.0, c, low, high, clip)
+        _, (slope, b, level) = fit(t, bend, one)
+        a, b, c = float(slope - b * of_line), float(b), float(level - b * of_one)
+        if 2.0 * abs(b) > a:  # it falls at one end: let the slope there be 0
+            faces = []
+            for sign in (1.0, -1.0):
+                loss, slope, level = rising(t + 0.5 * sign * t * t)
+                faces.append((loss, slope, 0.5 * sign * slope, level))
+            _, a, b, c = min(faces)
+        return QuadraticMap(a, b, c, low, high, clip)
+
+
+def _apart_from_line(t: FloatArray, weight: FloatArray) -> tuple[FloatArray | None, float, float]:
+    """Return what a line in t leaves of t^2, and the line: slope and intercept; None where it leaves nothing.
+
+    Two distinct scores have no bend; a column apart from the line keeps the fit well conditioned where they almost
+    are two.
+    """
+    total = float(weight.sum())
+    mean, mean_square = dot(weight, t) / total, dot(weight, t * t) / total
+    first, second = t - mean, t * t - mean_square
+    variance = dot(weight, first * first)
+    slope = dot(weight, first * second) / variance if variance > 0.0 else 0.0
+    rest = second - slope * first
+    if dot(weight, rest * rest) <= _STRAIGHT * dot(weight, second * second) or variance == 0.0:
+        return None, slope, mean_square - slope * mean
+    return rest, slope, mean_square - slope * mean

@@ -1,0 +1,102 @@
+"""calibrant compare: every method on one file, by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from calibrant.cli.data import Request, data_options, split_list
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, interval, table, write_json
+from calibrant.comparison import Comparison, Difference, compare
+from calibrant.validation import INPUT_KINDS, InputKind, check_choice
+
+
+@click.command(
+    "compare",
+    cls=Command,
+    examples=[
+        "calibrant compare scores.parquet --label y --score p",
+        "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,isotonic",
+    ],
+)
+@data_options(positive=False)
+@click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
+@click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.", show_default=True)
+@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N", help="Folds.")
+@click.option("--level", type=float, default=0.95, show_default=True, metavar="X", help="Level of the intervals.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the folds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document only.")
+def command(
+    methods: str | None, input: InputKind, folds: int, level: float, seed: int, as_json: bool, **options: Any
+) -> None:
+    """Rank the methods of calibration by held-out log loss on the scores and labels in FILE.
+
+    Every method calibrates the same folds, each by a fit to the others. Intervals are of the paired difference to the
+    scores as they are; below zero is better.
+    """
+    check_choice("--input", input, INPUT_KINDS)
+    rows = Request(**options).read(input=input)
+    ranked = compare(
+        rows.scores,
+        rows.y,
+        methods=None if methods is None else split_list(methods),
+        input=input,
+        cv=folds,
+        seed=seed,
+        sample_weight=rows.weight,
+        classes=rows.classes,
+        level=level,
+    )
+    if as_json:
+        write_json({"file": rows.file, "label": rows.label, "score": rows.score, **ranked.to_dict()})
+        return
+    click.echo(rows.describe())
+    click.echo(f"\n{verdict(ranked)}\n")
+    click.echo(as_table(ranked))
+
+
+def verdict(ranked: Comparison) -> str:
+    """Say which method is best, and whether it is better than doing nothing."""
+    best = ranked.methods[0]
+    rows = f"{count(ranked.n_rows, 'row')} in {ranked.n_folds} folds"
+    if best.name == ranked.baseline:
+        return f"Best on {rows}: {best.name!r}. No method does better."
+    difference = best.log_loss_difference
+    figures = f"log loss {difference.value:+.4f} against {ranked.baseline!r} ({_percent(ranked.level)} interval"
+    figures += f" {difference.low:+.4f} to {difference.high:+.4f})"
+    if difference.high < 0.0:
+        return f"Best on {rows}: {best.name!r}, {figures}."
+    return f"Best on {rows}: {best.name!r}, but not clearly: {figures}."
+
+
+def as_table(ranked: Comparison) -> str:
+    """Return the methods, best first."""
+    level = f"{_percent(ranked.level)} interval"
+    header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}", level]
+    lines = [
+        [
+            method.name,
+            _figure(method.log_loss),
+            *_change(method.log_loss_difference, is_baseline=method.name == ranked.baseline),
+            _figure(method.brier),
+            *_change(method.brier_difference, is_baseline=method.name == ranked.baseline),
+        ]
+        for method in ranked.methods
+    ]
+    return table(header, lines)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _change(difference: Difference, *, is_baseline: bool) -> list[str]:
+    return ["", ""] if is_baseline else [f"{difference.value:+.4f}", interval(difference.low, difference.high)]
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:g}%"

@@ -1,0 +1,76 @@
+"""One reliability curve on axes: its points or steps, their intervals, and what a calibrated forecast would show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.displays.style import LINES, MUTED, count_text, style
+from calibrant.results import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+#: The line that a calibrated forecast follows.
+DIAGONAL = "calibrated"
+#: With more bins than this, intervals are a band and no longer bars.
+MAX_BARS = 25
+#: Ends of the axes to choose from.
+AXIS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def axis_end(curves: Iterable[Curve]) -> float:
+    """Return where axes end that show all of some curves with their intervals and bands: below 1 for rare events."""
+    arrays = [array for curve in curves for array in (curve.x, curve.high, curve.band_high) if array is not None]
+    largest = max(float(array.max()) for array in arrays)
+    return next(end for end in AXIS_ENDS if largest <= end or end == AXIS_ENDS[-1])
+
+
+def size_text(curve: Curve) -> str:
+    """State the rows and events of a curve."""
+    return f"n = {count_text(curve.n.sum())}, {count_text((curve.n * curve.y).sum())} events"
+
+
+def draw_diagonal(ax: Axes, upper: float) -> None:
+    """Draw the line of calibrated forecasts and set up the axes, unless they have it already."""
+    if DIAGONAL in (line.get_label() for line in ax.lines):
+        return
+    ax.plot([0, 1], [0, 1], color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), label=DIAGONAL)
+    ax.set(xlabel="Predicted probability", ylabel="Observed frequency")
+    ax.set(xlim=(0.0, upper), ylim=(0.0, upper), aspect="equal")
+
+
+def draw_band(ax: Axes, curve: Curve, *, label: str) -> None:
+    """Shade where a calibrated forecast's points would lie; nothing where the curve doesn't say."""
+    if curve.band_low is None or curve.band_high is None:
+        return
+    x, low, high = curve.x, curve.band_low, curve.band_high
+    if x.size == 1:  # a band needs a width to be seen
+        x, low, high = np.clip(curve.edges[0], *ax.get_xlim()), np.repeat(low, 2), np.repeat(high, 2)
+    ax.fill_between(x, low, high, color=MUTED, alpha=0.16, linewidth=0.0, zorder=0.5, label=label)
+
+
+def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_alone: bool = True) -> Line2D:
+    """Draw the k-th curve of a picture: points with bars; a line and band for many bins, steps for isotonic blocks.
+
+    Steps among those of other curves are drawn without their bands, which would hide each other.
+    """
+    look = style(k)
+    is_clipped = upper < 1.0  # at 0 and 1 whole markers are wanted
+    x, y, low, high, size = curve.x, curve.y, curve.low, curve.high, 5.5
+    if curve.strategy == "isotonic":  # each block is level from its first score to its last
+        x, (y, low, high) = curve.edges.ravel(), (np.repeat(values, 2) for values in (y, low, high))
+        look |= {"marker": "", "linestyle": LINES[k % len(LINES)]}
+        if is_alone:
+            ax.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0.0)
+    elif x.size > MAX_BARS:
+        size = 3.0
+        ax.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0.0)
+    else:
+        ax.vlines(x, low, high, color=look["color"], linewidth=1.3, clip_on=is_clipped)
+    width = 1.6 if curve.strategy == "isotonic" else 1.0
+    (line,) = ax.plot(x, y, linewidth=width, markersize=size, clip_on=is_clipped, zorder=3, label=label, **look)
+    return line

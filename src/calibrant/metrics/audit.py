@@ -1,0 +1,325 @@
+"""A multicalibration audit: the groups, and parts of groups, whose predictions are furthest off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.metrics.bins import make_bins
+from calibrant.metrics.gap_bounds import gap_bounds
+from calibrant.metrics.rows import read_grouped_rows
+from calibrant.numerics import IntArray
+from calibrant.summary import ScoreRows
+from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One group of rows, and how far its predictions are off.
+
+    Attributes
+    ----------
+    where : tuple of (str, object)
+        Column and value of each condition; none for all rows.
+    scores : tuple of float or None
+        Range of predictions that the rows lie in, for a part of a group.
+    n : int
+        Number of rows.
+    predicted, observed : float
+        Mean prediction, and rate of what was predicted.
+    gap : float
+        Mean prediction minus rate: above zero where predictions are too high.
+    low, high : float
+        Bounds of the gap, corrected for the number of groups that were looked at.
+    p_value : float
+        Of a gap of zero, corrected likewise.
+    """
+
+    where: tuple[tuple[str, Any], ...]
+    scores: tuple[float, float] | None
+    n: int
+    predicted: float
+    observed: float
+    gap: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the bounds exclude a gap of zero."""
+        return self.low > 0.0 or self.high < 0.0
+
+    @property
+    def at_least(self) -> float:
+        """How far the predictions are off at least: the distance of the bounds from zero."""
+        return max(self.low, -self.high, 0.0)
+
+    @property
+    def label(self) -> str:
+        """The conditions in words."""
+        parts = [f"{column} = {value}" for column, value in self.where]
+        if self.scores is not None:
+            parts.append(f"scores {self.scores[0]:.3g} to {self.scores[1]:.3g}")
+        return ", ".join(parts) or "all rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What `audit` found.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        Every group that was looked at, the worst first: that which is off by most at least.
+    level : float
+        Coverage of all bounds at once.
+    n_rows : int
+    n_left_out : int
+        Groups with fewer than `min_rows` rows.
+    min_rows : int
+    """
+
+    findings: tuple[Finding, ...]
+    level: float
+    n_rows: int
+    n_left_out: int
+    min_rows: int
+
+    @property
+    def off(self) -> tuple[Finding, ...]:
+        """The groups whose bounds exclude a gap of zero."""
+        return tuple(finding for finding in self.findings if finding.is_off)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, and what of chance, in words."""
+        looked = f"{len(self.findings):,} groups of at least {self.min_rows:,} rows were looked at"
+        sure = f"all bounds hold at once with {100.0 * self.level:g}%"
+        if not self.off:
+            return f"No group found whose predictions are off: {looked}, and {sure}."
+        worst = self.off[0]
+        way = "high" if worst.gap > 0.0 else "low"
+        return (
+            f"{len(self.off):,} found off: {looked}, and {sure}. Worst: {worst.label}, predictions too {way} by "
+            f"{abs(worst.gap):.3f} ({worst.at_least:.3f} at least, {worst.n:,} rows)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain Python values."""
+        return {
+            "verdict": self.verdict,
+            "level": self.level,
+            "n_rows": self.n_rows,
+            "n_looked_at": len(self.findings),
+            "n_left_out": self.n_left_out,
+            "min_rows": self.min_rows,
+            "findings": [
+                {**asdict(f), "where": dict(f.where), "scores": f.scores and list(f.scores), "is_off": f.is_off}
+                for f in self.findings
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{f.label}: {f.gap:+.4f} [{f.low:.4f}, {f.high:.4f}], {f.n:,} rows" for f in self.findings[:10]]
+        return "\n".join([self.verdict, *lines])
+
+
+def audit(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    groups: ArrayLike,
+    *,
+    max_order: int = 2,
+    min_rows: int = 50,
+    n_score_bins: int = 5,
+    level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> Audit:
+    """Look for groups of rows whose predictions are off, and bound by how much, all bounds at once.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class; or of each class, of which the confidence in the most probable one is
+        judged.
+    groups : dict or frame of columns of shape (n,)
+        Booleans, integers, strings or categoricals. Numbers have to be cut into ranges first.
+    max_order : int
+        How many columns are crossed: 1 for their values, 2 also for the values of each pair.
+    min_rows : int
+        Groups with fewer rows are left out: they could show large errors only, and cost the others certainty.
+    n_score_bins : int
+        Each group is also cut by score, into these bins of near-equal weight over all rows; 1 for none.
+    level : float
+        Coverage of all bounds at once.
+    sample_weight : array-like of shape (n,), optional
+        A weight of zero takes a row away.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Groups that hold the same rows are looked at once. The bounds (see `calibrant.metrics.gap_bounds`) are Chernoff's,
+    each at 1 - (1 - level) / m for m groups: for calibrated predictions of independent rows, a group is found off
+    with probability at most 1 - `level`, whatever the number of rows and however the groups overlap. They are
+    cautious: at 1,000 groups 13% wider than normal intervals with the same correction.
+
+    References
+    ----------
+    Hebert-Johnson, Kim, Reingold and Rothblum (2018), *Multicalibration: calibration for the
+    (computationally-identifiable) masses*, ICML, definition 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import audit
+    >>> rng = np.random.default_rng(0)
+    >>> p, sex, city = rng.random(4_000), rng.choice(["f", "m"], 4_000), rng.choice(["Bonn", "Rome"], 4_000)
+    >>> y = rng.random(4_000) < np.where((sex == "f") & (city == "Rome"), p**2, p)
+    >>> audit(y, p, {"sex": sex, "city": city}).findings[0].label
+    'sex = f, city = Rome'
+    """
+    max_order = check_integer("max_order", max_order, minimum=1)
+    min_rows = check_integer("min_rows", min_rows, minimum=1)
+    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
+    level = check_fraction("level", level)
+    named = _columns(groups)
+    rows, columns = read_grouped_rows(
+        y_true, y_prob, named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
+    )
+    data = rows.one_column()
+    bins, edges = _score_bins(data, n_score_bins)
+    families, n_left_out = _families(dict(zip(named, columns, strict=True)), bins, max_order, min_rows)
+    n_groups = sum(family.first.size for family in families)
+    each = 1.0 - (1.0 - level) / max(n_groups, 1)
+    findings = [finding for family in families for finding in _measure(family, data, edges, each, n_groups)]
+    findings.sort(key=lambda f: (-f.at_least, f.p_value, -abs(f.gap)))
+    return Audit(tuple(findings), level, rows.n_rows, n_left_out, min_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Groups that don't overlap: the code of each row, -1 for none, and the first row of each code."""
+
+    columns: tuple[tuple[str, Labels], ...]
+    codes: IntArray
+    first: IntArray
+    score_bin: IntArray | None
+
+
+def _families(
+    columns: Mapping[str, Labels], bins: IntArray | None, max_order: int, min_rows: int
+) -> tuple[list[_Family], int]:
+    """Return the groups of each set of columns, whole and cut by score, and how many were too small."""
+    n = bins.size if bins is not None else next(iter(columns.values())).codes.size
+    known: dict[tuple[str, ...], IntArray] = {}
+    families, n_left_out = [], 0
+    for names in _sets(list(columns), max_order):
+        codes = np.zeros(n, dtype=np.int64)
+        for name in names:
+            codes = np.unique(codes * len(columns[name].classes) + columns[name].codes, return_inverse=True)[1]
+        known[names] = _sizes(codes)
+        smaller = [known[tuple(c for c in names if c != name)] for name in names]
+        cuts: list[tuple[IntArray, list[IntArray], IntArray | None]] = [(codes, smaller, None)]
+        if bins is not None:
+            cut = codes * (int(bins.max()) + 1) + bins
+            coarser = [known[names]]
+            if names:
+                others = [tuple(c for c in names if c != name) for name in names]
+                coarser += [_sizes(_joint(columns, other, bins)) for other in others]
+            cuts.append((np.unique(cut, return_inverse=True)[1], coarser, bins))
+        for cut_codes, parents, by_score in cuts:
+            size = _sizes(cut_codes)
+            is_new = np.all([size < parent for parent in parents], axis=0) if parents else np.ones(n, dtype=bool)
+            is_kept = is_new & (size >= min_rows)
+            n_left_out += np.unique(cut_codes[is_new & (size < min_rows)]).size
+            chosen, first, inverse = np.unique(cut_codes[is_kept], return_index=True, return_inverse=True)
+            if chosen.size:
+                out = np.full(n, -1, dtype=np.int64)
+                out[is_kept] = inverse
+                at = np.flatnonzero(is_kept)[first]
+                families.append(_Family(tuple((c, columns[c]) for c in names), out, at, by_score))
+    return families, n_left_out
+
+
+def _sets(names: list[str], max_order: int) -> Iterator[tuple[str, ...]]:
+    for order in range(min(max_order, len(names)) + 1):
+        yield from combinations(names, order)
+
+
+def _joint(columns: Mapping[str, Labels], names: tuple[str, ...], bins: IntArray) -> IntArray:
+    codes = bins.astype(np.int64)
+    for name in names:
+        codes = np.unique(codes * len(columns[name].classes) + columns[name].codes, return_inverse=True)[1]
+    return codes
+
+
+def _sizes(codes: IntArray) -> IntArray:
+    """Return, for each row, the number of rows of its group."""
+    return np.asarray(np.bincount(codes)[codes], dtype=np.int64)
+
+
+def _score_bins(data: ScoreRows, n_bins: int) -> tuple[IntArray | None, list[list[float]]]:
+    """Return the bin of each row, and the ends of each bin; no bins where all rows would lie in one."""
+    edges = make_bins(data.summary(), n_bins, "quantile").edges
+    if len(edges) == 1:
+        return None, []
+    return np.searchsorted(edges[1:, 0], data.scores, side="left"), edges.tolist()
+
+
+def _measure(
+    family: _Family, data: ScoreRows, edges: list[list[float]], level: float, n_groups: int
+) -> Iterator[Finding]:
+    """Bound the gap of each group of a family."""
+    kept = family.codes >= 0
+    codes, size = family.codes[kept], family.first.size
+    weight = None if data.weight is None else data.weight[kept]
+    bounds = gap_bounds(data.scores[kept], data.positive[kept], weight, codes, size, level)
+    counts = np.bincount(codes, minlength=size)
+    values = (bounds.predicted, bounds.observed, bounds.gap, bounds.low, bounds.high)
+    figures = np.column_stack((*values, np.minimum(bounds.p_value * n_groups, 1.0))).tolist()
+    for at, n, row in zip(family.first.tolist(), counts.tolist(), figures, strict=True):
+        where = tuple((name, labels.classes.tolist()[labels.codes[at]]) for name, labels in family.columns)
+        scores = None if family.score_bin is None else (edges[family.score_bin[at]][0], edges[family.score_bin[at]][1])
+        yield Finding(where, scores, n, *row)
+
+
+def _columns(groups: ArrayLike) -> dict[str, ArrayLike]:
+    """Return the columns of a dict or frame by name."""
+    if isinstance(groups, Mapping):
+        named = {str(name): column for name, column in groups.items()}
+    else:
+        import narwhals as nw
+
+        table = nw.from_native(groups, allow_series=True, pass_through=True)
+        if isinstance(table, nw.LazyFrame):
+            raise InvalidTypeError(f"groups is a lazy {type(groups).__name__}. Call .collect() on it first.")
+        if not isinstance(table, nw.DataFrame):
+            raise InvalidTypeError(
+                f"groups is a {type(groups).__name__}. Pass a dict or a frame of columns, such as {{'city': city}}."
+            )
+        named = {str(name): table.get_column(name).to_native() for name in table.columns}
+    if not named:
+        raise InvalidInputError("groups has no columns. Pass at least one.")
+    return named

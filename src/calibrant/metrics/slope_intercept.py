@@ -1,0 +1,231 @@
+"""Calibration slope and intercept: the logistic regression of the outcomes on the logit of the prediction."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.errors import ConvergenceWarning
+from calibrant.logistic import fit_slope_intercept, separates
+from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.rows import Rows, read_rows
+from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, expit, logit, normal_quantile
+from calibrant.summary import Groups, ScoreSummary
+from calibrant.validation import ArrayLike
+
+_MAX_ITER = 100
+
+
+class SlopeIntercept(NamedTuple):
+    """The line that the true logit follows, as far as a line can: slope * logit(p) + intercept.
+
+    Attributes
+    ----------
+    slope : float
+        1 where predictions are neither too extreme (below 1) nor too timid (above 1).
+    intercept : float
+        The true logit where the predicted probability is 1/2; 0 where that is right.
+    """
+
+    slope: float
+    intercept: float
+
+
+def calibration_slope_intercept(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> SlopeIntercept:
+    """Return slope and intercept of the logistic regression of the outcomes on the logit of the probability.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of any kind.
+    y_prob : array-like of shape (n,) or (n, K)
+        Probability of the positive class; or of each of the sorted classes, of which the top label is judged.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y_true` may lack some.
+
+    Returns
+    -------
+    SlopeIntercept
+        A pair. NaN, with a ConvergenceWarning that says why, where the data have no finite best line: one class, one
+        distinct probability, or probabilities that separate the classes.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    The estimate is the maximum-likelihood one, without penalty. It estimates the best line, whether or not the truth
+    is one: (1, 0) doesn't prove calibration, as errors that bend cancel in it. With few rows of either class the
+    slope is biased away from 0. Probabilities of 0 and 1 have no logit and are moved inward by
+    `calibrant.numerics.clip_from_data`; the result depends on that where there are many of them.
+
+    The intercept belongs to the fitted slope. For the intercept of a line of slope 1, see `calibration_intercept`.
+
+    References
+    ----------
+    Cox (1958), *Two further applications of a model for binary regression*, Biometrika 45. Van Calster et al. (2019),
+    *Calibration: the Achilles heel of predictive analytics*, BMC Medicine 17.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import calibration_slope_intercept
+    >>> p = [0.1] * 5 + [0.9] * 5
+    >>> line = calibration_slope_intercept([0, 0, 0, 0, 1, 1, 1, 1, 1, 0], p)
+    >>> round(line.slope, 4), abs(round(line.intercept, 4))
+    (0.6309, 0.0)
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    groups = _on_logits(rows)
+    reason = _why_no_line(groups)
+    if reason:
+        _warn("calibration_slope_intercept", reason)
+        return SlopeIntercept(math.nan, math.nan)
+    return _fit(groups)
+
+
+def calibration_intercept(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> float:
+    """Return the intercept in the large: what to add to every logit so that the mean probability is the base rate.
+
+    Parameters are those of `calibration_slope_intercept`.
+
+    Returns
+    -------
+    float
+        Above zero where predictions are too low. NaN, with a ConvergenceWarning, where all rows are of one class.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    The maximum-likelihood intercept of a logistic regression with the logit as offset (slope fixed at 1). Its bias is
+    of order 1/n. `calibration_in_the_large` says the same on the scale of probabilities, with the opposite sign.
+
+    References
+    ----------
+    Cox (1958), *Two further applications of a model for binary regression*, Biometrika 45. Steyerberg (2019),
+    *Clinical prediction models*, section 15.3.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import calibration_intercept
+    >>> round(calibration_intercept([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]), 4)
+    1.0986
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    groups = _on_logits(rows)
+    if _is_one_class(groups):
+        _warn("calibration_intercept", "all rows are of one class")
+        return math.nan
+    return _fit_intercept(groups)
+
+
+def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, Estimate]:
+    """Estimate slope and intercept of one column, with normal intervals that don't take the line to be true.
+
+    Notes
+    -----
+    The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
+    rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
+    """
+    groups = _logit_groups(summary.groups())
+    reason = _why_no_line(groups)
+    if reason:
+        undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
+        return {"slope": undefined, "intercept": undefined}
+    slope, intercept = _fit(groups)
+    z = groups.scores
+    q = expit(slope * z + intercept)
+    spread = summary.weight_squared / summary.weight
+    spread = spread * (groups.positives * (1.0 - q) ** 2 + (groups.weight - groups.positives) * q**2)
+    bread = np.linalg.inv(_moments(z, groups.weight * q * (1.0 - q)))
+    covariance = bread @ _moments(z, spread) @ bread
+    size = summary.effective_size
+    covariance *= size / max(size - 2.0, 1.0)
+    half = normal_quantile(level) * np.sqrt(np.diag(covariance))
+    return {
+        "slope": Estimate(slope, slope - half[0], slope + half[0], "normal (sandwich)"),
+        "intercept": Estimate(intercept, intercept - half[1], intercept + half[1], "normal (sandwich)"),
+    }
+
+
+def _on_logits(rows: Rows) -> Groups:
+    return _logit_groups(rows.one_column().groups())
+
+
+def _logit_groups(groups: Groups) -> Groups:
+    clip = clip_from_data(groups.scores, float(groups.weight.sum()))
+    return Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives)
+
+
+def _fit(groups: Groups) -> SlopeIntercept:
+    slope, intercept = fit_slope_intercept(groups, groups.positives, what="calibration slope")
+    return SlopeIntercept(float(slope), float(intercept))
+
+
+def _fit_intercept(groups: Groups) -> float:
+    """Solve for the intercept by Newton's method, kept between the values that it can take."""
+    total, positives = float(groups.weight.sum()), float(groups.positives.sum())
+    odds = math.log(positives) - math.log(total - positives)
+    low, high = odds - float(groups.scores.max()), odds - float(groups.scores.min())
+    intercept = min(max(0.0, low), high)
+    for _ in range(_MAX_ITER):
+        q = expit(groups.scores + intercept)
+        excess = dot(groups.weight, q) - positives
+        low, high = (low, intercept) if excess > 0.0 else (intercept, high)
+        slope = dot(groups.weight, q * (1.0 - q))
+        tried = intercept - excess / slope if slope > 0.0 else math.inf
+        following = tried if low < tried < high else 0.5 * (low + high)
+        if abs(following - intercept) <= 1e-12 * max(1.0, abs(following)):
+            break
+        intercept = following
+    return following
+
+
+def _why_no_line(groups: Groups) -> str:
+    """Say why no finite line is the best one; an empty string where there is one."""
+    if _is_one_class(groups):
+        return "all rows are of one class"
+    if float(groups.scores.min()) == float(groups.scores.max()):
+        return "all probabilities are the same"
+    if separates(groups) or separates(Groups(-groups.scores, groups.weight, groups.positives)):
+        return "the probabilities separate the classes, so the slope has no bound"
+    return ""
+
+
+def _is_one_class(groups: Groups) -> bool:
+    return not groups.positives.any() or bool((groups.positives == groups.weight).all())
+
+
+def _moments(z: FloatArray, weight: FloatArray) -> FloatArray:
+    first = dot(weight, z)
+    return np.array([[dot(weight * z, z), first], [first, float(weight.sum())]])
+
+
+def _warn(name: str, reason: str) -> None:
+    warnings.warn(f"{name} is undefined, hence nan: {reason}.", ConvergenceWarning, stacklevel=3)

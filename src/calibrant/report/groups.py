@@ -1,0 +1,75 @@
+"""Measure what the report says of groups of rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.report.formats import shorten
+from calibrant.report.summarise import OF_HISTOGRAM, clean, curve_of
+from calibrant.validation import ArrayLike, Labels
+
+#: With more groups than this, the worst ones get a panel and a row in the table.
+MAX_GROUP_PANELS = 12
+_SHORT = 60
+
+
+def summarise_groups(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    by: ArrayLike,
+    *,
+    name: str,
+    sample_weight: ArrayLike | None,
+    n_bins: int,
+    level: float,
+    pos_label: object,
+    classes: ArrayLike | None,
+) -> dict[str, Any]:
+    """Return the figures of each group, the worst first, and the curves of the worst, as plain values."""
+    from calibrant.metrics import evaluate_groups
+    from calibrant.metrics.rows import read_grouped_rows
+
+    rows, (groups,) = read_grouped_rows(
+        y_true, y_prob, {"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
+    )
+    found = evaluate_groups(
+        y_true, y_prob, by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
+    )
+    place = {group: code for code, group in enumerate(groups.classes.tolist())}
+    figures: list[dict[str, Any]] = []
+    curves: list[dict[str, Any]] = []
+    for group, scores in found.groups.items():
+        gap, error = scores["mean_gap"], scores["ece_debiased"]
+        label = clean(group)
+        figures.append(
+            {
+                "group": label,
+                "n": gap.n,
+                "mean_gap": gap.value,
+                "low": gap.low,
+                "high": gap.high,
+                "ece_debiased": error.value,
+                "is_off": found.is_off(group),
+            }
+        )
+        if len(curves) < MAX_GROUP_PANELS:
+            kept = groups.codes == place[group]
+            own = replace(
+                rows,
+                prob=rows.prob[kept],
+                labels=Labels(rows.labels.codes[kept], rows.labels.classes),
+                weight=None if rows.weight is None else rows.weight[kept],
+            ).one_column()
+            few = max(1, min(n_bins, int(np.count_nonzero(kept)) // 20))
+            curves.append(curve_of(own, few, level, label))
+    upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
+    return {
+        "by": clean(name),
+        "verdict": found.describe(lambda group: shorten(clean(group), _SHORT)),
+        "level": found.interval_level,
+        "rows": figures,
+        "curves": [{**{k: v for k, v in c.items() if k not in OF_HISTOGRAM}, "upper": upper} for c in curves],
+    }

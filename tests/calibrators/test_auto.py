@@ -1,0 +1,220 @@
+"""The automatic choice: it finds what helps, leaves alone what doesn't need it, and says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import calibrant as cb
+from calibrant.calibrators.auto import _blend_weights, _sample
+from calibrant.errors import InvalidInputError
+from calibrant.maps import BetaMap, BlendMap, SoftmaxMap
+from calibrant.numerics import project_simplex
+from calibrant.summary import ScoreRows
+
+
+def draw(n=1500, power=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(size=n)
+    return truth**power, rng.uniform(size=n) < truth
+
+
+def log_loss(q, y):
+    return -np.where(y, np.log(q), np.log1p(-q)).mean()
+
+
+@pytest.mark.parametrize("power", [0.4, 3.0])
+def test_what_is_off_is_changed_and_held_out_loss_falls(power):
+    p, y = draw(power=power)
+    new, happened = draw(20_000, power, seed=1)
+    fitted = cb.AutoCalibrator().fit(p, y)
+    assert fitted.report_.chosen == "blend"
+    q = fitted.predict_proba(new)
+    bayes = log_loss(new ** (1 / power), happened)
+    assert log_loss(q, happened) < bayes + 0.01
+    assert log_loss(q, happened) < log_loss(new, happened)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_calibrated_is_mostly_left_alone(seed):
+    p, y = draw(power=1.0, seed=seed)
+    fitted = cb.AutoCalibrator().fit(p, y)
+    assert fitted.report_.chosen == "none"
+    np.testing.assert_allclose(fitted.predict_proba(p), p, rtol=1e-12)
+
+
+def test_left_alone_means_left_alone_but_for_exact_zeros_and_ones():
+    p, y = draw(power=1.0)
+    q = cb.AutoCalibrator().fit(p, y).predict_proba([0.0, 1e-9, 0.3, 1.0])
+    assert q[0] == pytest.approx(1e-12)
+    assert q[1:3] == pytest.approx([1e-9, 0.3], rel=1e-9)
+    assert q[3] < 1.0
+
+
+@pytest.mark.parametrize("n", [20, 100, 1000, 30_000])
+@pytest.mark.parametrize("input", ["probability", "logit", "score"])
+def test_outputs_rise_and_are_never_exactly_zero_or_one(n, input):
+    rng = np.random.default_rng(n)
+    p = rng.choice([0.0, 1.0, *rng.uniform(size=50)], n) if input == "probability" else rng.normal(size=n) * 5
+    y = rng.uniform(size=n) < (p if input == "probability" else 1 / (1 + np.exp(-p)))
+    y[:2] = [False, True]
+    grid = np.linspace(0, 1, 5001) if input == "probability" else np.linspace(-50, 50, 5001)
+    q = cb.AutoCalibrator(input=input).fit(p, y).predict_proba(grid)
+    assert (np.diff(q) >= -1e-15).all()
+    assert q.min() > 0.0
+    assert q.max() < 1.0
+
+
+def test_the_report_says_what_was_tried_and_why_it_won():
+    report = cb.AutoCalibrator().fit(*draw()).report_
+    assert {c.name for c in report.candidates} == {"none", "temperature", "spline", "venn_abers"}
+    assert [c.log_loss for c in report.candidates] == sorted(c.log_loss for c in report.candidates)
+    assert sum(c.weight for c in report.candidates) == pytest.approx(1.0)
+    assert (report.n_rows, report.n_folds) == (1500, 5)
+    assert report.reason.startswith("Changed: log loss falls (-")
+    assert "spline" in str(report)
+    none = next(c for c in report.candidates if c.name == "none")
+    assert none.difference == 0.0
+    assert report.blend.difference == pytest.approx(report.blend.log_loss - none.log_loss)
+    alone = cb.AutoCalibrator().fit(*draw(power=1.0)).report_
+    assert alone.reason.startswith("Left alone: ")
+
+
+def test_out_of_fold_losses_are_those_of_fits_to_the_other_folds():
+    p, y = draw(300)
+    report = cb.AutoCalibrator().fit(p, y).report_
+    from calibrant.folds import stratified_folds
+
+    order = np.lexsort((~y, p))
+    s, t = p[order], y[order]
+    folds = stratified_folds(t.astype(int), 5, 0)
+    loss = np.empty(300)
+    for fold in range(5):
+        held = folds == fold
+        q = cb.SplineCalibrator().fit(s[~held], t[~held]).predict_proba(s[held])
+        loss[held] = -np.where(t[held], np.log(q), np.log1p(-q))
+    found = next(c for c in report.candidates if c.name == "spline")
+    assert found.log_loss == pytest.approx(loss.mean(), abs=1e-9)
+
+
+def test_weights_are_the_constrained_minimiser():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(4, 200)) + rng.normal(size=200)
+    y = rng.uniform(size=200) < 1 / (1 + np.exp(-z[0] - 0.5 * z[2]))
+    w = rng.exponential(size=200)
+    sample = ScoreRows(np.zeros(200), y, w)
+    scaled = w * 200 / w.sum()
+
+    def loss(t):
+        return (scaled * (np.logaddexp(0, t @ z) - y * (t @ z))).sum() + 5.0 * ((t - 0.25) ** 2).sum()
+
+    theirs = minimize(
+        loss,
+        np.full(4, 0.25),
+        bounds=[(0, 1)] * 4,
+        constraints={"type": "eq", "fun": lambda t: t.sum() - 1},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    np.testing.assert_allclose(_blend_weights(z, sample), theirs.x, atol=1e-5)
+
+
+def test_projection_onto_the_simplex_is_the_nearest_point():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        v = rng.normal(size=5) * 3
+        ours = project_simplex(v)
+        theirs = minimize(
+            lambda t, v=v: ((t - v) ** 2).sum(),
+            np.full(5, 0.2),
+            bounds=[(0, None)] * 5,
+            constraints={"type": "eq", "fun": lambda t: t.sum() - 1},
+            options={"ftol": 1e-15},
+        ).x
+        assert ours.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():
+    summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[2, 1, 3])
+    sample = _sample(summary, 0)
+    assert sample.scores.tolist() == [0.1] * 3 + [0.9] * 3
+    assert sample.positive.tolist() == [True, False, False, True, True, True]
+    assert sample.weight is None
+    summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[0.5, 0.5, 0.25])
+    sample = _sample(summary, 0)
+    assert sample.scores.tolist() == [0.1, 0.1, 0.9]
+    assert sample.weight.tolist() == [0.5, 0.5, 0.25]
+
+
+def test_huge_weights_and_many_rows_are_sampled():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=50)
+    y = rng.uniform(size=50) < p
+    sample = _sample(cb.ScoreSummary.from_arrays(p, y, sample_weight=np.full(50, 1e12)), 0)
+    assert sample.scores.size == 20_000
+    p, y = draw(100_000)
+    first, second = (cb.AutoCalibrator().fit(p, y) for _ in range(2))
+    assert first.report_.n_rows == 20_000
+    np.testing.assert_array_equal(first.predict_proba(p[:100]), second.predict_proba(p[:100]))
+
+
+def test_row_order_does_not_change_a_bit():
+    p, y = draw(400)
+    order = np.random.default_rng(3).permutation(400)
+    a, b = cb.AutoCalibrator().fit(p, y), cb.AutoCalibrator().fit(p[order], y[order])
+    np.testing.assert_array_equal(a.predict_proba(p), b.predict_proba(p))
+
+
+def test_another_seed_gives_other_folds():
+    p, y = draw(300)
+    a, b = (cb.AutoCalibrator(seed=s).fit(p, y).report_.blend.log_loss for s in (0, 1))
+    assert a != b
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_a_handful_of_rows_is_enough_to_answer(n):
+    q = cb.AutoCalibrator().fit(np.linspace(0.1, 0.9, n), [0] * (n - 1) + [1]).predict_proba([0.5])
+    assert 0.0 < q[0] < 1.0
+
+
+def test_a_blend_is_a_map_of_its_parts():
+    fitted = cb.AutoCalibrator().fit(*draw())
+    assert isinstance(fitted.map_, BlendMap)
+    assert fitted.map_.weights.sum() == pytest.approx(1.0)
+    p = np.array([0.05, 0.4, 0.9])
+    z = sum(w * np.log((q := m.apply(p)) / (1 - q)) for w, m in zip(fitted.map_.weights, fitted.map_.maps, strict=True))
+    np.testing.assert_allclose(fitted.predict_proba(p), 1 / (1 + np.exp(-z)), rtol=1e-9)
+    assert isinstance(cb.AutoCalibrator().fit(*draw(power=1.0)).map_, BetaMap)
+
+
+def multiclass(sharpness):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([1, 1, 1], 2000)
+    y = (P.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    return P**sharpness / (P**sharpness).sum(axis=1, keepdims=True), y
+
+
+def test_of_many_classes_temperature_is_weighed_against_leaving_alone():
+    P, y = multiclass(3.0)
+    fitted = cb.AutoCalibrator().fit(P, y)
+    assert isinstance(fitted.map_, SoftmaxMap)
+    assert fitted.report_.chosen == "temperature"
+    np.testing.assert_array_equal(fitted.predict_proba(P), cb.TemperatureCalibrator().fit(P, y).predict_proba(P))
+    P, y = multiclass(1.0)
+    fitted = cb.AutoCalibrator().fit(P, y)
+    assert fitted.report_.chosen == "none"
+    np.testing.assert_allclose(fitted.predict_proba(P), P, atol=1e-12)
+
+
+def test_columns_of_raw_scores_have_no_single_report():
+    P, y = multiclass(1.0)
+    fitted = cb.AutoCalibrator(input="score").fit(np.log(P), y)
+    assert not hasattr(fitted, "report_")
+    np.testing.assert_allclose(fitted.predict_proba(np.log(P)).sum(axis=1), 1.0)
+
+
+def test_too_few_folds_are_refused():
+    with pytest.raises(InvalidInputError, match="cv=1 is too small"):
+        cb.AutoCalibrator(cv=1).fit([0.1, 0.9], [0, 1])

@@ -1,0 +1,228 @@
+"""Every public function of rows, as a function of scores, labels and weights that gives back numbers."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import calibrant as cb
+from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS
+from calibrant.errors import CalibrantError, CalibrantWarning
+
+N = 48
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function of the rows, and what the caller calls its arguments.
+
+    `kind` is what the scores are; `names` maps "score", "label" and "weight" to arguments. Answers lie in `range`,
+    whose ends may be infinite where the documentation says so.
+    """
+
+    run: Callable[..., Any]
+    names: dict[str, str]
+    kind: str = "probability"
+    n_columns: int = 1
+    range: tuple[float, float] = (0.0, 1.0)
+    may_be_infinite: bool = False
+
+
+def base_rows(subject: Subject) -> dict[str, Any]:
+    """Return scores that float16 holds exactly, labels of all classes at every score, and weights."""
+    rng = np.random.default_rng(8)
+    y = rng.permutation(np.arange(N) % (3 if subject.n_columns == 3 else 2))
+    if subject.n_columns == 3:
+        cuts = np.sort(rng.integers(1, 63, (N, 2)), axis=1)
+        p = np.diff(np.column_stack((np.zeros(N), cuts, np.full(N, 64))), axis=1) / 64.0
+        y = np.where(rng.random(N) < 0.5, p.argmax(axis=1), y)
+    else:
+        p = rng.integers(1, 64, N) / 64.0
+        y = np.where(rng.random(N) < 0.5, p > 0.5, y).astype(np.int64)
+    if subject.kind != "probability":
+        p = 8.0 * p - 4.0
+    return {"score": p, "label": y, "weight": rng.integers(1, 9, N) / 4.0}
+
+
+def metric(function: Callable[..., Any]) -> Callable[..., Any]:
+    sides = np.arange(N) % 2
+    third = {"by": [sides], "groups": [{"side": sides}]}
+    groups = [value for name in positional(function)[2:] for value in third[name]]
+    return lambda score, label, weight: function(label, score, *groups, sample_weight=weight)
+
+
+def positional(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a function takes by place."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+
+
+def fitted(make: Callable[[], Any], n_columns: int, kind: str) -> Callable[..., Any]:
+    """Return the answers, to scores that never change, of a calibrator that is fitted to the rows."""
+    plain = base_rows(Subject(metric, {}, kind, n_columns))["score"]
+    return lambda score, label, weight: make().fit(score, label, sample_weight=weight).predict_proba(plain)
+
+
+def predicting(make: Callable[[], Any], n_columns: int, kind: str) -> Callable[..., Any]:
+    """Return the answers to the scores of a calibrator that was fitted before."""
+    rows = base_rows(Subject(metric, {}, kind, n_columns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        calibrator = make().fit(rows["score"], rows["label"], sample_weight=rows["weight"])
+    return lambda score: calibrator.predict_proba(score)
+
+
+#: Where the answers of a metric end; [0, 1] where it isn't named. Infinite ones are documented.
+RANGES: dict[str, tuple[float, float]] = {
+    "audit": (-np.inf, np.inf),
+    "calibration_e_value": (-np.inf, np.inf),
+    "calibration_intercept": (-np.inf, np.inf),
+    "calibration_slope_intercept": (-np.inf, np.inf),
+    "evaluate_groups": (-np.inf, np.inf),
+    "hosmer_lemeshow": (0.0, np.inf),
+    "kolmogorov_smirnov": (0.0, np.inf),
+    "kuiper": (0.0, np.inf),
+    "spiegelhalter_z": (-np.inf, np.inf),
+    "brier_score": (0.0, 2.0),
+    "log_loss": (0.0, np.inf),
+    "calibration_in_the_large": (-1.0, 1.0),
+    "decompose": (0.0, 2.0),
+    "evaluate": (-np.inf, np.inf),
+    "reliability_curve": (0.0, np.inf),
+}
+#: Metrics that are infinite where something happened that had probability 0.
+INFINITE = {
+    "calibration_e_value",
+    "hosmer_lemeshow",
+    "kolmogorov_smirnov",
+    "kuiper",
+    "log_loss",
+    "spiegelhalter_z",
+}
+METRIC_NAMES = {"score": "y_prob", "label": "y_true", "weight": "sample_weight"}
+FIT_NAMES = {"score": "scores", "label": "y", "weight": "sample_weight"}
+
+
+def is_metric(value: object) -> bool:
+    return inspect.isfunction(value) and positional(value)[:2] == ["y_true", "y_prob"]
+
+
+def metric_subjects() -> Iterator[tuple[str, Subject]]:
+    for name in cb.metrics.__all__:
+        function = getattr(cb.metrics, name)
+        if not is_metric(function):
+            continue
+        range_ = RANGES.get(name, (0.0, 1.0))
+        for k in (1, 3):
+            yield f"{name}, {k}", Subject(metric(function), METRIC_NAMES, "probability", k, range_, name in INFINITE)
+
+
+def calibrator_subjects() -> Iterator[tuple[str, Subject]]:
+    for name, make in CALIBRATORS.items():
+        for kind in ("probability", "logit", "score"):
+            if "input" not in inspect.signature(make).parameters and kind != "probability":
+                continue
+            for k in (1, 3):
+                if kind == "score" and k == 3 and name not in BINARY_CALIBRATORS:
+                    continue
+                yield from both(name, make, kind, k)
+    for name in ("isotonic", "beta"):
+        yield from both(f"one-vs-rest {name}", lambda name=name: cb.OneVsRestCalibrator(name), "probability", 3)
+
+
+def both(name: str, kind_of: Callable[..., Any], kind: str, k: int) -> Iterator[tuple[str, Subject]]:
+    def make() -> Any:
+        return kind_of(input=kind) if kind != "probability" else kind_of()
+
+    try:
+        run = predicting(make, k, kind)
+    except CalibrantError:
+        return  # it says that it takes no such input
+    role = "probability" if kind == "probability" else "score"
+    yield f"{name}.fit, {kind}, {k}", Subject(fitted(make, k, kind), FIT_NAMES, role, k)
+    yield f"{name}.predict_proba, {kind}, {k}", Subject(run, {"score": "scores"}, role, k)
+
+
+def specified(score: Any, label: Any) -> Any:
+    calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(min_samples=10))
+    calibrator.fit(label, score)
+    return calibrator.calibrate(base_rows(Subject(metric, {}, "probability", 3))["score"])
+
+
+def drawn(display: Any) -> Callable[..., Any]:
+    """Return the numbers that a display draws."""
+
+    def run(score: Any, label: Any, weight: Any) -> Any:
+        from matplotlib.figure import Figure
+
+        figure = Figure()
+        if display is cb.MulticlassReliabilityDisplay:
+            made = display.from_predictions(label, score, sample_weight=weight, axes=figure.subplots(1, 4))
+            return [made.top_label, *made.curves]
+        made = display.from_predictions(label, score, sample_weight=weight, ax=figure.subplots())
+        return made.curves if display is cb.ReliabilityDisplay else list(made.decompositions.values())
+
+    return run
+
+
+def reported(score: Any, label: Any, weight: Any) -> Any:
+    report = cb.Report(label, score, sample_weight=weight)
+    scores = report.summary()["scores"].values()
+    assert all(s["note"] for s in scores if s["value"] is None)
+    return [float(s["value"]) for s in scores if s["value"] is not None]
+
+
+def compared(score: Any, label: Any, weight: Any) -> Any:
+    comparison = cb.compare(score, label, sample_weight=weight, methods=["sigmoid", "beta"])
+    return [(each.log_loss, each.log_loss_difference, each.brier) for each in comparison.methods]
+
+
+def grouped(score: Any, label: Any, weight: Any) -> Any:
+    sides = np.arange(N) % 2
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(score, label, by=sides, sample_weight=weight)
+    return calibrator.predict_proba(base_rows(Subject(metric, {}))["score"], by=sides)
+
+
+def summarised(score: Any, label: Any, weight: Any) -> Any:
+    summary = cb.ScoreSummary.from_arrays(score, label, sample_weight=weight)
+    return [summary.scores, summary.weight, summary.positives, summary.weight_squared]
+
+
+def others() -> Iterator[tuple[str, Subject]]:
+    spec = {"score": "probabilities", "label": "y_true"}
+    rows = base_rows(Subject(metric, {}, "probability", 3))
+    before = cb.ProbabilityCalibrator(cb.CalibrationConfig(min_samples=10))
+    before.fit(rows["label"], rows["score"])
+    yield "ProbabilityCalibrator.fit", Subject(specified, spec, n_columns=3)
+    calibrate = Subject(lambda score: before.calibrate(score), {"score": "probabilities"}, n_columns=3)
+    yield "ProbabilityCalibrator.calibrate", calibrate
+    names = {"score": "scores", "label": "y", "weight": "sample_weight"}
+    yield "ScoreSummary.from_arrays", Subject(summarised, names, "score", 1, (-np.inf, np.inf))
+    for k in (1, 3):
+        yield f"Report, {k}", Subject(reported, METRIC_NAMES, "probability", k, (-np.inf, np.inf))
+        for display in (cb.ReliabilityDisplay, cb.DecompositionDisplay):
+            yield f"{display.__name__}, {k}", Subject(drawn(display), METRIC_NAMES, "probability", k, (0.0, np.inf))
+    yield from priors()
+    yield "compare", Subject(compared, FIT_NAMES, "probability", 1, (-np.inf, np.inf), True)
+    yield "GroupedCalibrator.fit", Subject(grouped, FIT_NAMES)
+    panels = drawn(cb.MulticlassReliabilityDisplay)
+    yield "MulticlassReliabilityDisplay", Subject(panels, METRIC_NAMES, "probability", 3, (0.0, np.inf))
+
+
+def priors() -> Iterator[tuple[str, Subject]]:
+    names = {"score": "probabilities"}
+    for k, old, new in ((1, 0.5, 0.25), (3, [0.5, 0.25, 0.25], [0.25, 0.25, 0.5])):
+        kept = [0.5, 1.0, 0.25][: max(k, 2)]
+        shift = partial(cb.prior.prior_shift, old=old, new=new)
+        yield f"prior_shift, {k}", Subject(lambda score, f=shift: f(score), names, n_columns=k)
+        undo = partial(cb.prior.undo_sampling, kept=kept)
+        yield f"undo_sampling, {k}", Subject(lambda score, f=undo: f(score), names, n_columns=k)
+
+
+SUBJECTS: dict[str, Subject] = {**dict(metric_subjects()), **dict(calibrator_subjects()), **dict(others())}

@@ -1,0 +1,58 @@
+"""Documents of kinds other than a single calibrator, as version 1 wrote them: read for ever, to the same outputs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrant.persistence import load, read_document, save
+
+FOLDER = Path(__file__).parent / "version_1_documents"
+NAMES = ("grouped_calibrator", "prior_shift")
+
+
+def expit(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z))
+
+
+def test_there_is_a_file_of_each_in_both_formats() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {
+        f"{name}{suffix}" for name in NAMES for suffix in (".json", ".pkl")
+    }
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_grouped_calibrator_gives_the_mean_logit_of_its_maps(suffix: str) -> None:
+    """All rows: s - 0.5; north: 2 s with the share 3/4; south: a constant 1/8 with the share 1/4."""
+    loaded = load(FOLDER / f"grouped_calibrator{suffix}")
+    north, south = loaded.predict_proba([1.0, 1.0], by=["north", "south"]).tolist()
+    assert north == pytest.approx(expit(0.25 * 0.5 + 0.75 * 2.0), rel=1e-14)
+    assert south == pytest.approx(expit(0.75 * 0.5 - 0.25 * math.log(7.0)), rel=1e-14)
+    assert loaded.groups_.tolist() == ["north", "south"]
+    assert loaded.shrinkage == "auto"
+    assert loaded.shrinkage_ == 100.0
+    assert loaded.metadata_ == {"group": "region"}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_prior_shift_gives_bayes_rule(suffix: str) -> None:
+    loaded = load(FOLDER / f"prior_shift{suffix}")
+    assert loaded.predict_proba([0.5]).tolist() == [0.25]
+    assert loaded.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+@pytest.mark.parametrize("name", NAMES)
+def test_saving_again_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, suffix: str
+) -> None:
+    file = FOLDER / f"{name}{suffix}"
+    stored: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    assert repr(read_document(file)) == repr(stored)
+    monkeypatch.setattr("calibrant.persistence.documents.__version__", stored["calibrant"])
+    save(load(file), tmp_path / f"c{suffix}")
+    assert (tmp_path / f"c{suffix}").read_bytes() == file.read_bytes()

@@ -1,0 +1,126 @@
+"""Calibration slope and intercept against statsmodels, and what happens where there is no line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from metric_data import draw_binary, draw_classes, draw_weights
+
+import calibrant as cb
+from calibrant.errors import ConvergenceWarning
+from calibrant.metrics import calibration_in_the_large, calibration_intercept, calibration_slope_intercept
+from calibrant.metrics.slope_intercept import slope_intercept_estimates
+from calibrant.numerics import clip_from_data, logit
+
+
+def regress(y, p, w=None):
+    return sm.GLM(y, sm.add_constant(logit(p)), family=sm.families.Binomial(), freq_weights=w).fit(tol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("decimals", [None, 2])
+def test_line_equals_statsmodels(weighted, decimals):
+    y, p = draw_binary(800, decimals=decimals)
+    p = p.clip(0.01, 0.99)
+    w = draw_weights(800) if weighted else None
+    expected = regress(y, p, w).params
+    line = calibration_slope_intercept(y, p, sample_weight=w)
+    assert (line.intercept, line.slope) == pytest.approx(tuple(expected), abs=1e-8)
+    slope, intercept = line
+    assert (slope, intercept) == (line.slope, line.intercept)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intercept_in_the_large_equals_statsmodels_with_an_offset(weighted):
+    y, p = draw_binary(500)
+    p = p.clip(0.001, 0.999)
+    w = draw_weights(500) if weighted else None
+    fit = sm.GLM(y, np.ones(500), family=sm.families.Binomial(), offset=logit(p), freq_weights=w).fit(tol=1e-12)
+    assert calibration_intercept(y, p, sample_weight=w) == pytest.approx(fit.params[0], abs=1e-8)
+
+
+def test_intercept_in_the_large_makes_the_mean_right():
+    y, p = draw_binary(500)
+    p = p.clip(0.001, 0.999)
+    moved = 1 / (1 + np.exp(-logit(p) - calibration_intercept(y, p)))
+    assert calibration_in_the_large(y, moved) == pytest.approx(0.0, abs=1e-12)
+    assert calibration_intercept(y, moved) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_extreme_offsets_converge():
+    y = np.array([0, 0, 1, 0, 1, 1])
+    p = np.array([1 - 1e-12] * 3 + [1e-12] * 3)
+    moved = logit(p) + calibration_intercept(y, p)
+    assert np.sum(1 / (1 + np.exp(-moved))) == pytest.approx(3.0, abs=1e-3)
+    assert calibration_intercept([0, 1], [1e-9, 1e-9]) == pytest.approx(-logit(1e-9), rel=1e-6)
+
+
+def test_interval_is_the_robust_one_of_statsmodels():
+    y, p = draw_binary(600)
+    p = p.clip(0.001, 0.999)
+    fit = sm.Logit(y, sm.add_constant(logit(p))).fit(disp=0, tol=1e-12, cov_type="HC1")
+    low, high = fit.conf_int(0.1).T
+    scores = cb.evaluate(y, p, level=0.9)
+    for name, k in (("intercept", 0), ("slope", 1)):
+        assert (scores[name].low, scores[name].high) == pytest.approx((low[k], high[k]), abs=1e-3), name
+        assert scores[name].method == "normal (sandwich)"
+
+
+def test_intervals_cover_the_line_that_is_true():
+    hits = {"slope": 0, "intercept": 0}
+    for i in range(300):
+        rng = np.random.default_rng(i)
+        p = rng.beta(2, 2, 300)
+        y = rng.random(300) < 1 / (1 + np.exp(-0.7 * logit(p) + 0.4))
+        estimates = slope_intercept_estimates(cb.ScoreSummary.from_arrays(p, y), 0.95)
+        hits["slope"] += estimates["slope"].low <= 0.7 <= estimates["slope"].high
+        hits["intercept"] += estimates["intercept"].low <= -0.4 <= estimates["intercept"].high
+    assert min(hits.values()) >= 0.9 * 300
+
+
+def test_zeros_and_ones_enter_by_the_clip_that_the_data_set():
+    y, p = draw_binary(200, decimals=1)
+    assert (p == 0).any()
+    clip = clip_from_data(p, 200)
+    clipped = p.clip(clip, 1 - clip)
+    expected = regress(y, clipped).params
+    line = calibration_slope_intercept(y, p)
+    assert (line.intercept, line.slope) == pytest.approx(tuple(expected), abs=1e-7)
+
+
+def test_k_columns_are_judged_by_the_top_label():
+    y, P = draw_classes(300)
+    right, confidence = P.argmax(axis=1) == y, P.max(axis=1)
+    assert calibration_slope_intercept(y, P) == calibration_slope_intercept(right, confidence)
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "reason"),
+    [
+        ([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], "the probabilities separate the classes, so the slope has no bound"),
+        ([0, 1, 0, 1], [0.1, 0.2, 0.2, 0.8], "the probabilities separate the classes, so the slope has no bound"),
+        ([1, 1, 0, 0], [0.1, 0.2, 0.7, 0.8], "the probabilities separate the classes, so the slope has no bound"),
+        ([0, 1, 1], [0.5, 0.5, 0.5], "all probabilities are the same"),
+        ([0, 0, 0], [0.1, 0.2, 0.7], "all rows are of one class"),
+        ([1, 1, 1], [0.1, 0.2, 0.7], "all rows are of one class"),
+    ],
+)
+def test_data_without_a_line_give_nan_and_say_why(y, p, reason):
+    with pytest.warns(ConvergenceWarning) as caught:
+        line = calibration_slope_intercept(y, p, classes=[0, 1])
+    assert str(caught[0].message) == f"calibration_slope_intercept is undefined, hence nan: {reason}."
+    assert caught[0].filename == __file__
+    assert math.isnan(line.slope)
+    assert math.isnan(line.intercept)
+    scores = cb.evaluate(y, p, classes=[0, 1])
+    for name in ("slope", "intercept"):
+        assert math.isnan(scores[name].value)
+        assert scores[name].note == f"undefined: {reason}"
+
+
+def test_intercept_of_one_class_is_nan_and_says_why():
+    with pytest.warns(ConvergenceWarning, match="calibration_intercept is undefined, hence nan: all rows are of one"):
+        assert math.isnan(calibration_intercept([1, 1], [0.3, 0.4]))

@@ -1,0 +1,146 @@
+"""Comparison: paired, out of fold, ranked."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import calibrant as cb
+from calibrant.calibrators import CALIBRATORS
+from calibrant.cli import main
+from calibrant.errors import CalibrantError
+from calibrant.folds import stratified_folds
+
+
+def draw(n=600, power=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(size=n)
+    return truth**power, (rng.uniform(size=n) < truth).astype(int)
+
+
+def test_every_method_is_ranked_by_held_out_log_loss():
+    ranked = cb.compare(*draw())
+    names = [m.name for m in ranked.methods]
+    assert sorted(names) == sorted([*CALIBRATORS, "none"])
+    losses = [m.log_loss for m in ranked.methods]
+    assert losses == sorted(losses)
+    assert ranked.baseline == "none"
+
+
+def test_figures_are_those_of_fits_to_the_other_folds():
+    p, y = draw()
+    ranked = cb.compare(p, y, methods=["beta"], cv=4, seed=3)
+    folds = stratified_folds(y, 4, 3)
+    q = np.empty(p.size)
+    for fold in range(4):
+        held = folds == fold
+        q[held] = cb.BetaCalibrator().fit(p[~held], y[~held]).predict_proba(p[held])
+    beta = next(m for m in ranked.methods if m.name == "beta")
+    assert beta.log_loss == pytest.approx(cb.metrics.log_loss(y, q))
+    assert beta.brier == pytest.approx(cb.metrics.brier_score(y, q))
+    each = (q - y) ** 2 - (p - y) ** 2
+    error = each.std(ddof=1) / np.sqrt(p.size)
+    assert beta.brier_difference.value == pytest.approx(each.mean())
+    assert beta.brier_difference.low == pytest.approx(each.mean() - 1.959964 * error, abs=1e-8)
+    assert beta.brier_difference.high == pytest.approx(each.mean() + 1.959964 * error, abs=1e-8)
+
+
+def test_a_wrong_zero_is_an_infinite_loss_and_not_an_error():
+    p, y = draw()
+    ranked = cb.compare(p, y, methods=["isotonic"])
+    isotonic = ranked.methods[-1]
+    assert isotonic.name == "isotonic"
+    assert isotonic.log_loss == np.inf
+    assert isotonic.log_loss_difference.high == np.inf
+    assert np.isfinite(isotonic.brier)
+
+
+def test_instances_are_compared_under_their_own_name():
+    ranked = cb.compare(*draw(), methods=["sigmoid", cb.IsotonicCalibrator(bounded=True)])
+    assert {m.name for m in ranked.methods} == {"sigmoid", "IsotonicCalibrator(bounded=True)", "none"}
+
+
+def test_raw_scores_are_compared_with_sigmoid():
+    p, y = draw()
+    ranked = cb.compare(np.log(p), y, input="score", methods=["isotonic", "spline", "sigmoid"])
+    assert {m.name for m in ranked.methods} == {"isotonic", "spline", "sigmoid"}
+    assert cb.compare(np.log(p), y, input="score", methods=None).baseline == "sigmoid"
+
+
+def test_logits_are_compared_with_their_probabilities():
+    p, y = draw()
+    z = np.log(p) - np.log1p(-p)
+    by_z = cb.compare(z, y, input="logit", methods=["temperature"])
+    by_p = cb.compare(p, y, methods=["temperature"])
+    for a, b in zip(by_z.methods, by_p.methods, strict=True):
+        assert a.log_loss == pytest.approx(b.log_loss, abs=1e-3)
+
+
+def test_many_classes_and_weights():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([1, 1, 1], 500)
+    y = np.array(["a", "b", "c"])[(P.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)]
+    sharp = P**2 / (P**2).sum(axis=1, keepdims=True)
+    ranked = cb.compare(sharp, y, methods=["temperature", "sigmoid"], sample_weight=rng.exponential(size=500))
+    none = next(m for m in ranked.methods if m.name == "none")
+    assert ranked.methods[0].name != "none"
+    assert none.log_loss_difference.value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda p, y: cb.compare(p, y, methods=["isotonik"]), "Did you mean 'isotonic'"),
+        (lambda p, y: cb.compare(p, y, cv=1), "cv=1 is too small"),
+        (lambda p, y: cb.compare(p, y, level=95), r"level=95 is outside \(0, 1\)"),
+        (lambda p, y: cb.compare(p, y[:5]), "scores has 600 rows and y has 5"),
+        (lambda p, y: cb.compare(p, np.arange(y.size) == 7), "one row only, which can't be held out"),
+        (lambda p, y: cb.compare(np.log(p), y, input="score", methods=["beta"]), "takes scores of input='probability'"),
+        (lambda p, y: cb.compare(p, y + np.arange(600) % 2), "3 classes"),
+    ],
+)
+def test_bad_input_is_named(call, text):
+    with pytest.raises(CalibrantError, match=text):
+        call(*draw())
+
+
+@pytest.fixture
+def file(tmp_path):
+    p, y = draw()
+    path = tmp_path / "scores.csv"
+    path.write_text("y,p\n" + "".join(f"{a},{b!r}\n" for a, b in zip(y, p.tolist(), strict=True)))
+    return str(path)
+
+
+def test_the_command_ranks_and_says_what_is_best(file):
+    result = CliRunner().invoke(main, ["compare", file, "--methods", "sigmoid,temperature"])
+    assert result.exit_code == 0, result.output
+    assert "600 rows" in result.output
+    assert "Best on 600 rows in 5 folds: 'sigmoid', log loss -" in result.output
+    lines = [line.split()[0] for line in result.output.splitlines()[-3:]]
+    assert lines == ["sigmoid", "temperature", "none"]
+
+
+def test_the_command_writes_json(file):
+    result = CliRunner().invoke(main, ["compare", file, "--methods", "isotonic", "--json"])
+    document = json.loads(result.output)
+    assert document["baseline"] == "none"
+    assert document["methods"][-1]["log_loss"] is None  # infinite
+    assert document["methods"][-1]["name"] == "isotonic"
+
+
+def test_nothing_better_is_said_so(tmp_path):
+    p, y = draw(power=1.0)
+    path = tmp_path / "scores.csv"
+    path.write_text("y,p\n" + "".join(f"{a},{b!r}\n" for a, b in zip(y, p.tolist(), strict=True)))
+    result = CliRunner().invoke(main, ["compare", str(path), "--methods", "histogram,mimic"])
+    assert "Best on 600 rows in 5 folds: 'none'. No method does better." in result.output
+
+
+def test_the_command_names_an_unknown_method(file):
+    result = CliRunner().invoke(main, ["compare", file, "--methods", "bet"])
+    assert result.exit_code == 2
+    assert "Did you mean 'beta'" in result.output

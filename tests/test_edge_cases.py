@@ -1,0 +1,201 @@
+"""Every public function on every odd input: the plain answer, or a refusal that names argument and place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.calibrators import CALIBRATORS
+from calibrant.errors import CalibrantError, CalibrantWarning
+from calibrant.results import Score
+from edge_inputs import ARGUMENT_CASES, Case, Refused, Same, is_place
+from edge_subjects import SUBJECTS, Subject, base_rows
+
+#: Displays that take a mapping of models.
+TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
+#: What takes long gets fewer of the inputs that only look different; all that it must refuse, it refuses first.
+SLOW = (
+    "DecompositionDisplay",
+    "MulticlassReliabilityDisplay",
+    "ReliabilityDisplay",
+    "Report",
+    "auto.fit",
+    "compare",
+    "evaluate",
+)
+FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
+#: Public names that take no rows, and where what they take is tested.
+ELSEWHERE = {
+    "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
+    "FORMATS": "a constant",
+    "Format": "files: tests/engines",
+    "TableFile": "files: tests/engines",
+    "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
+    "PriorShift": "a map of prior_shift and undo_sampling: tests/test_prior.py",
+    "append_columns": "files: tests/engines",
+    "decode_calibrator": "documents: tests/attacks",
+    "decode_map": "documents: tests/attacks",
+    "did_you_mean": "names: tests/validation",
+    "encode_calibrator": "a fitted calibrator: tests/persistence",
+    "encode_map": "a fitted map: tests/persistence",
+    "from_document": "documents: tests/attacks",
+    "load": "files: tests/attacks",
+    "open_table": "files: tests/engines",
+    "open_target": "files: tests/engines",
+    "read_columns": "files: tests/engines",
+    "read_document": "files: tests/attacks",
+    "register_kind": "a class: tests/persistence/test_kinds.py",
+    "save": "a calibrator and a path: tests/persistence",
+    "to_document": "a fitted calibrator: tests/persistence",
+    "unknown_name": "names: tests/validation",
+}
+
+
+def numbers(answer: Any) -> list[np.ndarray]:
+    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
+    match answer:
+        case None | str():
+            return []
+        case Score():
+            is_said = bool(answer.note) and not np.isfinite(answer.value)
+            return [] if is_said else numbers([answer.value, answer.low, answer.high])
+        case float() | int() | np.generic() | np.ndarray():
+            return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
+        case dict() | cb.results.Scores():
+            return [a for part in answer.values() for a in numbers(part)]
+        case list() | tuple():
+            return [a for part in answer for a in numbers(part)]
+        case _ if is_dataclass(answer):
+            return [a for field in fields(answer) for a in numbers(getattr(answer, field.name))]
+        case _:
+            return [np.asarray(answer, dtype=np.float64)]  # a series or frame
+
+
+def answers(subject: Subject, rows: dict[str, Any]) -> list[np.ndarray]:
+    """Return the numbers that a subject answers; those of which a warning says that they are undefined are left out."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", CalibrantWarning)
+        got = numbers(subject.run(**{name: rows[name] for name in subject.names}))
+    return [a[~np.isnan(a)] if said else a for a in got]
+
+
+def fault(subject: Subject, role: str, case: Case, rows: dict[str, Any], plain: dict[Any, list[np.ndarray]]) -> str:
+    """Run one cell of the table and say what is wrong with it, or nothing; `plain` keeps the plain answers."""
+    value = case.make(rows[role])
+    try:
+        got = answers(subject, rows | {role: value})
+    except CalibrantError as error:
+        if isinstance(case, Same):
+            return f"refused: {error}"
+        named = [subject.names[role]] if isinstance(case, Refused) else list(subject.names.values())
+        if not any(is_place(rf"\b{name}\b", str(error)) for name in named):
+            return f"names none of {named}: {error}"
+        place = case.place if isinstance(case, Refused) else ""
+        return "" if is_place(place, str(error)) else f"doesn't name the place {place!r}: {error}"
+    except Exception as error:  # whatever it is, the table shows it
+        return f"{type(error).__name__}: {error}"
+    if isinstance(case, Refused):
+        return f"not refused: {got!r:.200}"
+    all_numbers = np.concatenate([a.ravel() for a in got] or [np.empty(0)])
+    low, high = subject.range
+    if np.isnan(all_numbers).any():
+        return f"a silent NaN: {got!r:.200}"
+    if np.isinf(all_numbers).any() and not subject.may_be_infinite:
+        return f"infinite: {got!r:.200}"
+    if (all_numbers < low).any() or (all_numbers > high).any():
+        return f"outside [{low}, {high}]: {got!r:.200}"
+    if isinstance(case, Same):
+        if case.plain not in plain:
+            plain[case.plain] = answers(subject, rows | {role: case.plain(rows[role])})
+        expected = plain[case.plain]
+        if len(got) != len(expected) or not all(map(np.array_equal, got, expected)):
+            return f"not the plain answer: {got!r:.200} for {expected!r:.200}"
+    return ""
+
+
+def cells(name: str) -> Iterator[tuple[str, str, Case]]:
+    """Return argument, name and input of each cell of a subject."""
+    subject = SUBJECTS[name]
+    for role in subject.names:
+        kind = subject.kind if role == "score" else role
+        for case_name, case in ARGUMENT_CASES[kind].items():
+            if case_name == "one row short" and len(subject.names) == 1:
+                continue  # scores that are alone have any length
+            if case_name == "dict" and role == "score" and name.startswith(TAKE_MODELS):
+                continue  # the probabilities of several models
+            if name.startswith(SLOW) and isinstance(case, Same) and case_name not in FEW:
+                continue
+            yield role, case_name, case
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_odd_input_gives_the_plain_answer_or_is_refused_by_argument_and_place(name: str) -> None:
+    subject = SUBJECTS[name]
+    rows = base_rows(subject)
+    plain: dict[str, dict[Any, list[np.ndarray]]] = {role: {} for role in subject.names}
+    faults = {
+        f"{role}, {case_name}": fault(subject, role, case, rows, plain[role]) for role, case_name, case in cells(name)
+    }
+    assert {cell: text for cell, text in faults.items() if text} == {}
+
+
+def public_names() -> set[str]:
+    """Return every public name: of the package, of its modules, and the calibrators by name."""
+    modules = [cb, *(value for name in cb.__all__ if isinstance(value := getattr(cb, name), ModuleType))]
+    found = {name: getattr(module, name) for module in modules for name in names_of(module)}
+    return {name for name, value in found.items() if not is_result(value)} | set(CALIBRATORS)
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """Return a module's public names: those that it lists, or defines."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        n for n, value in vars(module).items() if n[0] != "_" and getattr(value, "__module__", "") == module.__name__
+    ]
+
+
+def is_result(value: object) -> bool:
+    """Say whether this is a value that functions return or raise, or a module."""
+    if isinstance(value, (ModuleType, str)):
+        return True
+    return isinstance(value, type) and (is_dataclass(value) or issubclass(value, (tuple, Exception)))
+
+
+def test_every_public_name_is_in_the_table_or_tested_elsewhere() -> None:
+    owners = {part for name in SUBJECTS for part in name.split(", ")[0].split(".")}
+    calibrators = {type(make()).__name__ for make in CALIBRATORS.values()} | {"OneVsRestCalibrator"}
+    known = owners | calibrators | set(ELSEWHERE)
+    assert sorted(public_names() - known) == []
+    assert sorted(set(ELSEWHERE) - public_names()) == [], "names that are gone"
+
+
+def test_table_is_large() -> None:
+    kinds = {f"{kind}, {case}" for kind, cases in ARGUMENT_CASES.items() for case in cases}
+    n_cells = sum(1 for name in SUBJECTS for _ in cells(name))
+    print(f"{n_cells:,} cells: {len(SUBJECTS)} functions, {len(kinds)} inputs of an argument")
+    assert n_cells > 20_000
+
+
+def test_table_notices_a_function_without_a_gate() -> None:
+    """The table bites: NumPy's mean fails where it is given what only a gate would refuse."""
+
+    def careless(score: Any) -> float:
+        return float(np.mean(np.asarray(score, dtype=float)))
+
+    subject = Subject(careless, {"score": "scores"})
+    rows = base_rows(subject)
+    faults = {name: fault(subject, "score", case, rows, {}) for name, case in ARGUMENT_CASES[subject.kind].items()}
+    assert faults["list"] == ""
+    assert faults["NaN"].startswith("not refused")
+    assert faults["ragged"].startswith("ValueError")
+    assert faults["list in a row"].startswith("ValueError")
+    assert sum(map(bool, faults.values())) > 20
