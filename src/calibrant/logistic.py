@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant import kernels
 from calibrant.errors import ConvergenceWarning
 from calibrant.numerics import TINY, FloatArray, dot, softplus
 from calibrant.summary import Groups
@@ -33,6 +34,8 @@ _LARGE = 1e100
 #: From this many rows the first steps are taken on a thinned problem, of so many times fewer rows.
 _WARM_START_FROM = 1 << 15
 _THINNING = 8
+#: Cells that the rows of one score are gathered into instead.
+_CELLS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +120,14 @@ def separates(groups: Groups) -> bool:
     return float(groups.scores[has_negative].max()) <= float(groups.scores[has_positive].min())
 
 
-def minimise(problem: LogisticProblem, *, what: str) -> FloatArray:
-    """Return the minimiser, shape (d,); warn with ConvergenceWarning where the iteration stops short of it."""
+def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | None = None) -> FloatArray:
+    """Return the minimiser, shape (d,); warn with ConvergenceWarning where the iteration stops short of it.
+
+    `coarse` is a small problem with nearly the same minimiser, to start from.
+    """
     scale = np.sqrt([dot(column, column) / column.size for column in problem.columns])
     scale[scale == 0.0] = 1.0
-    theta, decrement, n_iter = _coarse_to_fine(problem, scale)
+    theta, decrement, n_iter = _coarse_to_fine(problem, scale, coarse)
     if decrement > _ACCEPTED:
         warnings.warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
@@ -147,16 +153,36 @@ def fit_slope_intercept(
     centre = dot(w, s) / float(w.sum())
     columns = (s - centre, np.broadcast_to(1.0, s.shape))
     targets = platt_targets(groups) if target_weight is None else target_weight
-    slope, intercept = minimise(LogisticProblem(columns, w, targets), what=what).tolist()
+    problem = LogisticProblem(columns, w, targets)
+    slope, intercept = minimise(problem, what=what, coarse=_gather(problem)).tolist()
     largest = np.finfo(np.float64).max  # scores may lie closer than any slope can part
     return float(np.clip(slope / float(unit), -largest, largest)), intercept - slope * centre
 
 
-def _coarse_to_fine(problem: LogisticProblem, scale: FloatArray) -> tuple[FloatArray, float, int]:
-    """Run Newton from the minimiser of a thinned problem, which is found likewise."""
-    if problem.weight.size < _WARM_START_FROM:
+def _gather(problem: LogisticProblem) -> LogisticProblem | None:
+    """Gather the rows of a problem of one score and an intercept into equal cells of the score; None for few rows."""
+    x, one = problem.columns
+    low, high = float(x.min()), float(x.max())
+    if x.size < _WARM_START_FROM or not high - low > 1.0 / _LARGE:
+        return None
+    scale = _CELLS / (high - low)
+    sums = np.zeros((_CELLS, 3))
+    weight = np.empty(0) if problem.weight.strides == (0,) else problem.weight
+    kernels.sum_cells(x, weight, problem.target_weight, low, scale, sums)
+    w, wx, target_weight = np.ascontiguousarray(sums[sums[:, 0] > 0.0].T)
+    return LogisticProblem((wx / w, one[: w.size]), w, target_weight)
+
+
+def _coarse_to_fine(
+    problem: LogisticProblem, scale: FloatArray, coarse: LogisticProblem | None = None
+) -> tuple[FloatArray, float, int]:
+    """Run Newton from the minimiser of a coarse problem: the one given, or a thinned one, which is found likewise."""
+    if coarse is not None:
+        start, _, _ = _newton(coarse, np.zeros(scale.size), scale)
+    elif problem.weight.size < _WARM_START_FROM:
         return _newton(problem, np.zeros(scale.size), scale)
-    start, _, _ = _coarse_to_fine(problem.thin(_THINNING), scale)
+    else:
+        start, _, _ = _coarse_to_fine(problem.thin(_THINNING), scale)
     found = _newton(problem, start, scale)
     if found[1] <= _ACCEPTED:
         return found

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrant.kernels.binning import rows_in_bins, sum_bins
+    from calibrant.kernels.binning import rows_in_bins, sum_bins, sum_cells
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
@@ -40,6 +40,7 @@ _HOME = {
     "rows_in_bins": "binning",
     "run_lengths": "sorting",
     "sum_bins": "binning",
+    "sum_cells": "binning",
     "sum_diagram": "venn_abers",
     "take_step": "lookup",
     "weighted_runs": "sorting",
@@ -62,6 +63,7 @@ __all__ = [
     "rows_in_bins",
     "run_lengths",
     "sum_bins",
+    "sum_cells",
     "sum_diagram",
     "take_step",
     "weighted_runs",

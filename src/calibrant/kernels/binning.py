@@ -42,6 +42,24 @@ def sum_bins(scores: FloatArray, positive: BoolArray, weight: FloatArray, edges:
 
 
 @compiled
+def sum_cells(
+    x: FloatArray, weight: FloatArray, target: FloatArray, low: float, scale: float, sums: FloatArray
+) -> None:
+    """Add weight, weighted x and target of each row to its cell; cells are 1 / `scale` wide and start at `low`.
+
+    `sums` has a row per cell; an empty `weight` stands for ones.
+    """
+    last = np.int64(sums.shape[0] - 1)
+    is_weighted = weight.size > 0
+    for i in range(x.size):
+        own = sums[min(np.int64((x[i] - low) * scale), last)]
+        w = weight[i] if is_weighted else 1.0
+        own[0] += w
+        own[1] += w * x[i]
+        own[2] += target[i]
+
+
+@compiled
 def rows_in_bins(scores: FloatArray, edges: FloatArray, is_wanted: BoolArray, rows: npt.NDArray[np.int64]) -> int:
     """Write the rows whose bin, by the rule of `sum_bins`, is wanted; return their number."""
     last = np.int64(edges.size - 2)
