@@ -71,7 +71,7 @@ def test_calibrated_rows_are_left_alone() -> None:
 
 def test_few_rows_tell_nothing_either_way() -> None:
     verdict = words(*binary(30))
-    assert verdict["headline"] == "Not enough data to tell"
+    assert verdict["headline"] == "No error found, on too few rows to be sure"
     assert verdict["what_to_do"].startswith("Collect more labelled rows before deciding.")
 
 

@@ -191,7 +191,7 @@ def _headline(state: State, direction: str) -> str:
     if state == "calibrated":
         return "Calibrated, as far as these rows can tell"
     if state == "unclear":
-        return "Not enough data to tell"
+        return "No error found, on too few rows to be sure"
     if state == "undefined":
         return "Calibration can't be judged from these rows"
     return f"Not calibrated: {_DIRECTIONS[direction][0]}"
