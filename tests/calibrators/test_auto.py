@@ -208,6 +208,14 @@ def test_of_many_classes_temperature_is_weighed_against_leaving_alone():
     np.testing.assert_allclose(fitted.predict_proba(P), P, atol=1e-12)
 
 
+@pytest.mark.parametrize("input", ["probability", "logit", "score"])
+def test_constant_scores_become_the_base_rate(input):
+    fitted = cb.AutoCalibrator(input=input).fit([0.25] * 10, [1] * 3 + [0] * 7)
+    assert fitted.predict_proba([0.0, 0.25, 1.0]) == pytest.approx([0.3] * 3)
+    assert fitted.report_.chosen == "base_rate"
+    assert fitted.report_.blend.log_loss == pytest.approx(-0.3 * np.log(0.3) - 0.7 * np.log(0.7))
+
+
 def test_columns_of_raw_scores_have_no_single_report():
     P, y = multiclass(1.0)
     fitted = cb.AutoCalibrator(input="score").fit(np.log(P), y)

@@ -49,6 +49,7 @@ FORMS = {
     "scaling-binning of a spline": lambda: cb.ScalingBinningCalibrator(n_bins=5, scaler="spline"),
     "bagged": lambda: cb.BaggedCalibrator(n_estimators=5),
     "bagged venn-abers": lambda: cb.BaggedCalibrator("venn_abers", n_estimators=5),
+    "auto": lambda: cb.AutoCalibrator(),
     "one-vs-rest": lambda: cb.OneVsRestCalibrator(),
     "venn-abers": lambda: cb.VennAbersCalibrator(),
 }
@@ -388,3 +389,26 @@ def test_a_row_of_zeros_becomes_uniform():
     assert q[0].tolist() == [0.0, 0.0, 1.0]
     low = cb.IsotonicCalibrator().fit(P, np.repeat([0, 1, 2], 5)).map_.apply(np.array([[0.1, 0.1, 0.1]]))
     np.testing.assert_allclose(low, 1 / 3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sigmoid",
+        "sigmoid on scores",
+        "beta",
+        "beta am",
+        "beta a",
+        "temperature",
+        "isotonic",
+        "isotonic bounded",
+        "quadratic",
+        "spline",
+        "venn-abers",
+    ],
+)
+def test_turning_scores_and_labels_round_turns_outputs_round(name):
+    p, y = draw(2000)
+    p = np.round(p * 2**20) / 2**20  # so that 1 - p is exact
+    turned = FORMS[name]().fit(1 - p, ~y).predict_proba(1 - p)
+    np.testing.assert_allclose(1 - turned, FORMS[name]().fit(p, y).predict_proba(p), atol=1e-7)

@@ -14,7 +14,7 @@ from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
-from calibrant.errors import CalibrantWarning
+from calibrant.errors import CalibrantWarning, DataWarning
 from calibrant.folds import stratified_folds
 from calibrant.maps import (
     IDENTITY_LOGIT,
@@ -93,7 +93,7 @@ class AutoReport:
         The blend of them by their weights. Its figures are a little too good, since the weights were chosen on the
         same rows.
     chosen : str
-        "blend" or "none".
+        "blend", "none", or "base_rate" where all scores are equal; of many classes "temperature" or "none".
     reason : str
         Why, in a sentence.
     n_rows, n_folds : int
@@ -187,6 +187,8 @@ class AutoCalibrator(BinaryCalibrator):
     def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
         """Weigh the candidates on folds of the rows, and blend their fits to all of them."""
         summary = data.summary()
+        if summary.scores.size == 1:
+            return self._fit_constant(summary)
         sample = _sample(summary, self.seed)
         n_folds = min(self.cv, sample.scores.size)
         folds = stratified_folds(sample.positive.astype(np.int64), n_folds, self.seed)
@@ -197,11 +199,22 @@ class AutoCalibrator(BinaryCalibrator):
         if self.report_.chosen == NONE:
             weights = np.array([float(name == NONE) for name in tried])
         shares = zip(tried.values(), weights.tolist(), strict=True)
-        kept = [(fit(summary), share) for fit, share in shares if share >= _LEAST_WEIGHT]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
+            kept = [(fit(summary), share) for fit, share in shares if share >= _LEAST_WEIGHT]
         if isinstance(kept[0][0], BetaMap) and len(kept) == 1:
             return kept[0][0]
         share = np.array([share for _, share in kept])
         return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), SMALLEST_CLIP)
+
+    def _fit_constant(self, summary: ScoreSummary) -> BinaryMap:
+        rate = summary.base_rate
+        entropy = -rate * float(np.log(rate)) - (1.0 - rate) * float(np.log1p(-rate))
+        base = Candidate("base_rate", entropy, np.nan, np.nan, 1.0)
+        reason = "Constant scores tell no row from another: they become the base rate."
+        self.report_ = AutoReport((), base, base.name, reason, round(summary.total_weight), 0)
+        fitted = _fit_of(SigmoidCalibrator(input=self.input))(summary)
+        return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), SMALLEST_CLIP)
 
     def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
         if values.ndim == 1 or values.shape[1] == 2:
