@@ -11,11 +11,11 @@ import numpy as np
 
 from calibrant.calibrators import CALIBRATORS, Calibrator, make_calibrator
 from calibrant.cross_fit import out_of_fold
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import InvalidInputError
 from calibrant.folds import stratified_folds
 from calibrant.metrics.proper_scores import brier_losses, log_losses, row_brier, row_log_loss
 from calibrant.metrics.rows import Rows
-from calibrant.numerics import FloatArray, expit, normal_quantile, softmax
+from calibrant.numerics import FloatArray, expit, mean_and_error, normal_quantile, softmax
 from calibrant.results import plain
 from calibrant.validation import (
     ArrayLike,
@@ -26,6 +26,7 @@ from calibrant.validation import (
     check_both_classes,
     check_fraction,
     check_integer,
+    check_one_column,
     check_same_length,
 )
 
@@ -154,11 +155,7 @@ def compare(
     seed = check_integer("seed", seed, minimum=0)
     checked = as_scores(scores, input=input)
     labels = as_labels(y, name="y", classes=classes, n_columns=checked.n_columns)
-    if checked.n_columns == 1 and len(labels.classes) != 2:
-        raise ShapeError(
-            f"y holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of scores. "
-            "Pass one column per class, shape (n, K)."
-        )
+    check_one_column(labels, checked.n_columns, "y", "scores")
     check_same_length(checked.values.shape[0], labels.codes.size, "scores", "y")
     weight = as_weight(sample_weight, checked.values.shape[0])
     check_both_classes(labels, "y", weight)
@@ -238,9 +235,8 @@ def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float
         return Difference(0.0, 0.0, 0.0)
     with np.errstate(invalid="ignore"):
         each = np.where(loss == base, 0.0, loss - base)  # two infinite losses are equal
-    mean = float(np.average(each, weights=weight))
-    if not np.isfinite(mean):
+    if not np.isfinite(each).all():
+        mean = float(np.average(each, weights=weight))
         return Difference(mean, mean, mean)
-    size = float(weight.sum()) ** 2 / float(np.square(weight).sum())
-    error = float(np.sqrt(np.average((each - mean) ** 2, weights=weight) / max(size - 1.0, 1.0)))
+    mean, error = mean_and_error(each, weight)
     return Difference(mean, mean - z * error, mean + z * error)

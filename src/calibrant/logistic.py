@@ -10,8 +10,9 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import ConvergenceWarning
-from calibrant.numerics import TINY, FloatArray, dot, softplus
+from calibrant.numerics import TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
 from calibrant.summary import Groups
+from calibrant.validation import InputKind
 
 _MAX_ITER = 100
 #: Newton decrement (mean squared change of the logits that a full step would make) at which that step is the last:
@@ -90,6 +91,20 @@ class LogisticProblem:
         return LogisticProblem(columns, self.weight[drawn], self.target_weight[drawn])
 
 
+def on_logits(groups: Groups, input: InputKind) -> tuple[Groups, float | None]:
+    """Return groups of logits, and the clip that probabilities went through; other scores stay as they are."""
+    if input != "probability":
+        return groups, None
+    clip = clip_from_data(groups.scores, float(groups.weight.sum()))
+    return Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives), clip
+
+
+def base_logit(groups: Groups) -> float:
+    """Return the logit of the share of positives: all that can be fitted to constant scores."""
+    positives = float(groups.positives.sum())
+    return float(np.log(positives) - np.log(float(groups.weight.sum()) - positives))
+
+
 def platt_targets(groups: Groups) -> FloatArray:
     """Return the target weight of each group under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
 
@@ -144,8 +159,7 @@ def fit_slope_intercept(
     """Fit a logistic regression on one score; by default with Platt's targets."""
     s, w = groups.scores, groups.weight
     if float(s.min()) == float(s.max()):
-        positives, total = float(groups.positives.sum()), float(w.sum())
-        return 0.0, float(np.log(positives) - np.log(total - positives))
+        return 0.0, base_logit(groups)
     unit = 1.0
     if max(float(s.max()), -float(s.min())) > _LARGE or float(np.ptp(s)) < 1.0 / _LARGE:
         unit = float(2.0 ** np.frexp(np.abs(s).max())[1].clip(max=1023))  # exact, and squares of the rest are in range

@@ -59,6 +59,11 @@ def clip_from_data(p: FloatArray, n: float) -> float:
     return min(largest, max(0.5 * nearest, SMALLEST_CLIP))
 
 
+def least_output(total_weight: float) -> float:
+    """Return 1 / (n + 2), how close to 0 and 1 the rate of n rows is taken to lie, where it is no extreme itself."""
+    return max(1.0 / (max(total_weight, 1.0) + 2.0), SMALLEST_CLIP)
+
+
 def dot(a: FloatArray, b: FloatArray) -> float:
     """Return the inner product of two vectors, the same bits on any number of threads.
 
@@ -66,6 +71,13 @@ def dot(a: FloatArray, b: FloatArray) -> float:
     it waits for them.
     """
     return float(np.einsum("i,i->", a, b))
+
+
+def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Return the weighted mean and its standard error, by Kish's effective number of rows."""
+    mean = float(np.average(values, weights=weight))
+    size = float(weight.sum()) ** 2 / dot(weight, weight)
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / max(size - 1.0, 1.0)))
 
 
 def row_sum(values: FloatArray) -> FloatArray:

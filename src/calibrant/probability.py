@@ -32,6 +32,7 @@ from calibrant.validation import (
     check_both_classes,
     check_choice,
     check_integer,
+    check_one_column,
     check_same_length,
 )
 
@@ -153,11 +154,7 @@ class ProbabilityCalibrator:
         """
         checked = as_probabilities(probabilities, name="probabilities", sum_to_one=False)
         labels = as_labels(y_true, classes=classes, n_columns=checked.n_columns)
-        if checked.n_columns == 1 and len(labels.classes) != 2:
-            raise ShapeError(
-                f"y_true holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of "
-                "probabilities. Pass one column per class, shape (n, K)."
-            )
+        check_one_column(labels, checked.n_columns, "y_true", "probabilities")
         n = checked.values.shape[0]
         check_same_length(labels.codes.size, n, "y_true", "probabilities")
         weight = as_weight(sample_weight, n)

@@ -33,6 +33,7 @@ from calibrant.numerics import (
     dot,
     expit,
     logit,
+    mean_and_error,
     project_simplex,
     softplus,
 )
@@ -246,7 +247,7 @@ class AutoCalibrator(BinaryCalibrator):
                 loss[name][held_out] = -np.log(np.maximum(np.take_along_axis(q, own[:, None], axis=1)[:, 0], 1e-300))
         w = np.ones(n) if weight is None else weight
         mean = {name: float(np.average(values, weights=w)) for name, values in loss.items()}
-        difference, error = _mean_and_error(loss["temperature"] - loss[NONE], w)
+        difference, error = mean_and_error(loss["temperature"] - loss[NONE], w)
         best = Candidate("temperature", mean["temperature"], difference, error, 1.0)
         chosen, reason = _decide(best)
         alone = Candidate(NONE, mean[NONE], 0.0, 0.0, 0.0)
@@ -366,7 +367,7 @@ def _report(names: list[str], z: FloatArray, sample: ScoreRows, weights: FloatAr
     share = {**dict(zip(names, weights.tolist(), strict=True)), "blend": 1.0}
     tried = []
     for name, values in loss.items():
-        difference, error = _mean_and_error(values - loss[NONE], w) if NONE in loss else (np.nan, np.nan)
+        difference, error = mean_and_error(values - loss[NONE], w) if NONE in loss else (np.nan, np.nan)
         tried.append(Candidate(name, float(np.average(values, weights=w)), difference, error, share[name]))
     blend = tried.pop()
     chosen, reason = _decide(blend)
@@ -381,12 +382,6 @@ def _decide(best: Candidate) -> tuple[str, str]:
     if best.difference + _MARGIN * best.standard_error >= 0.0:
         return NONE, f"Left alone: log loss would change by {figures}, which is no clear gain."
     return best.name, f"Changed: log loss falls ({figures})."
-
-
-def _mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    mean = float(np.average(values, weights=weight))
-    size = float(weight.sum()) ** 2 / dot(weight, weight)
-    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / max(size - 1.0, 1.0)))
 
 
 def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:

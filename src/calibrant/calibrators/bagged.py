@@ -7,14 +7,13 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from calibrant.calibrators._logits import least_output
 from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator
 from calibrant.calibrators.isotonic import IsotonicCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.maps import BinaryMap, BlendMap, InterpolatedMap, LogitInterpolatedMap, VennAbersMap
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, least_output
 from calibrant.summary import Cells, ScoreRows, ScoreSummary
 from calibrant.validation import InputKind, check_choice, check_integer
 

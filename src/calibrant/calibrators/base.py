@@ -23,6 +23,7 @@ from calibrant.validation import (
     as_scores,
     as_weight,
     check_both_classes,
+    check_one_column,
     check_same_length,
 )
 
@@ -84,11 +85,7 @@ class Calibrator(ABC):
         checked = as_scores(scores, input=self.input)
         values = checked.values
         labels = as_labels(y, name="y", classes=classes, n_columns=checked.n_columns)
-        if values.ndim == 1 and len(labels.classes) != 2:
-            raise ShapeError(
-                f"y holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of scores. "
-                "Pass one column per class, shape (n, K)."
-            )
+        check_one_column(labels, checked.n_columns, "y", "scores")
         check_same_length(values.shape[0], labels.codes.size, "scores", "y")
         weight = as_weight(sample_weight, values.shape[0])
         check_both_classes(labels, "y", weight)

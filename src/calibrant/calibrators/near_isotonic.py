@@ -9,12 +9,11 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.binning import equal_mass_bins, midpoints
-from calibrant.calibrators._logits import least_output
 from calibrant.calibrators._parts import deal
 from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.maps import BinaryMap, StepMap
-from calibrant.numerics import FloatArray, clip_open, dot
+from calibrant.numerics import FloatArray, clip_open, dot, least_output
 from calibrant.summary import Cells, ScoreRows, ScoreSummary
 from calibrant.validation import InputKind, check_integer
 

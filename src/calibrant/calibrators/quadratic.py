@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators._logits import base_logit, on_logits
 from calibrant.calibrators.base import BinaryCalibrator
-from calibrant.logistic import LogisticProblem, minimise, platt_targets
+from calibrant.logistic import LogisticProblem, base_logit, minimise, on_logits, platt_targets
 from calibrant.maps import BinaryMap, QuadraticMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.summary import ScoreRows, ScoreSummary

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.calibrators._logits import on_logits
 from calibrant.calibrators.base import BinaryCalibrator
-from calibrant.logistic import fit_slope_intercept
+from calibrant.logistic import fit_slope_intercept, on_logits
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
 from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import InputKind

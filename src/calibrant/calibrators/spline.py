@@ -8,10 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from calibrant import kernels
-from calibrant.calibrators._logits import base_logit, on_logits
 from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.errors import ConvergenceWarning
-from calibrant.logistic import fit_slope_intercept, platt_targets
+from calibrant.logistic import base_logit, fit_slope_intercept, on_logits, platt_targets
 from calibrant.maps import BinaryMap, LogitInterpolatedMap
 from calibrant.numerics import FloatArray, IntArray, dot, expit, softplus
 from calibrant.summary import Groups, ScoreRows, ScoreSummary

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.summary import ScoreRows
-from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_probabilities, as_weight, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    Labels,
+    as_groups,
+    as_labels,
+    as_probabilities,
+    as_weight,
+    check_one_column,
+    check_same_length,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +117,7 @@ def read_rows(
             "Leave pos_label out: columns follow the sorted classes."
         )
     labels = as_labels(y_true, classes=classes, pos_label=pos_label, n_columns=checked.n_columns)
-    if prob.ndim == 1 and len(labels.classes) != 2:
-        raise ShapeError(
-            f"y_true holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of "
-            "probabilities. Pass one column per class, shape (n, K)."
-        )
+    check_one_column(labels, checked.n_columns, "y_true", "probabilities")
     check_same_length(labels.codes.size, prob.shape[0], "y_true", "y_prob")
     weight = as_weight(sample_weight, prob.shape[0])
     return Rows(prob, labels, weight).counted()

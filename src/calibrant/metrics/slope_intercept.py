@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.errors import ConvergenceWarning
-from calibrant.logistic import fit_slope_intercept, separates
+from calibrant.logistic import fit_slope_intercept, on_logits, separates
 from calibrant.metrics.estimates import Estimate
 from calibrant.metrics.rows import Rows, read_rows
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, expit, logit, normal_quantile
+from calibrant.numerics import FloatArray, dot, expit, normal_quantile
 from calibrant.summary import Groups, ScoreSummary
 from calibrant.validation import ArrayLike
 
@@ -153,7 +153,7 @@ def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, 
     The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
     rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
     """
-    groups = _logit_groups(summary.groups())
+    groups = on_logits(summary.groups(), "probability")[0]
     reason = _why_no_line(groups)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
@@ -175,12 +175,7 @@ def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, 
 
 
 def _on_logits(rows: Rows) -> Groups:
-    return _logit_groups(rows.one_column().groups())
-
-
-def _logit_groups(groups: Groups) -> Groups:
-    clip = clip_from_data(groups.scores, float(groups.weight.sum()))
-    return Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives)
+    return on_logits(rows.one_column().groups(), "probability")[0]
 
 
 def _fit(groups: Groups) -> SlopeIntercept:

@@ -5,7 +5,7 @@ Each public function passes its arguments through here; everything below trusts 
 
 from calibrant.validation.arguments import as_generator, check_choice, check_fraction, check_integer, check_same_length
 from calibrant.validation.groups import as_groups, match_groups
-from calibrant.validation.labels import Labels, as_labels, check_both_classes
+from calibrant.validation.labels import Labels, as_labels, check_both_classes, check_one_column
 from calibrant.validation.scores import (
     INPUT_KINDS,
     ArrayLike,
@@ -34,6 +34,7 @@ __all__ = [
     "check_choice",
     "check_fraction",
     "check_integer",
+    "check_one_column",
     "check_same_length",
     "match_groups",
 ]

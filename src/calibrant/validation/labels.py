@@ -85,6 +85,15 @@ def as_labels(
     return Labels((1 - labels.codes).astype(np.uint8), labels.classes[::-1])
 
 
+def check_one_column(labels: Labels, n_columns: int, name: str, scores: str) -> None:
+    """Raise ShapeError where one column of `scores` comes with labels of other than two classes."""
+    if n_columns == 1 and len(labels.classes) != 2:
+        raise ShapeError(
+            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of "
+            f"{scores}. Pass one column per class, shape (n, K)."
+        )
+
+
 def check_both_classes(labels: Labels, name: str, weight: FloatArray | None = None) -> None:
     """Raise InvalidLabelError unless rows with positive weight show at least two classes."""
     counted = labels.codes if weight is None else labels.codes[weight > 0.0]
