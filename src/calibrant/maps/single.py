@@ -1,7 +1,4 @@
-"""The closed set of fitted maps: frozen values of float64 that know how to apply themselves, and nothing else.
-
-Persistence, export and applying at scale are each one exhaustive `match` over `BinaryMap` and `Map`.
-"""
+"""Maps of one score per row to the probability of the positive class."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from calibrant.lookup import interpolate, step_levels
-from calibrant.numerics import FloatArray, clip_open, expit, logit, normalise_rows, softmax
+from calibrant.numerics import FloatArray, clip_open, expit, logit
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -179,50 +176,10 @@ class BlendMap:
         return expit(z)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxMap:
-    """q = softmax(W z + bias) of logits z, or of z = log(p) with p clipped to at least `clip`.
-
-    `weight` is a scalar (temperature), a vector (one slope per class) or a matrix, as an array of 0, 1 or 2
-    dimensions; `clip` is None for logits.
-    """
-
-    weight: FloatArray
-    bias: FloatArray
-    clip: float | None
-
-    def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
-        z = scores if self.clip is None else np.log(np.maximum(scores, self.clip))
-        return softmax(_linear(z, self.weight) + self.bias)
-
-
 SingleMap: TypeAlias = (
     LogisticMap | BetaMap | StepMap | InterpolatedMap | LogitInterpolatedMap | QuadraticMap | VennAbersMap
 )
 BinaryMap: TypeAlias = SingleMap | BlendMap
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OneVsRestMap:
-    """One binary map per column, then each row divided by its sum; a row of zeros becomes uniform.
-
-    Columns of logits, where `is_logit` says so, are turned into probabilities by softmax first.
-    """
-
-    maps: tuple[BinaryMap, ...]
-    is_logit: bool = False
-
-    def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
-        if self.is_logit:
-            scores = softmax(scores)
-        columns = [m.apply(np.ascontiguousarray(scores[:, j])) for j, m in enumerate(self.maps)]
-        return normalise_rows(np.column_stack(columns))
-
-
-MulticlassMap: TypeAlias = SoftmaxMap | OneVsRestMap
-Map: TypeAlias = BinaryMap | MulticlassMap
 
 #: The map of a probability to itself.
 IDENTITY = InterpolatedMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
@@ -230,22 +187,7 @@ IDENTITY = InterpolatedMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 IDENTITY_LOGIT = LogisticMap(1.0, 0.0)
 
 
-def is_binary(fitted: Map) -> bool:
-    """Say whether a map takes one score per row."""
-    return isinstance(fitted, BinaryMap)
-
-
 def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
     """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.clip(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
-
-
-def _linear(z: FloatArray, weight: FloatArray) -> FloatArray:
-    """Multiply row by row; a matrix product would round differently in batches of different size."""
-    if weight.ndim < 2:
-        return z * weight
-    out = np.zeros((z.shape[0], weight.shape[0]))
-    for k in range(weight.shape[1]):
-        out += z[:, k : k + 1] * weight[:, k]
-    return out
