@@ -1,4 +1,4 @@
-"""Real binary score sets from the folder that CALIBRANT_DATA names, and how they are split."""
+"""Real score sets from the folder that CALIBRANT_DATA names, and how score sets are split."""
 
 from __future__ import annotations
 
@@ -8,36 +8,49 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 #: Rows that held-out figures are measured on, at most.
-MOST_HELD_OUT = 10_000
-#: Sets of fewer rows are left out: too little would be held out.
+MOST_HELD_OUT = 5_000
+LEAST_HELD_OUT = 75
+#: Files of fewer rows are left out: too little would be held out.
 LEAST_ROWS = 1_200
+#: Of two classes; of more, some may be absent from the calibration rows.
 LEAST_PER_CLASS = 3
 
 
 @dataclass(frozen=True)
 class ScoreSet:
-    """Probabilities of a real model or forecaster with what came true; rows of one `group` share their outcome."""
+    """Probabilities of a real model or forecaster, shape (n,) or (n, K), with what came true.
+
+    Rows of one `group` share their outcome. Where the model gives decision scores they are `raw`, and `p` what the
+    logistic function or softmax makes of them.
+    """
 
     name: str
     p: np.ndarray
     y: np.ndarray
     group: np.ndarray | None = None
+    raw: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> ScoreSet:
+        """Return some of the rows."""
+        group, raw = (None if values is None else values[rows] for values in (self.group, self.raw))
+        return ScoreSet(self.name, self.p[rows], self.y[rows], group, raw)
 
 
 @dataclass(frozen=True)
 class Split:
     """Calibration rows and held-out rows of a set, with no group in both."""
 
-    score_set: ScoreSet
+    name: str
     n: int
     draw: int
-    calibration: np.ndarray
-    held_out: np.ndarray
+    calibration: ScoreSet
+    held_out: ScoreSet
 
 
 def data_folder() -> Path:
@@ -54,12 +67,34 @@ def binary_sets() -> list[ScoreSet]:
     return [*_tabular(folder), *_five_thirty_eight(folder), *_icing(folder)]
 
 
+def multiclass_sets() -> list[ScoreSet]:
+    """Read every set of more than two classes."""
+    folder = data_folder() / "scores"
+    found = []
+    for path in sorted(folder.glob("cifar*.parquet")):
+        p, y = _columns(pyarrow.parquet.read_table(path), "logp", "y")
+        found.append(ScoreSet(path.stem, np.exp(p), y))
+    cup = pyarrow.parquet.read_table(folder / "fivethirtyeight_worldcup_3class.parquet")
+    p = np.column_stack([cup.column(name).to_numpy() for name in ("p1", "ptie", "p2")])
+    found.append(ScoreSet("538/worldcup", p, _codes(cup.column("y")), cup.column("match").to_numpy()))
+    found.append(ScoreSet("hpc_cv", *_columns(pyarrow.parquet.read_table(folder / "hpc_cv_4class.parquet"), "p_", "y")))
+    mnist = pyarrow.parquet.read_table(folder / "splinecalib_mnist5_multiclass.parquet")
+    found.append(ScoreSet("mnist5", *_columns(mnist, "pred_prob_", "target")))
+    for path in sorted(folder.glob("tabular_models_*class.parquet")):
+        table = pyarrow.parquet.read_table(path)
+        p, y = _columns(table, "p", "y")
+        model = table.column("model").cast("string").to_numpy()
+        data = path.stem.removeprefix("tabular_models_").rpartition("_")[0]
+        found += [ScoreSet(f"{data}/{name}", p[model == name], y[model == name]) for name in np.unique(model)]
+    return [ScoreSet(s.name, _rows_to_one(s.p), s.y, s.group) for s in found]
+
+
 def splits(score_set: ScoreSet, n: int, draws: int) -> Iterator[Split]:
     """Draw `n` calibration rows at random, several times; the rest is held out.
 
     Of a set with groups, half of the groups is for calibration and the other half is held out.
     """
-    size = score_set.p.size
+    size = score_set.y.size
     for draw in range(draws):
         rng = np.random.default_rng([n, draw])
         if score_set.group is None:
@@ -72,8 +107,25 @@ def splits(score_set: ScoreSet, n: int, draws: int) -> Iterator[Split]:
             held_out = rng.permutation(np.flatnonzero(~is_calibration))
         held_out = held_out[:MOST_HELD_OUT]
         counts = np.bincount(score_set.y[calibration], minlength=2)
-        if calibration.size == n and held_out.size >= 100 and counts.min() >= LEAST_PER_CLASS:
-            yield Split(score_set, n, draw, calibration, held_out)
+        is_enough = score_set.p.ndim == 2 or counts.min() >= LEAST_PER_CLASS
+        if calibration.size == n and held_out.size >= LEAST_HELD_OUT and is_enough:
+            yield Split(score_set.name, n, draw, score_set.take(calibration), score_set.take(held_out))
+
+
+def _columns(table: pa.Table, prefix: str, label: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns that `prefix` begins as a matrix, and the labels as codes of their order."""
+    names = [name for name in table.column_names if name.startswith(prefix) and name != label]
+    return np.column_stack([table.column(name).to_numpy() for name in names]), _codes(table.column(label))
+
+
+def _codes(labels: pa.ChunkedArray) -> np.ndarray:
+    return np.unique(labels.to_numpy(), return_inverse=True)[1].astype(np.int64)
+
+
+def _rows_to_one(p: np.ndarray) -> np.ndarray:
+    """Undo what storing as float32 did to the row sums."""
+    p = p.astype(np.float64)
+    return p / p.sum(axis=1, keepdims=True)
 
 
 def _tabular(folder: Path) -> Iterator[ScoreSet]:

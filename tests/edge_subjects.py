@@ -116,7 +116,7 @@ def is_metric(value: object) -> bool:
 def metric_subjects() -> Iterator[tuple[str, Subject]]:
     for name in cb.metrics.__all__:
         function = getattr(cb.metrics, name)
-        if not is_metric(function):
+        if not is_metric(function) or function is cb.calibration_curve:  # of two labels only: see `others`
             continue
         range_ = RANGES.get(name, (0.0, 1.0))
         for k in (1, 3):
@@ -134,6 +134,9 @@ def calibrator_subjects() -> Iterator[tuple[str, Subject]]:
                 yield from both(name, make, kind, k)
     for name in ("isotonic", "beta"):
         yield from both(f"one-vs-rest {name}", lambda name=name: cb.OneVsRestCalibrator(name), "probability", 3)
+    yield from both("coupled", lambda: cb.OneVsRestCalibrator(coupling="likelihood"), "probability", 3)
+    for k in (1, 3):
+        yield from both("TopLabelCalibrator", cb.TopLabelCalibrator, "probability", k)
 
 
 def both(name: str, kind_of: Callable[..., Any], kind: str, k: int) -> Iterator[tuple[str, Subject]]:
@@ -171,6 +174,24 @@ def drawn(display: Any) -> Callable[..., Any]:
     return run
 
 
+def binned(draw: bool) -> Callable[..., Any]:
+    """Return the drop-in curve, or what its display draws; text needs the positive label, as in scikit-learn."""
+
+    def run(score: Any, label: Any, weight: Any) -> Any:
+        from matplotlib.figure import Figure
+
+        values = label.ravel().tolist() if isinstance(label, np.ndarray) else label if isinstance(label, list) else []
+        is_text = bool(values) and all(isinstance(value, str) for value in values)
+        options = {"sample_weight": weight, "pos_label": max(values) if is_text else None}
+        if not draw:
+            return cb.calibration_curve(label, score, **options)
+        figure = Figure()
+        made = cb.CalibrationDisplay.from_predictions(label, score, level=0.9, ax=figure.subplots(), **options)
+        return [made.prob_true, made.prob_pred, made.curve]
+
+    return run
+
+
 def reported(score: Any, label: Any, weight: Any) -> Any:
     report = cb.Report(label, score, sample_weight=weight)
     scores = report.summary()["scores"].values()
@@ -204,6 +225,8 @@ def others() -> Iterator[tuple[str, Subject]]:
     yield "ProbabilityCalibrator.calibrate", calibrate
     names = {"score": "scores", "label": "y", "weight": "sample_weight"}
     yield "ScoreSummary.from_arrays", Subject(summarised, names, "score", 1, (-np.inf, np.inf))
+    yield "calibration_curve", Subject(binned(draw=False), METRIC_NAMES)
+    yield "CalibrationDisplay", Subject(binned(draw=True), METRIC_NAMES, range=(0.0, np.inf))
     for k in (1, 3):
         yield f"Report, {k}", Subject(reported, METRIC_NAMES, "probability", k, (-np.inf, np.inf))
         for display in (cb.ReliabilityDisplay, cb.DecompositionDisplay):
@@ -223,6 +246,31 @@ def priors() -> Iterator[tuple[str, Subject]]:
         yield f"prior_shift, {k}", Subject(lambda score, f=shift: f(score), names, n_columns=k)
         undo = partial(cb.prior.undo_sampling, kept=kept)
         yield f"undo_sampling, {k}", Subject(lambda score, f=undo: f(score), names, n_columns=k)
+        reweigh = partial(cb.prior.undo_class_weight, class_weight=kept)
+        yield f"undo_class_weight, {k}", Subject(lambda score, f=reweigh: f(score), names, n_columns=k)
+        yield from prior_estimates(k, old)
+
+
+def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:
+    def by_likelihood(score: Any, weight: Any) -> Any:
+        found = cb.prior.estimate_prior(score, old=old, sample_weight=weight)
+        return [found.new, found.low, found.high, found.p_value]
+
+    def by_confusion(score: Any, label: Any, weight: Any) -> Any:
+        found = cb.prior.estimate_prior_bbse(label, score, new_predictions=fresh, sample_weight=weight)
+        return [found.new, found.low, found.high, found.p_value]
+
+    def of_new(score: Any, weight: Any) -> Any:
+        found = cb.prior.estimate_prior_bbse(rows["label"], fresh, new_predictions=score, new_weight=weight)
+        return [found.new, found.low, found.high, found.p_value]
+
+    rows = base_rows(Subject(metric, {}, "probability", k))
+    fresh, weight = rows["score"], {"weight": "sample_weight"}
+    yield f"estimate_prior, {k}", Subject(by_likelihood, {"score": "probabilities", **weight}, n_columns=k)
+    names = {"score": "predictions", "label": "y_true", **weight}
+    yield f"estimate_prior_bbse, {k}", Subject(by_confusion, names, n_columns=k)
+    names = {"score": "new_predictions", "weight": "new_weight"}
+    yield f"estimate_prior_bbse, new, {k}", Subject(of_new, names, n_columns=k)
 
 
 SUBJECTS: dict[str, Subject] = {**dict(metric_subjects()), **dict(calibrator_subjects()), **dict(others())}

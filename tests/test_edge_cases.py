@@ -20,8 +20,11 @@ from edge_subjects import SUBJECTS, Subject, base_rows
 
 #: Displays that take a mapping of models.
 TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
+#: What takes probabilities of shape (n, 1), as scikit-learn's functions of the same names do.
+TAKE_ONE_COLUMN = ("CalibrationDisplay", "calibration_curve")
 #: What takes long gets fewer of the inputs that only look different; all that it must refuse, it refuses first.
 SLOW = (
+    "CalibrationDisplay",
     "DecompositionDisplay",
     "MulticlassReliabilityDisplay",
     "ReliabilityDisplay",
@@ -33,12 +36,19 @@ SLOW = (
 FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
 #: Public names that take no rows, and where what they take is tested.
 ELSEWHERE = {
+    "CalibratedClassifierCV": "features, which the classifier checks: tests/classifier",
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
     "FORMATS": "a constant",
     "Format": "files: tests/engines",
     "TableFile": "files: tests/engines",
+    "MultilabelCalibrator": "a matrix of labels: tests/calibrators/test_multilabel_calibrator.py",
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
-    "PriorShift": "a map of prior_shift and undo_sampling: tests/test_prior.py",
+    "CombinatorialPurgedKFold": "times: tests/test_splits.py",
+    "PriorShift": "a map of prior_shift and undo_sampling: tests/prior/test_prior_shift.py",
+    "PurgedKFold": "times: tests/test_splits.py",
+    "PurgedTimeSeriesSplit": "times: tests/test_splits.py",
+    "class_rates": "labels without scores: tests/prior/test_class_rates.py",
+    "class_rates_of_groups": "labels without scores: tests/prior/test_class_rates.py",
     "append_columns": "files: tests/engines",
     "decode_calibrator": "documents: tests/attacks",
     "decode_map": "documents: tests/attacks",
@@ -129,6 +139,8 @@ def cells(name: str) -> Iterator[tuple[str, str, Case]]:
         for case_name, case in ARGUMENT_CASES[kind].items():
             if case_name == "one row short" and len(subject.names) == 1:
                 continue  # scores that are alone have any length
+            if case_name == "one column" and name in TAKE_ONE_COLUMN:
+                continue
             if case_name == "dict" and role == "score" and name.startswith(TAKE_MODELS):
                 continue  # the probabilities of several models
             if name.startswith(SLOW) and isinstance(case, Same) and case_name not in FEW:

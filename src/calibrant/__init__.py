@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__
 
 if TYPE_CHECKING:
-    from calibrant import engines, errors, metrics, persistence, prior
+    from calibrant import engines, errors, metrics, persistence, prior, splits
     from calibrant.calibrators import (
         AutoCalibrator,
         BaggedCalibrator,
         BetaCalibrator,
         CenteredIsotonicCalibrator,
+        DirichletCalibrator,
+        EnsembleTemperatureCalibrator,
         HistogramCalibrator,
         IsotonicCalibrator,
+        MatrixScalingCalibrator,
         MimicCalibrator,
         NearIsotonicCalibrator,
         OneVsRestCalibrator,
@@ -27,10 +30,14 @@ if TYPE_CHECKING:
         SigmoidCalibrator,
         SplineCalibrator,
         TemperatureCalibrator,
+        TopLabelCalibrator,
+        VectorScalingCalibrator,
         VennAbersCalibrator,
     )
+    from calibrant.classifier import CalibratedClassifierCV
     from calibrant.comparison import compare
     from calibrant.displays import (
+        CalibrationDisplay,
         ComparisonDisplay,
         DecompositionDisplay,
         MimicDisplay,
@@ -38,14 +45,15 @@ if TYPE_CHECKING:
         ReliabilityDisplay,
     )
     from calibrant.grouped import GroupedCalibrator
-    from calibrant.metrics import evaluate, reliability_curve
+    from calibrant.metrics import calibration_curve, evaluate, reliability_curve
+    from calibrant.multilabel import MultilabelCalibrator
     from calibrant.persistence import load, save
     from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
     from calibrant.report import Report
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
-_MODULES = frozenset({"engines", "errors", "metrics", "persistence", "prior"})
+_MODULES = frozenset({"engines", "errors", "metrics", "persistence", "prior", "splits"})
 _HOME = {
     "AutoCalibrator": "calibrators",
     "BaggedCalibrator": "calibrators",
@@ -54,7 +62,13 @@ _HOME = {
     "ScalingBinningCalibrator": "calibrators",
     "compare": "comparison",
     "BetaCalibrator": "calibrators",
+    "DirichletCalibrator": "calibrators",
+    "EnsembleTemperatureCalibrator": "calibrators",
+    "MatrixScalingCalibrator": "calibrators",
+    "VectorScalingCalibrator": "calibrators",
+    "CalibratedClassifierCV": "classifier",
     "CalibrationConfig": "probability",
+    "CalibrationDisplay": "displays",
     "CalibrationMetrics": "results",
     "ComparisonDisplay": "displays",
     "Curve": "results",
@@ -65,6 +79,7 @@ _HOME = {
     "MimicCalibrator": "calibrators",
     "MimicDisplay": "displays",
     "MulticlassReliabilityDisplay": "displays",
+    "MultilabelCalibrator": "multilabel",
     "OneVsRestCalibrator": "calibrators",
     "ProbabilityCalibrator": "probability",
     "QuadraticCalibrator": "calibrators",
@@ -75,7 +90,9 @@ _HOME = {
     "SigmoidCalibrator": "calibrators",
     "SplineCalibrator": "calibrators",
     "TemperatureCalibrator": "calibrators",
+    "TopLabelCalibrator": "calibrators",
     "VennAbersCalibrator": "calibrators",
+    "calibration_curve": "metrics",
     "evaluate": "metrics",
     "load": "persistence",
     "reliability_curve": "metrics",
@@ -86,18 +103,24 @@ __all__ = [
     "AutoCalibrator",
     "BaggedCalibrator",
     "BetaCalibrator",
+    "CalibratedClassifierCV",
     "CalibrationConfig",
+    "CalibrationDisplay",
     "CalibrationMetrics",
     "CenteredIsotonicCalibrator",
     "ComparisonDisplay",
     "Curve",
     "DecompositionDisplay",
+    "DirichletCalibrator",
+    "EnsembleTemperatureCalibrator",
     "GroupedCalibrator",
     "HistogramCalibrator",
     "IsotonicCalibrator",
+    "MatrixScalingCalibrator",
     "MimicCalibrator",
     "MimicDisplay",
     "MulticlassReliabilityDisplay",
+    "MultilabelCalibrator",
     "NearIsotonicCalibrator",
     "OneVsRestCalibrator",
     "ProbabilityCalibrator",
@@ -110,8 +133,11 @@ __all__ = [
     "SigmoidCalibrator",
     "SplineCalibrator",
     "TemperatureCalibrator",
+    "TopLabelCalibrator",
+    "VectorScalingCalibrator",
     "VennAbersCalibrator",
     "__version__",
+    "calibration_curve",
     "compare",
     "engines",
     "errors",
@@ -122,6 +148,7 @@ __all__ = [
     "prior",
     "reliability_curve",
     "save",
+    "splits",
 ]
 
 

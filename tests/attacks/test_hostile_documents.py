@@ -84,6 +84,29 @@ BLEND = BINARY | {
 }
 VALID |= {"spline": SPLINE, "quadratic": QUADRATIC, "venn_abers": VENN_ABERS, "blend": BLEND}
 
+COUPLED = COLUMNS | {
+    "name": "one_vs_rest",
+    "params": {"calibrator": "isotonic", "coupling": "likelihood"},
+    "map": COLUMNS["map"] | {"coupling": "likelihood"},
+}
+TOP_LABEL = COLUMNS | {
+    "name": "top_label",
+    "params": {"calibrator": "isotonic", "per_class": True},
+    "map": {"kind": "top_label", "n_classes": 3, "maps": [COLUMN, COLUMN, COLUMN], "is_logit": False},
+}
+MULTILABEL: dict[str, Any] = {
+    "format": "calibrant",
+    "version": 1,
+    "kind": "multilabel_calibrator",
+    "calibrant": "0.1.0",
+    "calibrator": "histogram",
+    "labels": ["a", "b"],
+    "n_rows": 4,
+    "score_names": ["p0", "p1"],
+    "maps": [STEP["map"], {"kind": "interpolated", "x": [0.0, 1.0], "y": [0.0, 1.0]}],
+}
+VALID |= {"coupled": COUPLED, "top_label": TOP_LABEL, "multilabel": MULTILABEL}
+
 GONE = object()
 
 
@@ -322,6 +345,96 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
         SPLINE["map"] | {"clip": None},
         r"map.maps\[1\].clip: null does not go with input 'probability'",
     ),
+    # couplings, top labels and several labels
+    "coupling_unknown": (COUPLED, "map.coupling", "likely", r"map.coupling: 'likely' is none of 'normalise', 'likel"),
+    "coupling_null": (COUPLED, "map.coupling", None, "map.coupling: null is not text"),
+    "coupling_param_unknown": (COUPLED, "params.coupling", "likely", "params: unknown value of coupling: 'likely'"),
+    "coupling_param_null": (COUPLED, "params.coupling", None, "params.coupling: null is not text"),
+    "coupling_of_another": (
+        COUPLED,
+        "map.coupling",
+        "normalise",
+        r"map.coupling: 'normalise' does not go with OneVsRestCalibrator\('isotonic', coupling='likelihood'\)",
+    ),
+    "coupling_only_in_the_params": (COUPLED, "map", COLUMNS["map"], "map: an object of 3 does not go with OneVsRest"),
+    "coupling_only_in_the_map": (
+        COUPLED,
+        "params",
+        {"calibrator": "isotonic"},
+        r"map.coupling: 'likelihood' does not go with OneVsRestCalibrator\('isotonic'\), which couples rows by 'norm",
+    ),
+    "coupling_of_an_isotonic": (
+        COLUMNS,
+        "map.coupling",
+        "likelihood",
+        r"map.coupling: 'likelihood' does not go with IsotonicCalibrator\(\)",
+    ),
+    "coupling_of_a_binary_map": (BINARY, "map.coupling", "likelihood", "map: unknown field 'coupling'"),
+    "top_label_classes_text": (TOP_LABEL, "map.n_classes", "3", "map.n_classes: '3' is not a whole number"),
+    "top_label_classes_two": (TOP_LABEL, "map.n_classes", 2, r"map.n_classes: 2 is outside \[3, "),
+    "top_label_classes_other": (
+        changed(TOP_LABEL, "map.maps", [COLUMN]),
+        "map.n_classes",
+        4,
+        "map.n_classes: 4 does not go with the 3 classes of the document",
+    ),
+    "top_label_classes_gone": (TOP_LABEL, "map.n_classes", GONE, "map: the field 'n_classes' is missing"),
+    "top_label_maps_two": (TOP_LABEL, "map.maps", [COLUMN] * 2, "map.maps: a list of 2 does not go with 3 classes"),
+    "top_label_maps_none": (TOP_LABEL, "map.maps", [], "map.maps: an empty list is too short"),
+    "top_label_maps_several_for_one": (TOP_LABEL, "params.per_class", False, "map.maps: a list of 3 does not go with"),
+    "top_label_param_number": (TOP_LABEL, "params.per_class", 1, "params.per_class: 1 is not true or false"),
+    "top_label_map_of_another": (TOP_LABEL, "map.maps.1", STEP["map"], r"map.maps\[1\].kind: 'step' is a kind of map"),
+    "top_label_in_top_label": (
+        TOP_LABEL,
+        "map.maps.1",
+        TOP_LABEL["map"],
+        r"map.maps\[1\].kind: 'top_label' is none of",
+    ),
+    "top_label_logit": (TOP_LABEL, "map.is_logit", True, "map.is_logit: true does not go with input 'probability'"),
+    "top_label_of_raw_scores": (
+        TOP_LABEL,
+        "params.calibrator",
+        {"name": "isotonic", "params": {"bounded": False, "input": "score"}},
+        "map: an object of 4 takes probabilities or logits, not raw scores",
+    ),
+    "top_label_of_an_isotonic": (
+        COLUMNS,
+        "map",
+        TOP_LABEL["map"],
+        "map.kind: 'top_label' is a kind of map that Isoton",
+    ),
+    "top_label_with_columns": (TOP_LABEL, "map", COLUMNS["map"], "map.kind: 'one_vs_rest' is a kind of map that TopLa"),
+    "top_label_with_softmax": (TOP_LABEL, "map", SOFTMAX["map"], "map.kind: 'softmax' is a kind of map that TopLabel"),
+    "multilabel_calibrator_unknown": (MULTILABEL, "calibrator", "temperature", "calibrator: 'temperature' is none of"),
+    "multilabel_labels_twice": (MULTILABEL, "labels.1", "a", r"labels\[1\]: 'a' is there twice"),
+    "multilabel_labels_number": (MULTILABEL, "labels.1", 1, r"labels\[1\]: 1 is not text"),
+    "multilabel_labels_one": (MULTILABEL, "labels", ["a"], "labels: a list of 1 is too short: it needs at least 2"),
+    "multilabel_names_short": (
+        changed(MULTILABEL, "labels", ["a", "b", "c"]) | {"maps": [STEP["map"]] * 3},
+        "score_names",
+        ["p0", "p1"],
+        "score_names: a list of 2 does not go with 3 labels",
+    ),
+    "multilabel_maps_short": (
+        changed(MULTILABEL, "score_names", None),
+        "labels",
+        ["a", "b", "c"],
+        "maps: a list of 2 does not go with 3 labels: one map per label is needed",
+    ),
+    "multilabel_map_of_another": (
+        MULTILABEL,
+        "maps.1.y",
+        [0.0, 0.9],
+        r"maps\[1\].kind: 'interpolated' is a kind of map that HistogramCalibrator\(\) doesn't produce",
+    ),
+    "multilabel_map_of_columns": (
+        MULTILABEL,
+        "maps.1",
+        COLUMNS["map"],
+        r"maps\[1\].kind: 'one_vs_rest' is a kind of map",
+    ),
+    "multilabel_rows_negative": (MULTILABEL, "n_rows", -1, r"n_rows: -1 is outside \[0, "),
+    "multilabel_extra": (MULTILABEL, "params", {}, "the document: unknown field 'params'"),
     # plain data
     "half_a_surrogate_pair": (BINARY, "score_names", ["a", "\ud800"], r"score_names\[1\]: .* half a surrogate pair"),
     "whole_number_of_65_bits": (COLUMNS, "metadata.n", 2**64, "metadata.n: 18446744073709551616 needs more than 64 b"),

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights, _sample
 from calibrant.errors import InvalidInputError
-from calibrant.maps import BetaMap, BlendMap, SoftmaxMap
+from calibrant.maps import BetaMap, BlendMap
 from calibrant.numerics import project_simplex
 from calibrant.summary import ScoreRows
 
@@ -189,38 +189,12 @@ def test_a_blend_is_a_map_of_its_parts():
     assert isinstance(cb.AutoCalibrator().fit(*draw(power=1.0)).map_, BetaMap)
 
 
-def multiclass(sharpness):
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet([1, 1, 1], 2000)
-    y = (P.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
-    return P**sharpness / (P**sharpness).sum(axis=1, keepdims=True), y
-
-
-def test_of_many_classes_temperature_is_weighed_against_leaving_alone():
-    P, y = multiclass(3.0)
-    fitted = cb.AutoCalibrator().fit(P, y)
-    assert isinstance(fitted.map_, SoftmaxMap)
-    assert fitted.report_.chosen == "temperature"
-    np.testing.assert_array_equal(fitted.predict_proba(P), cb.TemperatureCalibrator().fit(P, y).predict_proba(P))
-    P, y = multiclass(1.0)
-    fitted = cb.AutoCalibrator().fit(P, y)
-    assert fitted.report_.chosen == "none"
-    np.testing.assert_allclose(fitted.predict_proba(P), P, atol=1e-12)
-
-
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])
 def test_constant_scores_become_the_base_rate(input):
     fitted = cb.AutoCalibrator(input=input).fit([0.25] * 10, [1] * 3 + [0] * 7)
     assert fitted.predict_proba([0.0, 0.25, 1.0]) == pytest.approx([0.3] * 3)
     assert fitted.report_.chosen == "base_rate"
     assert fitted.report_.blend.log_loss == pytest.approx(-0.3 * np.log(0.3) - 0.7 * np.log(0.7))
-
-
-def test_columns_of_raw_scores_have_no_single_report():
-    P, y = multiclass(1.0)
-    fitted = cb.AutoCalibrator(input="score").fit(np.log(P), y)
-    assert not hasattr(fitted, "report_")
-    np.testing.assert_allclose(fitted.predict_proba(np.log(P)).sum(axis=1), 1.0)
 
 
 def test_too_few_folds_are_refused():

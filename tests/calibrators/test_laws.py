@@ -31,6 +31,11 @@ FORMS = {
     "beta ab": lambda: cb.BetaCalibrator(form="ab"),
     "beta a": lambda: cb.BetaCalibrator(form="a"),
     "temperature": lambda: cb.TemperatureCalibrator(),
+    "vector": lambda: cb.VectorScalingCalibrator(),
+    "matrix": lambda: cb.MatrixScalingCalibrator(),
+    "matrix, given": lambda: cb.MatrixScalingCalibrator(penalty=0.5),
+    "dirichlet": lambda: cb.DirichletCalibrator(),
+    "ensemble temperature": lambda: cb.EnsembleTemperatureCalibrator(),
     "isotonic": lambda: cb.IsotonicCalibrator(),
     "isotonic bounded": lambda: cb.IsotonicCalibrator(bounded=True),
     "histogram": lambda: cb.HistogramCalibrator(n_bins=5),
@@ -51,10 +56,14 @@ FORMS = {
     "bagged venn-abers": lambda: cb.BaggedCalibrator("venn_abers", n_estimators=5),
     "auto": lambda: cb.AutoCalibrator(),
     "one-vs-rest": lambda: cb.OneVsRestCalibrator(),
+    "one-vs-rest coupled": lambda: cb.OneVsRestCalibrator(coupling="likelihood"),
+    "top label": lambda: cb.TopLabelCalibrator(),
     "venn-abers": lambda: cb.VennAbersCalibrator(),
 }
 MAY_FALL = {"histogram", "histogram uniform", "near-isotonic", "near-isotonic at a price"}
-NO_INTERCEPT = {"beta ab", "beta a", "temperature"}
+NO_INTERCEPT = {"beta ab", "beta a", "temperature", "ensemble temperature"}
+#: The penalty draws the intercept to zero.
+PENALISED = {"vector", "matrix", "matrix, given"}
 #: One more object of either label counts: a constant score gives (k + 1) / (n + 2), tested beside the method.
 ADDS_AN_OBJECT = {"venn-abers", "bagged venn-abers"}
 every = pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
@@ -145,7 +154,7 @@ def test_one_row_alone_equals_the_row_in_a_batch(make, n):
         assert fitted.predict_proba(batch[i : i + 1])[0] == q[i]
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in NO_INTERCEPT | ADDS_AN_OBJECT])
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in NO_INTERCEPT | PENALISED | ADDS_AN_OBJECT])
 @pytest.mark.parametrize("score", [0.0, 0.3, 1.0])
 def test_a_constant_score_gives_the_base_rate(name, score):
     y = [1] * 30 + [0] * 70
@@ -191,10 +200,11 @@ def test_inputs_are_left_alone(make):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.parametrize("method", [*CALIBRATORS, "one_vs_rest"])
+@pytest.mark.parametrize("method", [*CALIBRATORS, "one_vs_rest", "top_label"])
 def test_matrices_come_out_as_matrices_whose_rows_sum_to_one(method):
     P, y = multiclass()
-    make = cb.OneVsRestCalibrator if method == "one_vs_rest" else CALIBRATORS[method]
+    made = {**CALIBRATORS, "one_vs_rest": cb.OneVsRestCalibrator, "top_label": cb.TopLabelCalibrator}
+    make = made[method]
     fitted = make().fit(P, y)
     q = fitted.predict_proba(P)
     assert q.shape == P.shape

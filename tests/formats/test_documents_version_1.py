@@ -12,7 +12,7 @@ import pytest
 from calibrant.persistence import load, read_document, save
 
 FOLDER = Path(__file__).parent / "version_1_documents"
-NAMES = ("grouped_calibrator", "prior_shift")
+NAMES = ("grouped_calibrator", "multilabel_calibrator", "prior_shift")
 
 
 def expit(z: float) -> float:
@@ -36,6 +36,19 @@ def test_grouped_calibrator_gives_the_mean_logit_of_its_maps(suffix: str) -> Non
     assert loaded.shrinkage == "auto"
     assert loaded.shrinkage_ == 100.0
     assert loaded.metadata_ == {"group": "region"}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_multilabel_calibrator_gives_each_label_its_logistic_curve(suffix: str) -> None:
+    """First label: 2 s - 1; second: s / 2 + 1 / 4."""
+    loaded = load(FOLDER / f"multilabel_calibrator{suffix}")
+    (row,) = loaded.predict_proba([[1.5, -2.0]]).tolist()
+    assert row == pytest.approx([expit(2.0), expit(-0.75)], rel=1e-14)
+    assert loaded.label_names_ == ("größe", "b")
+    assert loaded.score_names_ == ("s_1", "s_2")
+    assert loaded.n_rows_ == 64
+    assert loaded.input == "score"
+    assert loaded.metadata_ == {"note": "two labels"}
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])

@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator
 from calibrant.errors import DataWarning, DocumentError, InvalidTypeError, NotFittedError
-from calibrant.maps import BetaMap, InterpolatedMap, LogisticMap, Map, OneVsRestMap, SoftmaxMap, StepMap
+from calibrant.maps import (
+    COUPLINGS,
+    BetaMap,
+    InterpolatedMap,
+    LogisticMap,
+    Map,
+    OneVsRestMap,
+    SoftmaxMap,
+    StepMap,
+    TopLabelMap,
+)
 from calibrant.persistence import Field, decode_map, encode_map, from_document, load, read_document, save, to_document
 
 SUFFIXES = (".json", ".pkl")
@@ -45,6 +55,14 @@ UNFITTED = {
     "mimic_score": cb.MimicCalibrator(np.int64(2), True, boundary="unweighted", input="score"),
     "temperature": cb.TemperatureCalibrator(),
     "temperature_logit": cb.TemperatureCalibrator(input="logit"),
+    "vector": cb.VectorScalingCalibrator(),
+    "vector_logit": cb.VectorScalingCalibrator(penalty=np.float64(3.0), input="logit"),
+    "matrix": cb.MatrixScalingCalibrator(),
+    "matrix_score": cb.MatrixScalingCalibrator(penalty=2, input="score"),
+    "dirichlet": cb.DirichletCalibrator(),
+    "dirichlet_penalty": cb.DirichletCalibrator(penalty=0.5),
+    "ensemble_temperature": cb.EnsembleTemperatureCalibrator(),
+    "ensemble_temperature_logit": cb.EnsembleTemperatureCalibrator(input="logit"),
     "spline": cb.SplineCalibrator(n_knots=np.int64(20)),
     "spline_score": cb.SplineCalibrator(input="score"),
     "quadratic": cb.QuadraticCalibrator(),
@@ -64,6 +82,10 @@ UNFITTED = {
     "one_vs_rest_default": cb.OneVsRestCalibrator(),
     "one_vs_rest_alias": cb.OneVsRestCalibrator("platt"),
     "one_vs_rest_instance": cb.OneVsRestCalibrator(cb.HistogramCalibrator(n_bins=3, input="logit")),
+    "one_vs_rest_likelihood": cb.OneVsRestCalibrator("beta", coupling="likelihood"),
+    "top_label": cb.TopLabelCalibrator(),
+    "top_label_per_class": cb.TopLabelCalibrator("venn_abers", per_class=True),
+    "top_label_logit": cb.TopLabelCalibrator(cb.SplineCalibrator(input="logit")),
     "one_vs_rest_score": cb.OneVsRestCalibrator(cb.SigmoidCalibrator(input="score")),
 }
 
@@ -132,7 +154,11 @@ def test_multiclass_calibrator_comes_back_bit_for_bit(tmp_path: Path, unfitted: 
 
 
 def test_every_calibrator_is_among_those_tested() -> None:
-    assert {type(c) for c in UNFITTED.values()} == {*CALIBRATORS.values(), cb.OneVsRestCalibrator}
+    assert {type(c) for c in UNFITTED.values()} == {
+        *CALIBRATORS.values(),
+        cb.OneVsRestCalibrator,
+        cb.TopLabelCalibrator,
+    }
 
 
 @pytest.mark.parametrize("name", BINARY_CALIBRATORS)
@@ -211,10 +237,16 @@ def softmaxes(draw: st.DrawFn) -> Map:
 
 
 BINARY = st.one_of(interpolated(), steps(), LOGISTIC, BETA)
-ONE_VS_REST = st.builds(OneVsRestMap, st.lists(BINARY, min_size=2, max_size=4).map(tuple), st.booleans())
+ONE_VS_REST = st.builds(
+    OneVsRestMap, st.lists(BINARY, min_size=2, max_size=4).map(tuple), st.booleans(), st.sampled_from(COUPLINGS)
+)
+TOP_LABEL = st.one_of(
+    st.builds(TopLabelMap, st.integers(3, 9), BINARY.map(lambda m: (m,)), st.booleans()),
+    st.builds(TopLabelMap, st.just(3), st.lists(BINARY, min_size=3, max_size=3).map(tuple), st.booleans()),
+)
 
 
-@given(st.one_of(BINARY, softmaxes(), ONE_VS_REST))
+@given(st.one_of(BINARY, softmaxes(), ONE_VS_REST, TOP_LABEL))
 def test_any_map_comes_back_bit_for_bit(fitted: Map) -> None:
     document = encode_map(fitted)
     through_json = json.loads(json.dumps(document, allow_nan=False))

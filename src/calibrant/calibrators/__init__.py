@@ -5,8 +5,11 @@ from calibrant.calibrators.bagged import BaggedCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator
+from calibrant.calibrators.dirichlet import DirichletCalibrator
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator
 from calibrant.calibrators.histogram import HistogramCalibrator
 from calibrant.calibrators.isotonic import IsotonicCalibrator
+from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.mimic import MimicCalibrator
 from calibrant.calibrators.near_isotonic import NearIsotonicCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
@@ -16,6 +19,8 @@ from calibrant.calibrators.scaling_binning import ScalingBinningCalibrator
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.top_label import TopLabelCalibrator
+from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 
 __all__ = [
@@ -28,8 +33,11 @@ __all__ = [
     "BinaryCalibrator",
     "Calibrator",
     "CenteredIsotonicCalibrator",
+    "DirichletCalibrator",
+    "EnsembleTemperatureCalibrator",
     "HistogramCalibrator",
     "IsotonicCalibrator",
+    "MatrixScalingCalibrator",
     "MimicCalibrator",
     "NearIsotonicCalibrator",
     "OneVsRestCalibrator",
@@ -38,6 +46,8 @@ __all__ = [
     "SigmoidCalibrator",
     "SplineCalibrator",
     "TemperatureCalibrator",
+    "TopLabelCalibrator",
+    "VectorScalingCalibrator",
     "VennAbersCalibrator",
     "make_calibrator",
 ]

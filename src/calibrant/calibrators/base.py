@@ -159,6 +159,15 @@ class Calibrator(ABC):
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "map_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
     @classmethod
     def _param_names(cls) -> list[str]:
         return list(inspect.signature(cls).parameters)

@@ -7,8 +7,11 @@ from calibrant.calibrators.bagged import BaggedCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator
+from calibrant.calibrators.dirichlet import DirichletCalibrator
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator
 from calibrant.calibrators.histogram import HistogramCalibrator
 from calibrant.calibrators.isotonic import IsotonicCalibrator
+from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.mimic import MimicCalibrator
 from calibrant.calibrators.near_isotonic import NearIsotonicCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator
@@ -16,6 +19,7 @@ from calibrant.calibrators.scaling_binning import ScalingBinningCalibrator
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.errors import InvalidTypeError, unknown_name
 
@@ -40,6 +44,10 @@ BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {
 CALIBRATORS: dict[str, type[Calibrator]] = {
     **BINARY_CALIBRATORS,
     TemperatureCalibrator.name: TemperatureCalibrator,
+    VectorScalingCalibrator.name: VectorScalingCalibrator,
+    MatrixScalingCalibrator.name: MatrixScalingCalibrator,
+    DirichletCalibrator.name: DirichletCalibrator,
+    EnsembleTemperatureCalibrator.name: EnsembleTemperatureCalibrator,
 }
 #: Other names that users know a method by.
 ALIASES = {"platt": "sigmoid"}

@@ -79,6 +79,11 @@ class TemperatureCalibrator(Calibrator):
             case other:
                 raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 
+    @property
+    def beta_(self) -> float:
+        """The inverse temperature, by the name that scikit-learn gives it."""
+        return self.inverse_temperature_
+
     def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
         if values.ndim == 1 or values.shape[1] == 2:
             return self._fit_binary(values, labels, weight)

@@ -17,6 +17,7 @@ from calibrant.engines import append_columns
 from calibrant.errors import DataWarning, InvalidInputError, ShapeError
 from calibrant.grouped import GroupedCalibrator, say_unseen
 from calibrant.maps import is_binary
+from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
 from calibrant.probability import ProbabilityCalibrator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What a file can hold.
-Fitted: TypeAlias = Calibrator | ProbabilityCalibrator | GroupedCalibrator | PriorShift
+Fitted: TypeAlias = Calibrator | ProbabilityCalibrator | GroupedCalibrator | PriorShift | MultilabelCalibrator
 
 
 @click.command(
@@ -100,7 +101,8 @@ class Task:
                 "the calibrator doesn't say which columns it was fitted to. Name them with --score."
             )
         is_pattern = not self.is_stored and any(c in "*?[" for c in "".join(self.inputs))
-        is_single = is_binary(calibrator.map_) and len(self.inputs) == 1 and not is_pattern
+        takes_one = not isinstance(calibrator, MultilabelCalibrator) and is_binary(calibrator.map_)
+        is_single = takes_one and len(self.inputs) == 1 and not is_pattern
         self.n_columns = 1 if is_single else len(calibrator.classes_)
         self.scores = tuple(self.inputs)
         self.group = self._group(group)
@@ -120,7 +122,8 @@ class Task:
         if isinstance(self.calibrator, ProbabilityCalibrator):
             scores = read_scores(found, names, self.file, input="probability", sum_to_one=False)
             return np.asarray(self.calibrator.calibrate(scores))
-        scores = read_scores(found, names, self.file, input=self.calibrator.input)
+        sum_to_one = not (isinstance(self.calibrator, MultilabelCalibrator) and self.calibrator.input == "probability")
+        scores = read_scores(found, names, self.file, input=self.calibrator.input, sum_to_one=sum_to_one)
         if isinstance(self.calibrator, GroupedCalibrator):
             return self.calibrator.predict_at(scores, self._places(self.calibrator, found))
         return np.asarray(self.calibrator.predict_proba(scores))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -20,19 +21,28 @@ from calibrant.maps import (
     InterpolatedMap,
     LogisticMap,
     LogitInterpolatedMap,
+    LogPoolMap,
     Map,
+    MeanMap,
+    MixtureMap,
     OneVsRestMap,
     QuadraticMap,
     SoftmaxMap,
     StepMap,
+    TopLabelMap,
     VennAbersMap,
 )
+from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray
 from calibrant.probability import ProbabilityCalibrator
 from calibrant.validation import InputKind
 
 _MOST_CLASSES = 10
 _MOST_GROUPS = 20
+_COUPLED = {
+    "normalise": "divided by {} sum",
+    "likelihood": "made the most likely distribution",
+}
 
 
 @click.command(
@@ -54,7 +64,7 @@ def command(calibrator: str, as_json: bool) -> None:
     columns = stored_columns(loaded)
     facts = [
         ("calibrator", repr(loaded)),
-        ("classes", listed(loaded.classes_.tolist())),
+        ("labels" if isinstance(loaded, MultilabelCalibrator) else "classes", listed(loaded.classes_.tolist())),
         ("fitted to", count(loaded.n_rows_, "row")),
         ("score columns", listed(columns) if columns else "not stored: name them with calibrant apply --score"),
         ("scores are", input_of(loaded)),
@@ -67,9 +77,14 @@ def command(calibrator: str, as_json: bool) -> None:
     if isinstance(loaded, GroupedCalibrator):
         click.echo(describe_groups(loaded))
         click.echo("\nAll rows:")
-    for line in describe(loaded.map_, loaded.classes_.tolist()):
-        click.echo(line)
-    example = examples(loaded.map_, loaded.classes_.tolist(), input_of(loaded))
+    example: str | None
+    if isinstance(loaded, MultilabelCalibrator):
+        lines = ["One map per label:", *_describe_each(loaded.label_names_, loaded.maps_)]
+        example = examples_of(loaded.maps_[:_MOST_CLASSES], list(loaded.label_names_), loaded.input)
+    else:
+        lines = describe(loaded.map_, loaded.classes_.tolist())
+        example = examples(loaded.map_, loaded.classes_.tolist(), input_of(loaded))
+    click.echo("\n".join(lines))
     if example is not None:
         click.echo(f"\n{example}")
     click.echo(f"\nNext:  calibrant apply {shlex.quote(calibrator)} new.csv -o out.csv")
@@ -93,11 +108,28 @@ def describe_groups(loaded: GroupedCalibrator) -> str:
 def describe(fitted: Map, classes: list[Any]) -> list[str]:
     """Return lines that say in formulas and figures what a map does."""
     match fitted:
-        case OneVsRestMap(maps=maps):
-            first = "One map per class, then each row divided by its sum:"
-            lines = [f"  {label!r}: {describe_binary(m)}" for label, m in zip(classes, maps, strict=True)]
-            more = [f"  and {len(maps) - _MOST_CLASSES:,} more"] if len(maps) > _MOST_CLASSES else []
-            return [first, *lines[:_MOST_CLASSES], *more]
+        case OneVsRestMap(maps=maps, coupling=coupling):
+            return [
+                f"One map per class, then each row {_COUPLED[coupling].format('its')}:",
+                *_describe_each(classes, maps),
+            ]
+        case TopLabelMap(maps=(only,)):
+            return ["The largest of each row; the others share the rest:", f"  {describe_binary(only)}"]
+        case TopLabelMap(maps=maps):
+            first = "The largest of each row, by the class that it is of; the others share the rest:"
+            return [first, *_describe_each(classes, maps)]
+        case MixtureMap(maps=parts, weights=weights):
+            lines = (
+                f"{w:.3g} of {line}" for w, m in zip(weights.tolist(), parts, strict=True) for line in describe(m, [])
+            )
+            return ["Mean of probabilities:", *(f"  {line}" for line in lines)]
+        case LogPoolMap(maps=pooled, weights=weights):
+            lines = (
+                f"{w:.3g} of {line}" if i == 0 else line
+                for w, m in zip(weights.tolist(), pooled, strict=True)
+                for i, line in enumerate(describe(m, classes))
+            )
+            return ["Product of probabilities, each to the power of its weight:", *(f"  {line}" for line in lines)]
         case SoftmaxMap(weight=weight, bias=bias, clip=clip):
             z = "z" if clip is None else "log p"
             by = f"{weight.item():.6g} * {z}" if weight.ndim == 0 else f"W {z}, W of shape {weight.shape}"
@@ -105,6 +137,12 @@ def describe(fitted: Map, classes: list[Any]) -> list[str]:
             return [f"softmax of {by}{plus}"]
         case _:
             return [describe_binary(fitted)]
+
+
+def _describe_each(labels: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:
+    lines = [f"  {label!r}: {describe_binary(m)}" for label, m in zip(labels, maps, strict=True)]
+    more = [f"  and {len(maps) - _MOST_CLASSES:,} more"] if len(maps) > _MOST_CLASSES else []
+    return [*lines[:_MOST_CLASSES], *more]
 
 
 def describe_binary(fitted: BinaryMap) -> str:
@@ -134,6 +172,9 @@ def describe_binary(fitted: BinaryMap) -> str:
         case BlendMap(maps=maps, weights=weights):
             parts = (f"{w:.3g} of {describe_binary(m)}" for w, m in zip(weights.tolist(), maps, strict=True))
             return f"mean logit: {'; '.join(parts)}"
+        case MeanMap(maps=maps, weights=weights):
+            parts = (f"{w:.3g} of {describe_binary(m)}" for w, m in zip(weights.tolist(), maps, strict=True))
+            return f"mean: {'; '.join(parts)}"
 
 
 def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
@@ -141,21 +182,31 @@ def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
     maps: tuple[BinaryMap, ...]
     kind: InputKind
     match fitted:
-        case SoftmaxMap():
+        case SoftmaxMap() | MixtureMap() | LogPoolMap():
             return None
-        case OneVsRestMap(maps=several):
-            maps, title = several[:_MOST_CLASSES], "Before rows are divided by their sum:\n"
+        case TopLabelMap(maps=(only,)):
+            maps, title, names, kind = (only,), "The largest of a row:\n", ["becomes"], "probability"
+        case OneVsRestMap(maps=several, coupling=coupling):
+            maps, title = several[:_MOST_CLASSES], f"Before rows are {_COUPLED[coupling].format('their')}:\n"
             names = [str(label) for label in classes[: len(maps)]]
             kind = "probability" if fitted.is_logit else input
+        case TopLabelMap(maps=several):
+            maps, title = several[:_MOST_CLASSES], "The largest of a row, by its class:\n"
+            names, kind = [str(label) for label in classes[: len(maps)]], "probability"
         case _:
             maps, title, names, kind = (fitted,), "", ["becomes"], input
+    return title + examples_of(maps, names, kind)
+
+
+def examples_of(maps: Sequence[BinaryMap], names: list[str], kind: InputKind) -> str:
+    """Return a table of scores and what each map makes of them."""
     at = example_scores(maps, kind)
     columns = [m.apply(at) for m in maps]
     rows = [[f"{s:.4g}", *(number(column[i]) for column in columns)] for i, s in enumerate(at.tolist())]
-    return title + table(["score", *names], rows, left=0)
+    return table(["score", *names[: len(maps)]], rows, left=0)
 
 
-def example_scores(maps: tuple[BinaryMap, ...], input: InputKind) -> FloatArray:
+def example_scores(maps: Sequence[BinaryMap], input: InputKind) -> FloatArray:
     """Return scores to show: tenths of probabilities, whole logits, or the range that a map of scores knows."""
     if input == "probability":
         return np.linspace(0.0, 1.0, 11)

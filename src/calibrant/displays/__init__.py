@@ -1,5 +1,6 @@
 """One matplotlib display per file; matplotlib is imported when something is drawn."""
 
+from calibrant.displays.calibration import CalibrationDisplay
 from calibrant.displays.comparison import ComparisonDisplay
 from calibrant.displays.decomposition import DecompositionDisplay
 from calibrant.displays.histogram import ScoreHistogram
@@ -8,6 +9,7 @@ from calibrant.displays.multiclass import MulticlassReliabilityDisplay
 from calibrant.displays.reliability import ReliabilityDisplay
 
 __all__ = [
+    "CalibrationDisplay",
     "ComparisonDisplay",
     "DecompositionDisplay",
     "MimicDisplay",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,17 @@ def draw_band(ax: Axes, curve: Curve, *, label: str) -> None:
     ax.fill_between(x, low, high, color=MUTED, alpha=0.16, linewidth=0.0, zorder=0.5, label=label)
 
 
+def draw_interval(ax: Axes, curve: Curve, *, color: Any, is_clipped: bool, is_stepped: bool = False) -> None:
+    """Draw the intervals of a curve: bars of a few bins, a band of many, or of blocks that are drawn as steps."""
+    if is_stepped:
+        low, high = np.repeat(curve.low, 2), np.repeat(curve.high, 2)
+        ax.fill_between(curve.edges.ravel(), low, high, color=color, alpha=0.13, linewidth=0.0)
+    elif curve.x.size > MAX_BARS:
+        ax.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.2, linewidth=0.0)
+    else:
+        ax.vlines(curve.x, curve.low, curve.high, color=color, linewidth=1.3, clip_on=is_clipped)
+
+
 def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_alone: bool = True) -> Line2D:
     """Draw the k-th curve of a picture: points with bars; a line and band for many bins, steps for isotonic blocks.
 
@@ -60,17 +71,14 @@ def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_a
     """
     look = style(k)
     is_clipped = upper < 1.0  # at 0 and 1 whole markers are wanted
-    x, y, low, high, size = curve.x, curve.y, curve.low, curve.high, 5.5
-    if curve.strategy == "isotonic":  # each block is level from its first score to its last
-        x, (y, low, high) = curve.edges.ravel(), (np.repeat(values, 2) for values in (y, low, high))
+    is_isotonic = curve.strategy == "isotonic"
+    if is_alone or not is_isotonic:
+        draw_interval(ax, curve, color=look["color"], is_clipped=is_clipped, is_stepped=is_isotonic)
+    x, y = curve.x, curve.y
+    if is_isotonic:  # each block is level from its first score to its last
+        x, y = curve.edges.ravel(), np.repeat(y, 2)
         look |= {"marker": "", "linestyle": LINES[k % len(LINES)]}
-        if is_alone:
-            ax.fill_between(x, low, high, color=look["color"], alpha=0.13, linewidth=0.0)
-    elif x.size > MAX_BARS:
-        size = 3.0
-        ax.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0.0)
-    else:
-        ax.vlines(x, low, high, color=look["color"], linewidth=1.3, clip_on=is_clipped)
-    width = 1.6 if curve.strategy == "isotonic" else 1.0
+    width = 1.6 if is_isotonic else 1.0
+    size = 3.0 if curve.x.size > MAX_BARS else 5.5
     (line,) = ax.plot(x, y, linewidth=width, markersize=size, clip_on=is_clipped, zorder=3, label=label, **look)
     return line

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.displays.curves import axis_end, draw_band, draw_curve, draw_diagonal, size_text
+from calibrant.displays.estimators import response
 from calibrant.displays.style import legible
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.results import Curve
-from calibrant.validation import check_integer
+from calibrant.validation import as_generator, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from calibrant.metrics.bins import CurveStrategy
+    from calibrant.metrics.reliability import Band
     from calibrant.validation import ArrayLike
 
 #: Inches of a panel's side.
@@ -90,6 +92,8 @@ class MulticlassReliabilityDisplay:
         n_bins: int = 10,
         strategy: CurveStrategy = "quantile",
         level: float = 0.95,
+        band: Band | None = None,
+        rng: int | np.random.Generator | None = 0,
         axes: Sequence[Axes] | npt.NDArray[np.object_] | None = None,
     ) -> MulticlassReliabilityDisplay:
         """Measure the curves of labels and probabilities and draw them.
@@ -110,6 +114,10 @@ class MulticlassReliabilityDisplay:
             Bins of equal weight, of equal width, or the blocks of the isotonic regression.
         level : float
             Nominal coverage of the intervals.
+        band : {"consistency"}, optional
+            Shade where each curve would lie, at `level`, if the probabilities were calibrated.
+        rng : int, Generator or None
+            Seed of the bands.
         axes : sequence of matplotlib Axes, optional
             Where to draw, as in `plot`.
 
@@ -128,9 +136,9 @@ class MulticlassReliabilityDisplay:
                 "y_prob has one column. Pass one column per class, shape (n, K), or use ReliabilityDisplay."
             )
         codes, weight = rows.labels.codes, rows.weight
-        top = reliability_curve(
-            codes, rows.prob, sample_weight=weight, n_bins=n_bins, strategy=strategy, level=level, label="top label"
-        )
+        options: dict[str, Any] = {"sample_weight": weight, "n_bins": n_bins, "strategy": strategy, "level": level}
+        options |= {"band": band, "rng": as_generator(rng) if band is not None else None}
+        top = reliability_curve(codes, rows.prob, classes=np.arange(rows.n_classes), label="top label", **options)
         shown = list(range(rows.n_classes))
         if len(shown) > max_classes:
             errors = [
@@ -139,19 +147,33 @@ class MulticlassReliabilityDisplay:
             ]
             shown = sorted(shown, key=lambda k: -errors[k])[:max_classes]
         labels = rows.labels.classes.tolist()
-        curves = [
-            reliability_curve(
-                codes == k,
-                rows.prob[:, k],
-                sample_weight=weight,
-                n_bins=n_bins,
-                strategy=strategy,
-                level=level,
-                label=str(labels[k]),
-            )
-            for k in shown
-        ]
+        curves = [reliability_curve(codes == k, rows.prob[:, k], label=str(labels[k]), **options) for k in shown]
         return cls(top, curves, n_classes=len(labels)).plot(axes)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **options: Any) -> MulticlassReliabilityDisplay:
+        """Measure the curves of a fitted classifier and draw them.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted, with `predict_proba` and three or more `classes_`.
+        X : array-like or frame of shape (n, n_features)
+            What it predicts from: rows that it was not fitted to.
+        y : array-like of shape (n,)
+            Labels.
+        **options
+            As in `from_predictions`.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        NotFittedError
+            scikit-learn's own, if the estimator is not fitted.
+        """
+        answer = response(estimator, X)
+        return cls.from_predictions(y, answer.prob, classes=answer.classes, **options)
 
     def plot(self, axes: Sequence[Axes] | npt.NDArray[np.object_] | None = None) -> MulticlassReliabilityDisplay:
         """Draw the panels.

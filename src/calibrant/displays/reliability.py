@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant.displays.curves import DIAGONAL, draw_band, draw_curve, draw_diagonal, size_text
+from calibrant.displays.estimators import Response, common_classes, folds, response
 from calibrant.displays.histogram import ScoreHistogram
-from calibrant.displays.models import as_models
+from calibrant.displays.models import as_cases, as_models
+from calibrant.displays.panels import draw_histogram, finish_panel, new_axes
 from calibrant.displays.style import legible, style
-from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.results import Curve
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from calibrant.metrics.bins import CurveStrategy
+    from calibrant.metrics.reliability import Band
     from calibrant.validation import ArrayLike
 
-#: Height of the histogram as a share of the diagram's.
-PANEL_HEIGHT = 0.22
 #: With more curves than this, the legend of the display's own figure has two columns.
 MAX_ONE_COLUMN = 2
 #: Inches of the display's own figure, and of one that has to name many curves.
@@ -90,38 +92,51 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: ArrayLike,
+        y_true: ArrayLike | Mapping[str, ArrayLike],
         y_prob: ArrayLike | Mapping[str, ArrayLike],
         *,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | Mapping[str, ArrayLike] | None = None,
         n_bins: int = 10,
         strategy: CurveStrategy = "quantile",
         level: float = 0.95,
+        band: Band | None = None,
         pos_label: object = None,
+        classes: ArrayLike | None = None,
+        class_label: object = None,
         name: str | None = None,
         ax: Axes | None = None,
+        rng: int | np.random.Generator | None = 0,
     ) -> ReliabilityDisplay:
         """Measure the reliability curve of labels and probabilities and draw it.
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of any kind.
+        y_true : array-like of shape (n,), or mapping of names to such
+            Labels of any kind. A mapping with the names of `y_prob` holds other rows for each, such as folds.
         y_prob : array-like of shape (n,) or (n, K), or mapping of names to such
             Probability of the positive class; or of every class, for the curve of the top label: how often the
             most probable class was right. A mapping holds those of several models, each drawn under its name.
         sample_weight : array-like of shape (n,), optional
+            A mapping where `y_true` is one.
         n_bins : int
         strategy : {"quantile", "uniform", "isotonic"}
             Bins of equal weight, of equal width, or the blocks of the isotonic regression.
         level : float
             Nominal coverage of the intervals.
+        band : {"consistency"}, optional
+            Shade where the curve would lie, at `level`, if the probabilities were calibrated.
         pos_label : scalar, optional
             The class that `y_prob` is the probability of; the larger of two by default.
+        classes : array-like of shape (K,), optional
+            All classes, sorted, where `y_true` may lack some.
+        class_label : scalar, optional
+            With K columns: the class to show against the rest, in place of the top label.
         name : str, optional
             What the legend calls the curve of a single model.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own, with a histogram below.
+        rng : int, Generator or None
+            Seed of the band.
 
         Raises
         ------
@@ -137,24 +152,130 @@ class ReliabilityDisplay:
         [0.333, 0.667]
         """
         from calibrant.metrics import reliability_curve
+        from calibrant.metrics.reliability import event_rows
         from calibrant.metrics.rows import read_rows
 
         curves, histograms = [], []
-        for label, prob in as_models(y_prob, name):
+        for case in as_cases(y_true, y_prob, sample_weight, name):
+            what: dict[str, Any] = {"sample_weight": case.weight, "pos_label": pos_label, "classes": classes}
             curve = reliability_curve(
-                y_true,
-                prob,
-                sample_weight=sample_weight,
+                case.y_true,
+                case.y_prob,
                 n_bins=n_bins,
                 strategy=strategy,
                 level=level,
-                pos_label=pos_label,
-                label=label,
+                band=band,
+                class_label=class_label,
+                label=case.name,
+                rng=rng,
+                **what,
             )
-            rows = read_rows(y_true, prob, sample_weight=sample_weight, pos_label=pos_label, classes=None)
             curves.append(curve)
-            histograms.append(ScoreHistogram.from_rows(rows.one_column()))
+            rows = event_rows(read_rows(case.y_true, case.y_prob, **what), class_label)
+            histograms.append(ScoreHistogram.from_rows(rows))
         return cls(curves, histogram=histograms).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: object = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Measure the reliability curve of a fitted classifier, or of several, and draw it.
+
+        Parameters
+        ----------
+        estimator : classifier, or mapping of names to classifiers
+            Fitted, with `predict_proba` and `classes_`. Of two classes the curve shows the positive one, of more the
+            top label.
+        X : array-like or frame of shape (n, n_features)
+            What it predicts from: rows that it was not fitted to.
+        y : array-like of shape (n,)
+            Labels.
+        pos_label : scalar, optional
+            The positive one of two classes; the last of `classes_` by default.
+        name : str, optional
+            What the legend calls the curve; the estimator's class by default.
+        **options
+            As in `from_predictions`.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        NotFittedError
+            scikit-learn's own, if an estimator is not fitted.
+        """
+        models = as_models(estimator, name)
+        answers = {key or type(each).__name__: response(each, X) for key, each in models}
+        return cls._of_responses(dict.fromkeys(answers, y), answers, pos_label, options)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: object = None,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Measure the reliability curve of each fold of a cross-validation, on the rows it was not fitted to.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What scikit-learn's `cross_validate` returns with `return_estimator=True` and `return_indices=True`.
+        X, y : array-like
+            What it was called with.
+        pos_label : scalar, optional
+            The positive one of two classes; the last of `classes_` by default.
+        sample_weight : array-like of shape (n,), optional
+        **options
+            As in `from_predictions`.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        labels, answers, weights = {}, {}, {}
+        for key, estimator, rows, own, weight in folds(cv_results, X, y, sample_weight):
+            labels[key], answers[key], weights[key] = own, response(estimator, rows), weight
+        if sample_weight is not None:
+            options["sample_weight"] = weights
+        return cls._of_responses(labels, answers, pos_label, options)
+
+    @classmethod
+    def _of_responses(
+        cls,
+        labels: Mapping[str, ArrayLike],
+        answers: Mapping[str, Response],
+        pos_label: object,
+        options: dict[str, Any],
+    ) -> ReliabilityDisplay:
+        """Draw what classifiers of the same classes answered for the rows of each."""
+        classes = common_classes(answers)
+        prob = {key: answer.prob for key, answer in answers.items()}
+        if len(classes) == 2:
+            prob, positive = {}, pos_label
+            for key, answer in answers.items():
+                prob[key], positive = answer.positive(pos_label)
+            options["pos_label"] = positive
+        elif pos_label is not None:
+            raise InvalidInputError(
+                f"pos_label={pos_label!r} is for two classes, but the estimator has {len(classes)}. "
+                "Pass class_label to show one of them against the rest."
+            )
+        if options.get("sample_weight") is not None and not isinstance(options["sample_weight"], Mapping):
+            options["sample_weight"] = dict.fromkeys(prob, options["sample_weight"])
+        return cls.from_predictions(labels, prob, classes=classes, **options)
 
     def plot(
         self,
@@ -188,7 +309,7 @@ class ReliabilityDisplay:
         names = self._names(name)
         owns_figure = ax is None
         if ax is None:
-            ax, ax_histogram = _new_axes(_SIZE if len(self.curves) <= MAX_ONE_COLUMN else _LARGE)
+            ax, ax_histogram = new_axes(_SIZE if len(self.curves) <= MAX_ONE_COLUMN else _LARGE)
         self.ax_, self.ax_histogram_ = ax, ax_histogram
         self.figure_ = ax.get_figure(root=True)
         self._draw_curves(ax, names, upper)
@@ -237,32 +358,14 @@ class ReliabilityDisplay:
                 ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=style(start + i)["color"])
             ax.set(ylabel="n in bin")
         elif len(self.histograms) == 1:
-            (histogram,) = self.histograms
-            colour = style(start)["color"]
-            ax.stairs(histogram.n, histogram.edges, fill=True, color=colour, alpha=0.3, label="all rows")
-            ax.stairs(histogram.events, histogram.edges, fill=True, color=colour, label="events")
-            ax.set(ylabel="Weight" if histogram.is_weighted else "Rows")
+            draw_histogram(ax, self.histograms[0], color=style(start)["color"])
         else:
             for i, histogram in enumerate(self.histograms):
                 look = style(start + i)
                 share = histogram.n / histogram.n.sum()
                 ax.stairs(share, histogram.edges, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
             ax.set(ylabel="Share of rows")
-        ax.set(xlabel="Predicted probability")
-        ax.set_ylim(bottom=0.0)
-        ax.locator_params(axis="y", nbins=2)
-        ax.yaxis.set_major_formatter("{x:,.9g}")
-
-
-def _new_axes(size: tuple[float, float]) -> tuple[Axes, Axes]:
-    """Return a square diagram with a low panel of the same width below it, in a figure of their own."""
-    from matplotlib import pyplot as plt
-
-    _, (ax, ax_histogram) = plt.subplots(
-        2, 1, figsize=size, sharex=True, height_ratios=[1.0, PANEL_HEIGHT], layout="constrained"
-    )
-    ax_histogram.set_box_aspect(PANEL_HEIGHT)
-    return ax, ax_histogram
+        finish_panel(ax)
 
 
 def _n_curves(ax: Axes) -> int:

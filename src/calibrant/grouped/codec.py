@@ -9,7 +9,7 @@ from calibrant import persistence
 from calibrant.calibrators import make_calibrator
 from calibrant.grouped.calibrator import GroupedCalibrator
 from calibrant.grouped.fitting import GroupMap
-from calibrant.maps import Map, OneVsRestMap, SoftmaxMap
+from calibrant.maps import LogPoolMap, Map, MixtureMap, OneVsRestMap, SoftmaxMap, TopLabelMap
 from calibrant.persistence.calibrator_codec import decode_labels
 from calibrant.persistence.fields import Field, within
 
@@ -81,8 +81,12 @@ def _n_outputs(fitted: Map) -> int:
     match fitted:
         case OneVsRestMap(maps=maps):
             return len(maps)
+        case TopLabelMap(n_classes=n_classes):
+            return n_classes
         case SoftmaxMap(bias=bias):
             return int(bias.size)
+        case MixtureMap(maps=(first, *_)) | LogPoolMap(maps=(first, *_)):
+            return _n_outputs(first)
         case _:
             return 1
 

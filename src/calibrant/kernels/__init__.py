@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calibrant.kernels.binning import rows_in_bins, sum_bins, sum_cells
+    from calibrant.kernels.columns import (
+        average_blocks,
+        block_shares,
+        measure_columns,
+        pool_columns,
+        pool_shifted,
+        split_steps,
+    )
+    from calibrant.kernels.curves import count_cells, scores_in_cells, sum_between
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.refit import refit_drawn_labels
+    from calibrant.kernels.softmax import multiply_rows
     from calibrant.kernels.sorting import (
         count_distinct,
         mend_order,
@@ -25,20 +35,30 @@ if TYPE_CHECKING:
 
 _HOME = {
     "added_levels": "venn_abers",
+    "average_blocks": "columns",
+    "block_shares": "columns",
+    "count_cells": "curves",
     "count_distinct": "sorting",
     "fill_bins": "mimic",
     "fit_rising_curve": "spline",
     "follow_near_isotonic": "near_isotonic",
     "interpolate": "lookup",
+    "measure_columns": "columns",
     "mend_order": "sorting",
     "merge_bins": "mimic",
+    "multiply_rows": "softmax",
     "pack_signed": "sorting",
+    "pool_columns": "columns",
     "pool_keys": "pav",
+    "pool_shifted": "columns",
     "pool_weighted": "pav",
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
     "rows_in_bins": "binning",
     "run_lengths": "sorting",
+    "scores_in_cells": "curves",
+    "split_steps": "columns",
+    "sum_between": "curves",
     "sum_bins": "binning",
     "sum_cells": "binning",
     "sum_diagram": "venn_abers",
@@ -48,20 +68,30 @@ _HOME = {
 
 __all__ = [
     "added_levels",
+    "average_blocks",
+    "block_shares",
+    "count_cells",
     "count_distinct",
     "fill_bins",
     "fit_rising_curve",
     "follow_near_isotonic",
     "interpolate",
+    "measure_columns",
     "mend_order",
     "merge_bins",
+    "multiply_rows",
     "pack_signed",
+    "pool_columns",
     "pool_keys",
+    "pool_shifted",
     "pool_weighted",
     "radix_sort",
     "refit_drawn_labels",
     "rows_in_bins",
     "run_lengths",
+    "scores_in_cells",
+    "split_steps",
+    "sum_between",
     "sum_bins",
     "sum_cells",
     "sum_diagram",

@@ -5,7 +5,8 @@ Persistence, export and applying at scale are each one exhaustive `match` over `
 
 from typing import TypeAlias
 
-from calibrant.maps.multiclass import MulticlassMap, OneVsRestMap, SoftmaxMap
+from calibrant.maps.coupling import COUPLINGS, Coupling
+from calibrant.maps.multiclass import LogPoolMap, MixtureMap, MulticlassMap, OneVsRestMap, SoftmaxMap, TopLabelMap
 from calibrant.maps.single import (
     IDENTITY,
     IDENTITY_LOGIT,
@@ -15,6 +16,7 @@ from calibrant.maps.single import (
     InterpolatedMap,
     LogisticMap,
     LogitInterpolatedMap,
+    MeanMap,
     QuadraticMap,
     SingleMap,
     StepMap,
@@ -24,21 +26,27 @@ from calibrant.maps.single import (
 Map: TypeAlias = BinaryMap | MulticlassMap
 
 __all__ = [
+    "COUPLINGS",
     "IDENTITY",
     "IDENTITY_LOGIT",
     "BetaMap",
     "BinaryMap",
     "BlendMap",
+    "Coupling",
     "InterpolatedMap",
+    "LogPoolMap",
     "LogisticMap",
     "LogitInterpolatedMap",
     "Map",
+    "MeanMap",
+    "MixtureMap",
     "MulticlassMap",
     "OneVsRestMap",
     "QuadraticMap",
     "SingleMap",
     "SoftmaxMap",
     "StepMap",
+    "TopLabelMap",
     "VennAbersMap",
     "is_binary",
 ]

@@ -176,10 +176,25 @@ class BlendMap:
         return expit(z)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanMap:
+    """q = sum_j w_j q_j of the outputs q_j of several maps; the weights sum to one."""
+
+    maps: tuple[SingleMap, ...]
+    weights: FloatArray
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the mean probability of the positive class for each score, shape (n,)."""
+        q = np.zeros(scores.shape)
+        for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
+            q += weight * part.apply(scores)
+        return np.minimum(q, 1.0, out=q)
+
+
 SingleMap: TypeAlias = (
     LogisticMap | BetaMap | StepMap | InterpolatedMap | LogitInterpolatedMap | QuadraticMap | VennAbersMap
 )
-BinaryMap: TypeAlias = SingleMap | BlendMap
+BinaryMap: TypeAlias = SingleMap | BlendMap | MeanMap
 
 #: The map of a probability to itself.
 IDENTITY = InterpolatedMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))

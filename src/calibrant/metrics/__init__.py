@@ -1,6 +1,7 @@
 """Metrics of predicted probabilities: proper scores, calibration errors, decompositions, curves and intervals."""
 
 from calibrant.metrics.audit import Audit, Finding, audit
+from calibrant.metrics.binned_curve import calibration_curve
 from calibrant.metrics.calibration_error import (
     calibration_in_the_large,
     classwise_ece,
@@ -36,6 +37,7 @@ __all__ = [
     "SpiegelhalterTest",
     "audit",
     "brier_score",
+    "calibration_curve",
     "calibration_e_value",
     "calibration_in_the_large",
     "calibration_index",

@@ -104,14 +104,15 @@ def reliability_curve(
         check_choice("band", band, get_args(Band))
     generator = as_generator(rng)
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    event = _event(rows, class_label)
+    event = event_rows(rows, class_label)
     bins = bin_rows(event, n_bins, strategy)
     low, high = wilson(bins.rate, bins.size, level)
     ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, generator)
     return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)
 
 
-def _event(rows: Rows, class_label: object) -> ScoreRows:
+def event_rows(rows: Rows, class_label: object) -> ScoreRows:
+    """Return what a curve shows: the positive class, the top label of K columns, or one class of them."""
     if class_label is None:
         return rows.one_column()
     if rows.is_binary:

@@ -17,6 +17,7 @@ from calibrant.calibrators import (
     BinaryCalibrator,
     Calibrator,
     OneVsRestCalibrator,
+    TopLabelCalibrator,
 )
 from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
 from calibrant.persistence.fields import LARGEST_INTEGER, Field
@@ -26,7 +27,13 @@ from calibrant.persistence.plain import as_plain
 from calibrant.validation import INPUT_KINDS
 
 _Kind = TypeVar("_Kind", bound=Calibrator)
-_CLASSES: dict[str, type[Calibrator]] = {**CALIBRATORS, OneVsRestCalibrator.name: OneVsRestCalibrator}
+_CLASSES: dict[str, type[Calibrator]] = {
+    **CALIBRATORS,
+    OneVsRestCalibrator.name: OneVsRestCalibrator,
+    TopLabelCalibrator.name: TopLabelCalibrator,
+}
+#: Parameters that came after documents of their calibrator: absent, they mean this, and only other values are written.
+_ADDED: dict[str, dict[str, object]] = {OneVsRestCalibrator.name: {"coupling": "normalise"}}
 
 
 def encode_calibrator(calibrator: Calibrator) -> dict[str, Any]:
@@ -115,8 +122,14 @@ def _encode_settings(calibrator: Calibrator) -> dict[str, Any]:
             f"a {type(calibrator).__name__} can't be saved: documents hold calibrant's own calibrators only. "
             "Keep it by the means of the project that it comes from."
         )
-    params = calibrator.get_params(deep=False)
+    added = _ADDED.get(str(name), {})
+    params = {key: v for key, v in calibrator.get_params(deep=False).items() if key not in added or v != added[key]}
     return {"name": name, "params": {key: _encode_param(value, f"params.{key}") for key, value in params.items()}}
+
+
+def encode_nested(calibrator: str | Calibrator) -> object:
+    """Return the calibrator inside another one as plain data: its name, or an object with name and params."""
+    return _encode_param(calibrator, "calibrator")
 
 
 def _encode_param(value: object, path: str) -> object:
@@ -127,8 +140,9 @@ def _decode_settings(name: Field, params: Field, known: Mapping[str, type[_Kind]
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     cls = known[name.choice(known)]
     defaults = {key: parameter.default for key, parameter in inspect.signature(cls).parameters.items()}
-    fields = params.members(tuple(defaults))
-    made = cls(**{key: _decode_param(fields[key], default) for key, default in defaults.items()})
+    added = _ADDED.get(cls.name, {})
+    fields = params.members([key for key in defaults if key not in added], added)
+    made = cls(**{**added, **{key: _decode_param(field, defaults[key]) for key, field in fields.items()}})
     try:
         made._check_params()
     except CalibrantError as error:
@@ -140,10 +154,10 @@ def _decode_param(field: Field, default: object) -> object:
     """Return a parameter, which is of the kind of its default."""
     key = field.path.rpartition(".")[2]
     if key == "calibrator":
-        return _decode_nested(field)
+        return decode_nested(field)
     if key == "input":
         return field.choice(INPUT_KINDS)
-    if key == "lam" and not isinstance(field.value, str):
+    if key in ("lam", "penalty") and not isinstance(field.value, str):
         return field.number()
     if isinstance(default, bool):
         return field.boolean()
@@ -154,7 +168,7 @@ def _decode_param(field: Field, default: object) -> object:
     return field.text()
 
 
-def _decode_nested(field: Field) -> str | BinaryCalibrator:
+def decode_nested(field: Field) -> str | BinaryCalibrator:
     """Return the calibrator of the columns: a name, or an object with name and params."""
     if isinstance(field.value, str):
         return field.choice((*BINARY_CALIBRATORS, *ALIASES))

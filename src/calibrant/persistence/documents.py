@@ -32,6 +32,7 @@ _KINDS = {"calibrator": _Kind(Calibrator, encode_calibrator, decode_calibrator)}
 #: Kinds whose modules lie above this one: imported when a document of theirs is met, they register themselves.
 _HOMES = {
     "grouped_calibrator": "calibrant.grouped",
+    "multilabel_calibrator": "calibrant.multilabel",
     "prior_shift": "calibrant.prior",
     "probability_calibrator": "calibrant.probability",
 }

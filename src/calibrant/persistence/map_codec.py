@@ -7,29 +7,37 @@ from typing import Any, Literal, assert_never, get_args
 import numpy as np
 
 from calibrant.maps import (
+    COUPLINGS,
     BetaMap,
     BinaryMap,
     BlendMap,
     InterpolatedMap,
     LogisticMap,
     LogitInterpolatedMap,
+    LogPoolMap,
     Map,
+    MeanMap,
+    MixtureMap,
     OneVsRestMap,
     QuadraticMap,
     SingleMap,
     SoftmaxMap,
     StepMap,
+    TopLabelMap,
     VennAbersMap,
 )
 from calibrant.numerics import FloatArray
 from calibrant.persistence.fields import Field
 
 SingleKind = Literal["logistic", "beta", "step", "interpolated", "logit_interpolated", "quadratic", "venn_abers"]
-BinaryKind = Literal[SingleKind, "blend"]
-MapKind = Literal[BinaryKind, "softmax", "one_vs_rest"]
+BinaryKind = Literal[SingleKind, "blend", "mean"]
+MapKind = Literal[BinaryKind, "softmax", "mixture", "one_vs_rest", "top_label", "log_pool"]
 _SINGLE_KINDS: tuple[SingleKind, ...] = get_args(SingleKind)
 _BINARY_KINDS: tuple[BinaryKind, ...] = get_args(BinaryKind)
 _MAP_KINDS: tuple[MapKind, ...] = get_args(MapKind)
+_POOLED_KINDS: tuple[MapKind, ...] = ("softmax", "one_vs_rest")
+#: What rounding may leave of a sum of shares.
+_WHOLE_TOL = 1e-9
 
 
 def kind_of(fitted: Map) -> MapKind:
@@ -51,10 +59,18 @@ def kind_of(fitted: Map) -> MapKind:
             return "venn_abers"
         case BlendMap():
             return "blend"
+        case MeanMap():
+            return "mean"
+        case MixtureMap():
+            return "mixture"
+        case LogPoolMap():
+            return "log_pool"
         case SoftmaxMap():
             return "softmax"
         case OneVsRestMap():
             return "one_vs_rest"
+        case TopLabelMap():
+            return "top_label"
         case _:
             assert_never(fitted)
 
@@ -84,10 +100,21 @@ def _values(fitted: Map) -> dict[str, Any]:
             return {name: array.tolist() for name, array in arrays.items()}
         case BlendMap(maps, weights, clip):
             return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist(), "clip": float(clip)}
+        case MeanMap(maps, weights) | MixtureMap(maps, weights):
+            return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist()}
         case SoftmaxMap(weight, bias, least):
             return {"weight": weight.tolist(), "bias": bias.tolist(), "clip": _optional(least)}
-        case OneVsRestMap(maps, is_logit):
-            return {"maps": [encode_map(m) for m in maps], "is_logit": bool(is_logit)}
+        case LogPoolMap(maps, weights, clip):
+            return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist(), "clip": float(clip)}
+        case OneVsRestMap(maps, is_logit, coupling):
+            later = {} if coupling == "normalise" else {"coupling": coupling}
+            return {"maps": [encode_map(m) for m in maps], "is_logit": bool(is_logit), **later}
+        case TopLabelMap(n_classes, maps, is_logit):
+            return {
+                "n_classes": int(n_classes),
+                "maps": [encode_map(m) for m in maps],
+                "is_logit": bool(is_logit),
+            }
         case _:
             assert_never(fitted)
 
@@ -107,28 +134,80 @@ def decode_map(field: Field) -> Map:
     kind = field.member("kind").choice(_MAP_KINDS)
     match kind:
         case "softmax":
-            parts = field.members(("kind", "weight", "bias", "clip"))
-            return _softmax(parts["weight"], parts["bias"], parts["clip"])
+            return _softmax(field)
+        case "mixture":
+            parts = field.members(("kind", "maps", "weights"))
+            softmaxes = tuple(_softmax(item) for item in parts["maps"].items())
+            sizes = [m.bias.size for m in softmaxes]
+            if len(set(sizes)) > 1:
+                parts["maps"].refuse(f"holds maps of {min(sizes)} and of {max(sizes)} classes")
+            return MixtureMap(softmaxes, _whole(parts["weights"], len(softmaxes)))
+        case "log_pool":
+            return _log_pool(field)
         case "one_vs_rest":
-            parts = field.members(("kind", "maps", "is_logit"))
-            columns = parts["maps"].items(minimum=2)
-            maps = tuple(_decode_binary(item.member("kind").choice(_BINARY_KINDS), item) for item in columns)
-            return OneVsRestMap(maps, parts["is_logit"].boolean())
+            return _one_vs_rest(field)
+        case "top_label":
+            parts = field.members(("kind", "n_classes", "maps", "is_logit"))
+            n_classes = parts["n_classes"].integer(minimum=3)
+            maps = _decode_maps(parts["maps"], minimum=1)
+            if len(maps) not in (1, n_classes):
+                parts["maps"].refuse(f"does not go with {n_classes} classes: one map, or one per class, is needed")
+            return TopLabelMap(n_classes, maps, parts["is_logit"].boolean())
         case _:
             return _decode_binary(kind, field)
 
 
+def _decode_maps(field: Field, *, minimum: int) -> tuple[BinaryMap, ...]:
+    items = field.items(minimum=minimum)
+    return tuple(_decode_binary(item.member("kind").choice(_BINARY_KINDS), item) for item in items)
+
+
 def _decode_binary(kind: BinaryKind, field: Field) -> BinaryMap:
-    if kind != "blend":
+    if kind != "blend" and kind != "mean":
         return _decode_single(kind, field)
-    parts = field.members(("kind", "maps", "weights", "clip"))
+    clip = ("clip",) if kind == "blend" else ()
+    parts = field.members(("kind", "maps", "weights", *clip))
     items = parts["maps"].items()
     maps = tuple(_decode_single(item.member("kind").choice(_SINGLE_KINDS), item) for item in items)
-    weights = parts["weights"].numbers()
-    if weights.size != len(maps):
-        parts["weights"].refuse(f"does not go with {len(maps)} maps: one weight per map is needed")
-    parts["weights"].probabilities()  # shares of the blend
-    return BlendMap(maps, weights, _clip(parts["clip"]))
+    if clip:
+        return BlendMap(maps, _shares(parts["weights"], len(maps)), _clip(parts["clip"]))
+    return MeanMap(maps, _whole(parts["weights"], len(maps)))
+
+
+def _one_vs_rest(field: Field) -> OneVsRestMap:
+    parts = field.members(("kind", "maps", "is_logit"), ("coupling",))  # which came after the others
+    maps = _decode_maps(parts["maps"], minimum=2)
+    coupling = parts["coupling"].choice(COUPLINGS) if "coupling" in parts else "normalise"
+    return OneVsRestMap(maps, parts["is_logit"].boolean(), coupling)
+
+
+def _log_pool(field: Field) -> LogPoolMap:
+    parts = field.members(("kind", "maps", "weights", "clip"))
+    maps = tuple(
+        _softmax(item) if item.member("kind").choice(_POOLED_KINDS) == "softmax" else _one_vs_rest(item)
+        for item in parts["maps"].items()
+    )
+    sizes = [m.bias.size if isinstance(m, SoftmaxMap) else len(m.maps) for m in maps]
+    if len(set(sizes)) > 1:
+        parts["maps"].refuse(f"holds maps of {min(sizes)} and of {max(sizes)} classes")
+    weights = _whole(parts["weights"], len(maps))
+    if not weights.all():
+        parts["weights"].refuse("holds a zero: a map without weight is no part")
+    return LogPoolMap(maps, weights, _clip(parts["clip"]))
+
+
+def _shares(field: Field, n_maps: int) -> FloatArray:
+    weights = field.probabilities()
+    if weights.size != n_maps:
+        field.refuse(f"does not go with {n_maps} maps: one weight per map is needed")
+    return weights
+
+
+def _whole(field: Field, n_maps: int) -> FloatArray:
+    weights = _shares(field, n_maps)
+    if abs(float(weights.sum()) - 1.0) > _WHOLE_TOL:
+        field.refuse(f"sums to {float(weights.sum())!r}, but shares of a mixture sum to 1")
+    return weights
 
 
 def _decode_single(kind: SingleKind, field: Field) -> SingleMap:
@@ -220,9 +299,11 @@ def _optional_clip(field: Field) -> float | None:
     return None if field.value is None else _clip(field)
 
 
-def _softmax(weight: Field, bias: Field, clip: Field) -> SoftmaxMap:
-    offsets = bias.numbers(minimum=2)
-    return SoftmaxMap(_weight(weight, offsets.size), offsets, _optional_clip(clip))
+def _softmax(field: Field) -> SoftmaxMap:
+    field.member("kind").choice(("softmax",))
+    parts = field.members(("kind", "weight", "bias", "clip"))
+    offsets = parts["bias"].numbers(minimum=2)
+    return SoftmaxMap(_weight(parts["weight"], offsets.size), offsets, _optional_clip(parts["clip"]))
 
 
 def _weight(field: Field, n_classes: int) -> FloatArray:

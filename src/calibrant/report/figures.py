@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.displays import ReliabilityDisplay, ScoreHistogram
-from calibrant.displays.reliability import PANEL_HEIGHT
+from calibrant.displays.panels import PANEL_HEIGHT
 from calibrant.displays.style import COLOURS, MUTED
 from calibrant.report.formats import percent, shorten
 from calibrant.results import Curve

@@ -5,13 +5,21 @@ Each public function passes its arguments through here; everything below trusts 
 
 from calibrant.validation.arguments import as_generator, check_choice, check_fraction, check_integer, check_same_length
 from calibrant.validation.groups import as_groups, match_groups
-from calibrant.validation.labels import Labels, as_labels, check_both_classes, check_one_column
+from calibrant.validation.labels import (
+    Labels,
+    as_indicators,
+    as_labels,
+    check_both_classes,
+    check_one_column,
+    label_values,
+)
 from calibrant.validation.scores import (
     INPUT_KINDS,
     ArrayLike,
     Container,
     InputKind,
     Scores,
+    as_columns,
     as_probabilities,
     as_scores,
     as_weight,
@@ -24,8 +32,10 @@ __all__ = [
     "InputKind",
     "Labels",
     "Scores",
+    "as_columns",
     "as_generator",
     "as_groups",
+    "as_indicators",
     "as_labels",
     "as_probabilities",
     "as_scores",
@@ -36,5 +46,6 @@ __all__ = [
     "check_integer",
     "check_one_column",
     "check_same_length",
+    "label_values",
     "match_groups",
 ]

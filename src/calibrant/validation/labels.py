@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidLabelError, ShapeError
+from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation.scores import ArrayLike, is_arrow_array
+from calibrant.validation.scores import ArrayLike, as_columns, is_arrow_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,30 @@ def as_labels(
     if found.index(pos_label) == 1:
         return labels
     return Labels((1 - labels.codes).astype(np.uint8), labels.classes[::-1])
+
+
+def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tuple[str, ...] | None]:
+    """Check a matrix of 0 and 1 or booleans, a column per label, and return it with the names of its columns.
+
+    Raises
+    ------
+    InvalidLabelError
+        If a value is missing or anything else.
+    """
+    try:
+        checked = as_columns(y, name=name)
+    except InvalidScoreError as error:
+        raise InvalidLabelError(str(error)) from None
+    values, columns = checked.values, checked.container.columns
+    bad = (values != 0.0) & (values != 1.0)
+    if bad.any():
+        row, j = (int(i) for i in np.argwhere(bad)[0])
+        column: object = columns[j] if columns else j
+        raise InvalidLabelError(
+            f"{name} row {row}, column {column!r}: {values[row, j].item()!r} is neither 0 nor 1 "
+            f"({bad.any(axis=1).sum():,} of {len(values):,} rows). Pass 1 where a row has the label, else 0."
+        )
+    return values == 1.0, columns
 
 
 def check_one_column(labels: Labels, n_columns: int, name: str, scores: str) -> None:

@@ -121,10 +121,29 @@ def as_probabilities(y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: boo
     return checked
 
 
-def as_weight(sample_weight: ArrayLike | None, n: int, *, name: str = "sample_weight") -> FloatArray | None:
+def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
+    """Check a matrix of scores, shape (n, L), each column of which stands by itself: rows may have any sum."""
+    check_choice("input", input, INPUT_KINDS)
+    checked = _as_float(scores, name)
+    if checked.values.ndim == 1:
+        raise ShapeError(
+            f"{name} has one column, shape {checked.values.shape}. Pass one column per label, shape (n, L) with L "
+            "of at least 2."
+        )
+    if input == "probability":
+        _check_unit_range(checked, name)
+    else:
+        _check_finite(checked, name)
+    return checked
+
+
+def as_weight(
+    sample_weight: ArrayLike | None, n: int, *, name: str = "sample_weight", rows: str = "the scores"
+) -> FloatArray | None:
     """Check sample weights: one per row, finite, not negative, not all zero; None where all are one.
 
-    Weights whose squares would overflow or vanish are refused: no sum of them means anything.
+    Weights whose squares would overflow or vanish are refused: no sum of them means anything. `rows` is what the
+    caller calls that which has `n` rows, for the messages.
     """
     if sample_weight is None:
         return None
@@ -136,7 +155,7 @@ def as_weight(sample_weight: ArrayLike | None, n: int, *, name: str = "sample_we
     weight = checked.values
     if weight.ndim != 1:
         raise ShapeError(f"{name} has shape {weight.shape}. Pass one weight per row, shape ({n},).")
-    check_same_length(n, weight.size, "the scores", name)
+    check_same_length(n, weight.size, rows, name)
     bad = weight < 0.0
     if bad.any():
         _refuse(InvalidWeightError, name, weight, bad, "is negative", "Drop these rows or set the weight to 0.")

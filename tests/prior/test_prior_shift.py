@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.class_weight import compute_class_weight
 
 import calibrant as cb
 from calibrant.errors import DocumentError, InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.persistence import from_document, to_document
-from calibrant.prior import PriorShift, prior_shift, undo_sampling
+from calibrant.prior import PriorShift, prior_shift, undo_class_weight, undo_sampling
 
 OPEN = st.floats(1e-6, 1.0 - 1e-6)
 UNIT = st.floats(0.0, 1.0)
@@ -97,6 +99,30 @@ def test_new_base_rate_is_what_calibrated_predictions_then_show() -> None:
     assert cb.metrics.ece_debiased(y[kept], shifted) < 0.005
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", {"a": 1.0, "b": 7.0, "c": 0.5}, [1.0, 7.0, 0.5], {"b": 7.0}])
+def test_undoing_class_weights_gives_a_tree_the_rates_of_its_leaves(class_weight: Any) -> None:
+    """A tree's probabilities are the weighted rates of its leaves: undone, they are the plain rates, exactly."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (500, 1))
+    y = np.array(["a", "b", "c"])[np.where(rng.random(500) < 0.6, x[:, 0] % 3, rng.integers(0, 3, 500))]
+    w = rng.integers(1, 5, 500).astype(float)
+    named = dict(zip("abc", class_weight, strict=True)) if isinstance(class_weight, list) else class_weight
+    weighted = DecisionTreeClassifier(class_weight=named, random_state=0).fit(x, y, sample_weight=w).predict_proba(x)
+    plain = DecisionTreeClassifier(random_state=0).fit(x, y, sample_weight=w).predict_proba(x)
+    assert abs(weighted - plain).max() > 0.05
+    # scikit-learn's tree balances the rows, not the weights that it is given for them
+    undone = undo_class_weight(weighted, class_weight=class_weight, y=y)
+    np.testing.assert_allclose(undone, plain, rtol=1e-12)
+
+
+def test_balanced_weights_are_those_of_scikit_learn() -> None:
+    y, w = ["no"] * 9 + ["yes"] * 3, np.arange(12.0)
+    weight = compute_class_weight("balanced", classes=np.array(["no", "yes"]), y=y, sample_weight=w)
+    shift = PriorShift.from_class_weight("balanced", y=y, sample_weight=w)
+    assert shift.factor[1] / shift.factor[0] == pytest.approx(weight[0] / weight[1], rel=1e-14)
+    assert shift.classes_.tolist() == ["no", "yes"]
+
+
 def test_series_stays_a_series() -> None:
     series = pd.Series([0.5, 0.9], index=[7, 8], name="p")
     pd.testing.assert_series_equal(prior_shift(series, old=0.5, new=0.1), pd.Series([0.1, 0.5], index=[7, 8], name="p"))
@@ -142,6 +168,20 @@ def test_broken_document_is_refused_by_field(change: dict[str, Any], message: st
         (lambda: undo_sampling([0.5], kept=0.1), ShapeError, "kept is a single float"),
         (lambda: undo_sampling([0.5], kept=[0.1]), ShapeError, r"kept has shape \(1,\)"),
         (lambda: undo_sampling([0.5], kept=[-1.0, 1.0]), InvalidInputError, r"kept\[0\] is -1.0"),
+        (lambda: undo_class_weight([0.5], class_weight="even"), InvalidInputError, "class_weight='even' is no weight"),
+        (lambda: undo_class_weight([0.5], class_weight="balanced"), InvalidInputError, "Pass them as y"),
+        (lambda: undo_class_weight([0.5], class_weight={0: 1, 2: 3}, y=[0, 1]), InvalidLabelError, "names 2, which"),
+        (lambda: undo_class_weight([0.5], class_weight={0: 1, 1: 0}), InvalidInputError, r"kept\[1\] is 0.0"),
+        (
+            lambda: undo_class_weight([0.5], class_weight="balanced", y=[0, 1], sample_weight=[1, 0]),
+            InvalidLabelError,
+            "y holds the class 1 in rows of weight 0 only",
+        ),
+        (
+            lambda: undo_class_weight([0.5], class_weight=[1, 2], sample_weight=[1, 0]),
+            InvalidInputError,
+            "sample_weight is for the rows of y",
+        ),
         (lambda: PriorShift([1.0, 2.0], classes=["b", "a"]), InvalidLabelError, "is not sorted and distinct"),
         (lambda: PriorShift([1.0, 2.0], classes=["a"]), ShapeError, "names 1 classes for 2 factors"),
     ],

@@ -1,20 +1,21 @@
-"""Class priors: the exact correction of probabilities for a base rate, or a share of kept rows, that is known."""
+"""The exact correction of probabilities for base rates, shares of kept rows, or class weights that are known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant import persistence
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
 from calibrant.persistence.calibrator_codec import decode_classes
 from calibrant.persistence.fields import Field
-from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores
+from calibrant.prior.rates import weighted_rates
+from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores, as_weight
 
 KIND = "prior_shift"
 
@@ -98,6 +99,51 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     return PriorShift.from_sampling(kept=kept).predict_proba(probabilities)
 
 
+def undo_class_weight(
+    probabilities: ArrayLike, *, class_weight: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> Any:
+    """Correct the probabilities of a model that was trained with weights on its classes.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n,) or (n, K)
+        Probability of the positive class, or of each class, as learned with the weights.
+    class_weight : mapping, array-like of shape (K,) or "balanced"
+        What scikit-learn's models take as `class_weight`: weights by label or in the order of the sorted classes, or
+        the inverse of the class's rate.
+    y : array-like of shape (n_train,), optional
+        The labels that the model was trained on. Needed for "balanced"; beside a mapping it names the classes, and
+        those that the mapping lacks have the weight 1.
+    sample_weight : array-like of shape (n_train,), optional
+        Weights of the rows of `y`, for a model that balanced the weights of the classes and not their rows.
+
+    Returns
+    -------
+    probabilities : shape (n,) or (n, K)
+        In the container that they came in.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    A class of weight w was trained on as if it had w times its rows: p_k / w_k, divided by its sum over the classes.
+    Exact where the model would have learned the rates of the weighted rows; regularised models do so roughly.
+    No temperature repairs class weights: undo them first, and calibrate then.
+
+    Examples
+    --------
+    >>> from calibrant.prior import undo_class_weight
+    >>> undo_class_weight([0.5], class_weight={"no": 1.0, "yes": 9.0})
+    array([0.1])
+    >>> undo_class_weight([0.5], class_weight="balanced", y=["no"] * 9 + ["yes"])
+    array([0.1])
+    """
+    return PriorShift.from_class_weight(class_weight, y=y, sample_weight=sample_weight).predict_proba(probabilities)
+
+
 class PriorShift:
     """A correction for known class priors, to be kept in a file and applied as a calibrator is.
 
@@ -125,15 +171,12 @@ class PriorShift:
 
     def __init__(self, factor: ArrayLike, *, classes: Sequence[Any] | None = None) -> None:
         self.factor = _positive(factor, "factor")
-        labels = list(range(self.factor.size)) if classes is None else list(classes)
-        if len(labels) != self.factor.size:
-            raise ShapeError(f"classes names {len(labels)} classes for {self.factor.size} factors. Pass one for each.")
-        self.classes_: npt.NDArray[Any] = as_labels(labels, name="classes", classes=labels).classes
+        self.classes_: npt.NDArray[Any] = class_labels(classes, self.factor.size)
 
     @classmethod
     def from_priors(cls, *, old: ArrayLike, new: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
         """Correct from the base rates `old` to the base rates `new`; see `prior_shift`."""
-        before, after = _rates(old, "old"), _rates(new, "new")
+        before, after = rates(old, "old"), rates(new, "new")
         if before.size != after.size:
             raise ShapeError(f"old has {before.size} base rates and new has {after.size}. Pass one per class in both.")
         return cls(after / before, classes=classes)
@@ -142,6 +185,14 @@ class PriorShift:
     def from_sampling(cls, *, kept: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
         """Correct for training on the share `kept` of each class; see `undo_sampling`."""
         return cls(1.0 / _positive(kept, "kept"), classes=classes)
+
+    @classmethod
+    def from_class_weight(
+        cls, class_weight: Any, *, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> PriorShift:
+        """Correct for training with weights on the classes; see `undo_class_weight`."""
+        weight, classes = _class_weight(class_weight, y, sample_weight)
+        return cls.from_sampling(kept=weight, classes=classes)
 
     @property
     def map_(self) -> Map:
@@ -184,17 +235,60 @@ class PriorShift:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
 
 
-def _rates(rates: ArrayLike, name: str) -> FloatArray:
+def class_labels(classes: Sequence[Any] | None, n_classes: int) -> npt.NDArray[Any]:
+    """Check the names of `n_classes` classes; None stands for 0, 1 and so on."""
+    labels = list(range(n_classes)) if classes is None else list(classes)
+    if len(labels) != n_classes:
+        raise ShapeError(f"classes names {len(labels)} classes for {n_classes} factors. Pass one for each.")
+    return as_labels(labels, name="classes", classes=labels).classes
+
+
+def rates(given: ArrayLike, name: str) -> FloatArray:
     """Return the base rate of each class, from that of the positive one or from all."""
-    if np.ndim(rates) == 0:
-        rate = as_scores([rates], name=name).values[0]
+    if np.ndim(given) == 0:
+        rate = as_scores([given], name=name).values[0]
         if not 0.0 < rate < 1.0:
-            raise InvalidInputError(f"{name}={rates!r} is no base rate. Pass a number between 0 and 1.")
+            raise InvalidInputError(f"{name}={given!r} is no base rate. Pass a number between 0 and 1.")
         return np.array([1.0 - rate, rate])
-    values = _positive(rates, name)
+    values = _positive(given, name)
     if abs(float(values.sum()) - 1.0) > ROW_SUM_TOLERANCE:
         raise InvalidInputError(f"{name} sums to {float(values.sum()):.6g}, not 1. Divide it by its sum first.")
     return values
+
+
+def _class_weight(
+    given: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[ArrayLike, list[Any] | None]:
+    """Return the weight of each class, up to a factor, and the classes where they are known."""
+    labels = None if y is None else as_labels(y, name="y")
+    classes = None if labels is None else labels.classes.tolist()
+    if sample_weight is not None and labels is None:
+        raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
+    if isinstance(given, str):
+        if given != "balanced":
+            raise InvalidInputError(
+                f'class_weight={given!r} is no weight. Pass "balanced", or the weight of each class.'
+            )
+        if labels is None:
+            raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
+        share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
+        if not share.all():
+            absent = classes[int(share.argmin())] if classes else None
+            raise InvalidLabelError(
+                f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0."
+            )
+        return 1.0 / share, classes
+    if not isinstance(given, Mapping):
+        return _positive(given, "class_weight"), classes
+    if classes is None:
+        found = as_labels(list(given), name="class_weight").classes.tolist()
+        return [given[label] for label in found], found
+    unknown = [label for label in given if label not in classes]
+    if unknown:
+        raise InvalidLabelError(
+            f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
+        )
+    return [given.get(label, 1.0) for label in classes], classes
 
 
 def _positive(values: ArrayLike, name: str) -> FloatArray:

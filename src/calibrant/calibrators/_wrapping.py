@@ -1,0 +1,42 @@
+"""Calibrators of several columns that are made from a calibrator of one score."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from calibrant.calibrators.base import BinaryCalibrator, Calibrator
+from calibrant.calibrators.registry import make_binary_calibrator
+from calibrant.validation import InputKind
+
+
+class WrappingCalibrator(Calibrator):
+    """A calibrator whose first argument is another one, by name or as an instance, which is left unfitted."""
+
+    calibrator: str | BinaryCalibrator
+
+    @property
+    def input(self) -> InputKind:  # type: ignore[override]
+        """What the scores are: as the calibrator of the columns has it."""
+        return self.inner().input
+
+    def inner(self) -> BinaryCalibrator:
+        """Return a new, unfitted calibrator of one score."""
+        return make_binary_calibrator(self.calibrator)
+
+    def _check_params(self) -> None:
+        self.inner()._check_params()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments; with `deep`, those of a calibrator instance too."""
+        params = super().get_params()
+        if deep and isinstance(self.calibrator, Calibrator):
+            params |= {f"calibrator__{k}": v for k, v in self.calibrator.get_params().items()}
+        return params
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        rest = self.get_params(deep=False)
+        inner = rest.pop("calibrator")
+        changed = "".join(f", {name}={value!r}" for name, value in rest.items() if value != defaults[name].default)
+        return f"{type(self).__name__}({inner!r}{changed})"

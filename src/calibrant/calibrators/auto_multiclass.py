@@ -1,0 +1,251 @@
+"""Automatic calibration of more than two classes: a product of methods, weighted by cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.calibrators.auto_report import (
+    EXACT,
+    LEAST_WEIGHT,
+    MOST_LOGIT,
+    MOST_ROWS,
+    NONE,
+    PULL,
+    AutoReport,
+    make_report,
+)
+from calibrant.calibrators.base import BinaryCalibrator, Calibrator, fit_one_vs_rest
+from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
+from calibrant.calibrators.spline import SplineCalibrator
+from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
+from calibrant.calibrators.venn_abers import VennAbersCalibrator
+from calibrant.errors import CalibrantWarning, DataWarning
+from calibrant.folds import stratified_folds
+from calibrant.maps import LogPoolMap, OneVsRestMap, SoftmaxMap
+from calibrant.maps.multiclass import PoolPart, log_outputs
+from calibrant.numerics import SMALLEST_CLIP, BoolArray, FloatArray, IntArray, dot, log_softmax, project_simplex
+from calibrant.validation import InputKind, Labels
+
+#: Classes up to which matrices and single columns are fitted: both cost too much beyond, and few rows show much.
+_MOST_CLASSES = 100
+#: Entries of a table of rows and classes that the cross-validation looks at.
+_MOST_ENTRIES = 1 << 21
+_MAX_ITER = 50
+_TOL = 1e-9
+
+_Fit: TypeAlias = Callable[["_Rows"], PoolPart]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Checked rows; `weight` is None where all are one."""
+
+    values: FloatArray
+    labels: Labels
+    weight: FloatArray | None
+
+    def take(self, rows: IntArray | BoolArray) -> _Rows:
+        """Return some of the rows."""
+        labels = Labels(self.labels.codes[rows], self.labels.classes)
+        return _Rows(self.values[rows], labels, None if self.weight is None else self.weight[rows])
+
+
+def fit_classes(
+    values: FloatArray, labels: Labels, weight: FloatArray | None, *, input: InputKind, cv: int, seed: int
+) -> tuple[SoftmaxMap | OneVsRestMap | LogPoolMap, AutoReport]:
+    """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report."""
+    rank = _ranks(_Rows(values, labels, weight))
+    every = _in_order(_Rows(values, labels, weight), rank)
+    sample = _sample(every, seed)
+    codes = sample.labels.codes.astype(np.intp)
+    tried = _candidates(input, sample.labels)
+    n_folds = min(cv, codes.size)
+    folds = stratified_folds(rank[codes], n_folds, seed)
+    z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
+    w = np.ones(codes.size) if sample.weight is None else sample.weight
+    weights = _pool_weights(z, codes, w)
+    at = np.arange(codes.size), codes
+    loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
+    pooled = -log_softmax(np.einsum("j,jik->ik", weights, z))[at]
+    report = make_report(loss, pooled, weights, w, n_folds)
+    if report.chosen == NONE:
+        weights = np.array([float(name == NONE) for name in tried])
+    shares = zip(tried.values(), weights.tolist(), strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
+        kept = [(fit(every), share) for fit, share in shares if share >= LEAST_WEIGHT]
+    return _pool(kept), report
+
+
+def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
+    """Return what is tried on scores of kind `input`, by name."""
+    n_classes = len(labels.classes)
+    tried: dict[str, _Fit] = {}
+    if input != "score":
+        clip = SMALLEST_CLIP if input == "probability" else None
+        alone = SoftmaxMap(np.array(1.0), np.zeros(n_classes), clip)
+        tried[NONE] = lambda _: alone
+    tried["temperature"] = _softmax_fit(TemperatureCalibrator(input=input))
+    if n_classes > _MOST_CLASSES:
+        return {**tried, "vector": _softmax_fit(VectorScalingCalibrator(input=input))}
+    tried["matrix"] = _softmax_fit(MatrixScalingCalibrator(input=input))
+    if input != "score" or int(labels.counts().min()) > 1:  # raw scores of a class say nothing without its rows
+        tried["spline"] = _column_fit(SplineCalibrator(input=input))
+        tried["venn_abers"] = _column_fit(VennAbersCalibrator(input=input))
+    return tried
+
+
+def _softmax_fit(calibrator: Calibrator) -> _Fit:
+    def fit(rows: _Rows) -> PoolPart:
+        fitted = calibrator.fit_checked(rows.values, rows.labels, rows.weight).map_
+        if not isinstance(fitted, SoftmaxMap):
+            raise TypeError(f"{calibrator!r} gave a {type(fitted).__name__}")
+        return fitted
+
+    return fit
+
+
+def _column_fit(calibrator: BinaryCalibrator) -> _Fit:
+    def fit(rows: _Rows) -> PoolPart:
+        return replace(fit_one_vs_rest(calibrator, rows.values, rows.labels, rows.weight), coupling="likelihood")
+
+    return fit
+
+
+def _ranks(rows: _Rows) -> IntArray:
+    """Return a rank of each class that doesn't depend on how classes are called: by weight, then by mean own score."""
+    w = np.ones(rows.labels.codes.size) if rows.weight is None else rows.weight
+    own = rows.values[np.arange(w.size), rows.labels.codes]
+    n_classes = len(rows.labels.classes)
+    total, sums = (np.bincount(rows.labels.codes, weights=v, minlength=n_classes) for v in (w, w * own))
+    rank = np.empty(n_classes, dtype=np.int64)
+    rank[np.lexsort((sums / np.maximum(total, 1.0), total))] = np.arange(n_classes)
+    return rank
+
+
+def _in_order(rows: _Rows, rank: IntArray) -> _Rows:
+    """Return the rows in an order of their own: by class, own score, and two figures that tell rows apart."""
+    values, codes = rows.values, rows.labels.codes
+    own = values[np.arange(codes.size), codes]
+    squares = np.einsum("ik,ik->i", values, values)
+    mixed = np.einsum("ik,k->i", values, np.sqrt(np.arange(2.0, values.shape[1] + 2.0)))
+    return rows.take(np.lexsort((mixed, squares, own, rank[codes])))
+
+
+def _sample(rows: _Rows, seed: int) -> _Rows:
+    """Return the rows, or a sample of them; whole weights count as so many rows."""
+    most = min(MOST_ROWS, _MOST_ENTRIES // rows.values.shape[1])
+    w = rows.weight
+    is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < EXACT
+    ends = np.cumsum(w.astype(np.int64)) if w is not None and is_whole else np.arange(1, rows.values.shape[0] + 1)
+    n = int(ends[-1])
+    taken = np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    if is_whole:
+        rows = _Rows(rows.values, rows.labels, None)
+    return rows.take(np.searchsorted(ends, taken, side="right"))
+
+
+def _held_out(fit: _Fit, rows: _Rows, folds: IntArray) -> FloatArray:
+    """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
+    out = np.empty(rows.values.shape)
+    for fold in range(int(folds.max()) + 1):
+        held = folds == fold
+        rest = rows.take(~held)
+        counts = rest.labels.counts()
+        if np.count_nonzero(counts) < 2:
+            out[held] = np.log((counts + 1.0) / (counts.sum() + counts.size))
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)  # said, where it matters, by the fit to all rows
+            fitted = fit(rest)
+        out[held] = log_softmax(log_outputs(fitted, rows.values[held], SMALLEST_CLIP))
+    return np.maximum(out, np.log(SMALLEST_CLIP))
+
+
+def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> FloatArray:
+    """Return the weights on the simplex of least log loss, pulled to equal ones, by Newton's method.
+
+    `z` holds the log-probabilities of each candidate, shape (J, n, K).
+    """
+    n_tried, n, _ = z.shape
+    z = np.maximum(z, -MOST_LOGIT)
+    w = w * (n / w.sum())
+    chosen = z[:, np.arange(n), codes]
+    equal = np.full(n_tried, 1.0 / n_tried)
+    weights = equal
+
+    def loss(at: FloatArray) -> tuple[float, FloatArray]:
+        logs = log_softmax(np.einsum("j,jik->ik", at, z))
+        away = at - equal
+        return -dot(w, logs[np.arange(n), codes]) + PULL * dot(away, away), np.exp(logs)
+
+    value, q = loss(weights)
+    for _ in range(_MAX_ITER):
+        mean = np.einsum("ik,jik->ji", q, z)
+        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * PULL * (weights - equal)
+        spread = q * w[:, None]
+        hessian = 2.0 * PULL * np.eye(n_tried)
+        for j in range(n_tried):
+            bent = spread * (z[j] - mean[j][:, None])
+            hessian[j] += np.einsum("ik,lik->l", bent, z)
+        step = _simplex_newton(weights, gradient, hessian) - weights
+        slope = dot(gradient, step)
+        if float(np.abs(step).max()) < _TOL or slope >= 0.0:
+            break
+        share = 1.0
+        new_value, new_q = loss(weights + step)
+        while new_value > value + 1e-4 * share * slope and share > _TOL:
+            share *= 0.5
+            new_value, new_q = loss(weights + share * step)
+        if share <= _TOL:  # no descent left beyond rounding
+            break
+        weights, value, q = weights + share * step, new_value, new_q
+    return project_simplex(weights)
+
+
+def _simplex_newton(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+    """Return the point of the simplex that minimises the quadratic model, by accelerated projected gradient."""
+    step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
+    found, ahead, momentum = weights, weights, 1.0
+    for _ in range(1_000):
+        slope = gradient + np.einsum("jl,l->j", hessian, ahead - weights)
+        moved = project_simplex(ahead - step * slope)
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        change = moved - found
+        ahead = moved + (momentum - 1.0) / following * change
+        found, momentum = moved, following
+        if float(np.abs(change).max()) < 0.01 * _TOL:
+            break
+    return found
+
+
+def _pool(kept: list[tuple[PoolPart, float]]) -> SoftmaxMap | OneVsRestMap | LogPoolMap:
+    """Return the product of maps by their shares; softmax maps of one clip are one softmax map."""
+    parts: list[tuple[PoolPart, float]] = []
+    for clip in dict.fromkeys(m.clip for m, _ in kept if isinstance(m, SoftmaxMap)):
+        linear = [(m, share) for m, share in kept if isinstance(m, SoftmaxMap) and m.clip == clip]
+        parts.append(_merge(linear) if len(linear) > 1 else linear[0])
+    parts += [(m, share) for m, share in kept if isinstance(m, OneVsRestMap)]
+    if len(parts) == 1:
+        return parts[0][0]
+    shares = np.array([share for _, share in parts])
+    return LogPoolMap(tuple(m for m, _ in parts), shares / shares.sum(), SMALLEST_CLIP)
+
+
+def _merge(parts: list[tuple[SoftmaxMap, float]]) -> tuple[SoftmaxMap, float]:
+    total = sum(share for _, share in parts)
+    n_classes = parts[0][0].bias.size
+    size = max(m.weight.ndim for m, _ in parts)
+    matrix = np.zeros((n_classes,) * size)
+    for m, share in parts:
+        is_scalar_of_matrix = size == 2 and m.weight.ndim == 0
+        matrix = matrix + share / total * (m.weight * np.eye(n_classes) if is_scalar_of_matrix else m.weight)
+    bias = np.sum([share / total * m.bias for m, share in parts], axis=0)
+    return SoftmaxMap(matrix, bias, parts[0][0].clip), total

@@ -1,0 +1,108 @@
+"""What automatic calibration tried and why it chose, and the margin by which it chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.numerics import FloatArray, mean_and_error
+
+#: The candidate that changes nothing.
+NONE = "none"
+#: Rows that the cross-validation looks at; more would change the weights by less than their own noise.
+MOST_ROWS = 20_000
+#: Strength of the pull of the weights to equal ones, in rows.
+PULL = 5.0
+#: Candidates of less weight are dropped.
+LEAST_WEIGHT = 1e-3
+#: Logits beyond this count as this in the choice of weights: one row must not decide it alone.
+MOST_LOGIT = 20.0
+#: Whole numbers up to here are floats without rounding.
+EXACT = 2**53
+#: Standard errors by which the blend must beat the scores as they are.
+_MARGIN = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A method that was tried.
+
+    Attributes
+    ----------
+    name : str
+        "none" is the scores as they are.
+    log_loss : float
+        Out of fold, mean over rows.
+    difference, standard_error : float
+        Mean difference of the log loss to that of "none", and its standard error; NaN where the scores are not
+        probabilities.
+    weight : float
+        Its weight in the blend.
+    """
+
+    name: str
+    log_loss: float
+    difference: float
+    standard_error: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class AutoReport:
+    """What was tried, and why it won.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        Every method, least log loss first.
+    blend : Candidate
+        The blend of them by their weights. Its figures are a little too good, since the weights were chosen on the
+        same rows.
+    chosen : str
+        "blend", "none", or "base_rate" where all scores of two classes are equal.
+    reason : str
+        Why, in a sentence.
+    n_rows, n_folds : int
+        Rows and folds of the cross-validation.
+    """
+
+    candidates: tuple[Candidate, ...]
+    blend: Candidate
+    chosen: str
+    reason: str
+    n_rows: int
+    n_folds: int
+
+    def __str__(self) -> str:
+        head = f"{'method':12s} {'log loss':>9s} {'vs none':>9s} {'s.e.':>7s} {'weight':>7s}"
+        rows = (
+            f"{c.name:12s} {c.log_loss:9.4f} {c.difference:+9.4f} {c.standard_error:7.4f} {c.weight:7.2f}"
+            for c in (*self.candidates, self.blend)
+        )
+        return "\n".join((self.reason, head, *rows))
+
+
+def make_report(
+    loss: dict[str, FloatArray], blend: FloatArray, weights: FloatArray, row_weight: FloatArray, n_folds: int
+) -> AutoReport:
+    """Return the report of candidates by their out-of-fold losses of each row, and those of their blend."""
+    losses = {**loss, "blend": blend}
+    shares = (*weights.tolist(), 1.0)
+    tried = []
+    for (name, values), share in zip(losses.items(), shares, strict=True):
+        difference, error = mean_and_error(values - loss[NONE], row_weight) if NONE in loss else (np.nan, np.nan)
+        tried.append(Candidate(name, float(np.average(values, weights=row_weight)), difference, error, share))
+    best = tried.pop()
+    chosen, reason = _decide(best)
+    return AutoReport(tuple(sorted(tried, key=lambda c: c.log_loss)), best, chosen, reason, row_weight.size, n_folds)
+
+
+def _decide(best: Candidate) -> tuple[str, str]:
+    """Return "none" unless the best beats the scores as they are by the margin, and the reason."""
+    if np.isnan(best.difference):
+        return best.name, "Raw scores are no probabilities: they can't be left alone."
+    figures = f"{best.difference:+.4f} out of fold, standard error {best.standard_error:.4f}"
+    if best.difference + _MARGIN * best.standard_error >= 0.0:
+        return NONE, f"Left alone: log loss would change by {figures}, which is no clear gain."
+    return best.name, f"Changed: log loss falls ({figures})."

@@ -1,0 +1,167 @@
+"""Ensemble temperature scaling."""
+
+from __future__ import annotations
+
+import warnings
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.errors import ConvergenceWarning
+from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
+from calibrant.numerics import FloatArray, dot
+from calibrant.validation import InputKind, Labels
+
+_MAX_ITER = 100
+#: Newton decrement at which that step is the last, and what rounding may leave of it.
+_TOL = 1e-13
+_ACCEPTED = 1e-8
+#: Rows per block: what a block's temporaries need stays in cache.
+_BLOCK = 1 << 13
+
+
+class EnsembleTemperatureCalibrator(Calibrator):
+    """Ensemble temperature scaling: w1 softmax(z / T) + w2 softmax(z) + w3 / K of logits z of K classes.
+
+    Parameters
+    ----------
+    input : {"probability", "logit", "score"}
+        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
+        data set (`calibrant.numerics.clip_from_data`).
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (3,)
+        The shares w1, w2 and w3 of temperature-scaled, unchanged and uniform probabilities.
+    inverse_temperature_ : float
+        1 / T, as `TemperatureCalibrator` finds it.
+
+    Notes
+    -----
+    The temperature is found first, then the weights that maximise the likelihood with a flat Dirichlet prior whose
+    parameters are two, as if each part had explained one row more: each weight so stays above zero, and the uniform
+    part keeps rare surprises from costing without bound. The problem is strictly convex. Rows keep their order of
+    classes. Two classes are a mixture of three logistic curves, the last of them constant.
+
+    References
+    ----------
+    Zhang, Kailkhura and Han (2020), *Mix-n-match: ensemble and compositional methods for uncertainty calibration in
+    deep learning*, ICML, section 3.2.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> calibrator = cb.EnsembleTemperatureCalibrator(input="logit").fit([-4.0, 3.0, 2.0, 5.0], [0, 0, 1, 1])
+    >>> calibrator.predict_proba([2.0]).round(3)
+    array([0.685])
+    """
+
+    name: ClassVar[str] = "ensemble_temperature"
+
+    def __init__(self, *, input: InputKind = "probability") -> None:
+        self.input = input
+
+    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
+        """Return the kinds of map that a fit to one score of kind `input` can give."""
+        return (MeanMap,)
+
+    @property
+    def weights_(self) -> FloatArray:
+        """The shares of temperature-scaled, unchanged and uniform probabilities."""
+        match self._fitted_map():
+            case MeanMap(weights=weights) | MixtureMap(weights=weights):
+                return weights
+            case other:
+                raise AttributeError(f"a map of kind {type(other).__name__} has no weights")
+
+    @property
+    def inverse_temperature_(self) -> float:
+        """What the logits of the first part are multiplied by."""
+        match self._fitted_map():
+            case MixtureMap(maps=(SoftmaxMap(weight=slope), *_)):
+                return float(slope)
+            case MeanMap(maps=(BetaMap(a=scale) | LogisticMap(slope=scale), *_)):
+                return scale
+            case other:
+                raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
+
+    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
+        first = TemperatureCalibrator(input=self.input)._fit_any(values, labels, weight)
+        match first:
+            case SoftmaxMap(bias=bias, clip=clip):
+                parts = (first, *(SoftmaxMap(np.array(slope), bias, clip) for slope in (1.0, 0.0)))
+                return MixtureMap(parts, _weights([_chosen(m, values, labels) for m in parts], weight))
+            case BetaMap(clip=clip):
+                curves: tuple[BetaMap | LogisticMap, ...] = (
+                    first,
+                    BetaMap(1.0, 1.0, 0.0, clip),
+                    BetaMap(0.0, 0.0, 0.0, clip),
+                )
+                one = values if values.ndim == 1 else values[:, 1].copy()
+            case LogisticMap():
+                curves = (first, LogisticMap(1.0, 0.0), LogisticMap(0.0, 0.0))
+                one = values if values.ndim == 1 else values[:, 1] - values[:, 0]
+            case other:
+                raise TypeError(f"temperature scaling gave a {type(other).__name__}")
+        q = [m.apply(one) for m in curves]
+        return MeanMap(curves, _weights([np.where(labels.positive, part, 1.0 - part) for part in q], weight))
+
+
+def _chosen(fitted: SoftmaxMap, values: FloatArray, labels: Labels) -> FloatArray:
+    """Return the probability of each row's own class."""
+    out = np.empty(labels.codes.size)
+    for start in range(0, out.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        q = fitted.apply(values[block])
+        out[block] = q[np.arange(q.shape[0]), labels.codes[block]]
+    return out
+
+
+def _weights(parts: list[FloatArray], weight: FloatArray | None) -> FloatArray:
+    """Return the shares, shape (J,), that maximise sum_i w_i log(sum_j share_j parts_ji) + sum_j log(share_j)."""
+    n_parts = len(parts)
+    w = np.ones(parts[0].size) if weight is None else weight
+    total = float(w.sum())
+
+    def mixture(shares: FloatArray) -> FloatArray:
+        out: FloatArray = shares[0] * parts[0]
+        for share, part in zip(shares[1:], parts[1:], strict=True):
+            out += share * part
+        return out
+
+    def loss(shares: FloatArray) -> float:
+        return -(dot(w, np.log(mixture(shares))) + float(np.log(shares).sum())) / total
+
+    shares = np.full(n_parts, 1.0 / n_parts)
+    value = loss(shares)
+    system = np.zeros((n_parts + 1, n_parts + 1))
+    system[:-1, -1] = system[-1, :-1] = 1.0
+    decrement = np.inf
+    for _ in range(_MAX_ITER):
+        mixed = mixture(shares)
+        ratios = [part / mixed for part in parts]
+        gradient = -(np.array([dot(w, r) for r in ratios]) + 1.0 / shares) / total
+        system[:-1, :-1] = np.array([[dot(w * r, s) for s in ratios] for r in ratios]) / total
+        system[np.arange(n_parts), np.arange(n_parts)] += 1.0 / (total * shares * shares)
+        step = np.linalg.solve(system, np.append(-gradient, 0.0))[:-1]
+        decrement = -float(gradient @ step)
+        if decrement <= _TOL:
+            break
+        reach = float(np.min(-shares[step < 0.0] / step[step < 0.0]))
+        length = min(1.0, 0.9 * reach)
+        while loss(shares + length * step) > value - 1e-4 * length * decrement and length > 1e-10:
+            length *= 0.5
+        if length <= 1e-10:  # no descent left beyond rounding
+            break
+        shares = shares + length * step
+        value = loss(shares)
+    if decrement > _ACCEPTED:
+        warnings.warn(
+            f"ensemble temperature fit: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e}",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+    out: FloatArray = shares / shares.sum()
+    return out

@@ -1,0 +1,123 @@
+"""Calibration of the confidence in the top label."""
+
+from __future__ import annotations
+
+import warnings
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant.calibrators._wrapping import WrappingCalibrator
+from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError
+from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap
+from calibrant.numerics import BoolArray, FloatArray, softmax
+from calibrant.summary import ScoreRows
+from calibrant.validation import Labels
+
+_MOST_NAMED = 10
+
+
+class TopLabelCalibrator(WrappingCalibrator):
+    """Calibrate the confidence in the top label of each row: how often it is right.
+
+    Parameters
+    ----------
+    calibrator : str or BinaryCalibrator
+        The calibrator of the confidence, by name or as an instance, which is left unfitted.
+    per_class : bool
+        Fit one map for each class that may be on top, to the rows where it is: among the rows that say "cat" with
+        0.8, 80% are cats, and not only among all rows that say anything with 0.8. A class that is never on top, or
+        always or never rightly, gets the map of all rows, with a DataWarning.
+
+    Notes
+    -----
+    The top label, of equal probabilities the first, stays on top, and gets its calibrated confidence q. The other
+    classes share 1 - q in their old proportions; nothing was measured of them, so only the top label's probability
+    is calibrated. Where that would put another class on top, they are drawn towards equal shares, just as far as q
+    stays the largest: the label that q is about does not change, so neither does accuracy, nor what q means. That is
+    possible down to q = 1 / K, to which a lower q is raised.
+
+    It needs far fewer rows than one map per class, and a top label whose confidence is right is all that a decision
+    to trust or to pass on a row asks for. For probabilities of all classes take `OneVsRestCalibrator` or
+    `TemperatureCalibrator`. One score, or two columns, are the binary problem itself, which calibrates both labels.
+
+    Where all top labels are right, or all wrong, rows are too few to say how often, and the confidence stays as it
+    is, with a DataWarning.
+
+    References
+    ----------
+    Guo et al. (2017), *On calibration of modern neural networks*, ICML, equation 1, calibration of the confidence.
+    Gupta and Ramdas (2022), *Top-label calibration and multiclass-to-binary reductions*, ICLR, for `per_class`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant as cb
+    >>> rng = np.random.default_rng(0)
+    >>> P = rng.dirichlet([0.3, 0.3, 0.3], 4_000)
+    >>> y = np.where(rng.random(4_000) < 0.3, rng.integers(0, 3, 4_000), P.argmax(axis=1))  # at most 80% right
+    >>> cb.TopLabelCalibrator("spline").fit(P, y).predict_proba([[0.9, 0.09, 0.01]]).round(1)
+    array([[0.8, 0.2, 0. ]])
+    """
+
+    name: ClassVar[str] = "top_label"
+
+    def __init__(self, calibrator: str | BinaryCalibrator = "isotonic", *, per_class: bool = False) -> None:
+        self.calibrator = calibrator
+        self.per_class = per_class
+
+    def _check_params(self) -> None:
+        if not isinstance(self.per_class, (bool, np.bool_)):
+            raise InvalidTypeError(f"per_class={self.per_class!r} is not True or False. Pass one of them.")
+        super()._check_params()
+
+    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
+        inner = self.inner()
+        n_classes = len(labels.classes)
+        if n_classes == 2:
+            return inner._fit_any(values, labels, weight)
+        is_logit = inner.input == "logit"
+        if is_logit:
+            values = softmax(values)
+            inner = type(inner)(**{**inner.get_params(), "input": "probability"})
+        if inner.input == "score":
+            raise InvalidInputError(
+                "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
+                'logits with input="logit".'
+            )
+        top = values.argmax(axis=1)
+        confidence = values[np.arange(top.size), top]
+        is_right = top == labels.codes
+        pooled = _fit_where(inner, confidence, is_right, weight, np.ones(top.size, dtype=np.bool_))
+        if pooled is None:
+            _say(
+                f"the top label is {'right' if is_right[0] else 'wrong'} in all {top.size:,} rows: too few to "
+                "calibrate its confidence, which stays as it is"
+            )
+            return TopLabelMap(n_classes, (IDENTITY,), is_logit)
+        if not self.per_class:
+            return TopLabelMap(n_classes, (pooled,), is_logit)
+        own = [_fit_where(inner, confidence, is_right, weight, top == k) for k in range(n_classes)]
+        left = [repr(label) for label, fitted in zip(labels.classes.tolist(), own, strict=True) if fitted is None]
+        if left:
+            more = ", ..." if len(left) > _MOST_NAMED else ""
+            _say(
+                f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
+                f"{', '.join(left[:_MOST_NAMED])}{more}. They get the map of all rows"
+            )
+        return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
+
+
+def _fit_where(
+    inner: BinaryCalibrator, confidence: FloatArray, is_right: BoolArray, weight: FloatArray | None, rows: BoolArray
+) -> BinaryMap | None:
+    """Fit the confidence of some rows, or return None where they are not both right and wrong."""
+    right = is_right[rows]
+    if right.all() or not right.any():
+        return None
+    return inner.fit_map(ScoreRows(confidence[rows], right, None if weight is None else weight[rows]))
+
+
+def _say(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=5)  # the caller of fit

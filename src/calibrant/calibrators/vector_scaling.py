@@ -1,0 +1,66 @@
+"""Vector scaling."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from calibrant.calibrators._softmax import Penalty, SoftmaxCalibrator, penalties
+from calibrant.numerics import FloatArray
+from calibrant.softmax_fit import SoftmaxProblem, VectorProblem
+from calibrant.validation import InputKind, Labels
+
+
+class VectorScalingCalibrator(SoftmaxCalibrator):
+    """Vector scaling: softmax of a_k z_k + b_k over the classes k, drawn towards temperature scaling by a penalty.
+
+    Parameters
+    ----------
+    penalty : float or "evidence"
+        Strength s of the penalty. The log-likelihood of all rows is lowered by s / 2 times
+        K |b|^2 + 3 K |d|^2 for K classes and slopes a_k = (1 + d_k) / T, T being the temperature. By default it is
+        chosen by the evidence of the rows.
+    input : {"probability", "logit", "score"}
+        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
+        data set (`calibrant.numerics.clip_from_data`).
+
+    Attributes
+    ----------
+    penalty_ : float
+        The strength that was used; passing it as `penalty` gives the same map.
+
+    Notes
+    -----
+    As `MatrixScalingCalibrator`, with 2 K parameters: for many classes and few rows. Logits z are centred in each
+    row first, so that a shift of all of them changes nothing; the map holds the centring in its matrix.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger (2017), *On calibration of modern neural networks*, ICML, section 4.2.
+    Berta, Holzmüller, Jordan and Bach (2025), *Structured matrix scaling for multi-class calibration*.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> P = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]
+    >>> calibrator = cb.VectorScalingCalibrator(penalty=2.0).fit(P, ["a", "b", "c", "b"])
+    >>> calibrator.predict_proba([[0.6, 0.3, 0.1]]).round(3)
+    array([[0.898, 0.1  , 0.001]])
+    """
+
+    name: ClassVar[str] = "vector"
+
+    def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
+        self.penalty: Penalty = penalty
+        self.input = input
+
+    def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+        one = np.ones(x.shape[1])
+        intercept, slope, _ = penalties(one.size)
+        return VectorProblem(
+            x, labels.codes, weight, np.vstack((one, 0.0 * one)), np.vstack((slope * one, intercept * one))
+        )
+
+    def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.diag(theta[0]), theta[1].copy()

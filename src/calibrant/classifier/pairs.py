@@ -1,0 +1,282 @@
+"""A fitted classifier with the calibrator of its output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
+
+from calibrant.calibrators import Calibrator
+from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
+from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
+from calibrant.numerics import FloatArray, IntArray, normalise_rows
+from calibrant.validation import InputKind, Labels, as_scores
+
+#: How far outside [0, 1] a probability may lie by rounding.
+_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a classifier said of some rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,) or (n, S)
+        Checked: one score for two classes, else one for each class that the classifier knows.
+    known : ndarray of shape (S,)
+        Those classes, as positions among all classes.
+    is_float32 : bool
+        Whether it came in single precision.
+    """
+
+    values: FloatArray
+    known: IntArray
+    is_float32: bool
+
+
+@dataclass(frozen=True)
+class CalibratedPair:
+    """A fitted classifier and the calibrator of its output.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The fitted classifier.
+    calibrator : Calibrator or None
+        The fitted calibrator: `calibrant.save` writes it, and it needs no classifier. None where the rows it would
+        have been fitted on show one class only.
+    classes : ndarray of shape (K,)
+        All classes.
+    method : Method
+        Which output is calibrated, and as what.
+    known, fitted : ndarray
+        The classes that the classifier was trained on, and those that the calibration rows show, as positions in
+        `classes`.
+    n_rows : float
+        Number of calibration rows, by weight.
+
+    Notes
+    -----
+    A class that the classifier never saw gets probability zero from it, and calibration leaves that so. A class that
+    the calibration rows lack keeps the classifier's probability (of decision values, their softmax), but at least
+    1 / (n + 2), the mean of a uniform prior after n rows without it. The calibrated classes share the rest.
+    """
+
+    estimator: Any
+    calibrator: AnyCalibrator | None
+    classes: npt.NDArray[Any]
+    method: Method
+    known: IntArray
+    fitted: IntArray
+    n_rows: float
+
+    @property
+    def calibrators(self) -> list[AnyCalibrator]:
+        """The calibrator, in a list as scikit-learn has it."""
+        return [] if self.calibrator is None else [self.calibrator]
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Return the calibrated probability of every class, shape (n, K).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            As the classifier takes it.
+        """
+        return self.calibrate(read_output(self.estimator, self.method, X, self.classes))
+
+    def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
+        """Return the calibrated probability of every class, shape (n, K), from the classifier's output."""
+        q = self._of_known(output.values)
+        if output.known.size < self.classes.size:
+            out = np.zeros((len(q), self.classes.size))
+            out[:, output.known] = q
+            q = out
+        return q.astype(np.float32) if output.is_float32 else q
+
+    def _of_known(self, values: FloatArray) -> FloatArray:
+        """Return probabilities of the classes that the classifier knows, shape (n, S)."""
+        if self.known.size == 1:
+            return np.ones((len(values), 1))
+        if self.calibrator is not None and self.fitted.size == self.known.size:
+            q = self.calibrator.apply_checked(values)
+            return np.column_stack((1.0 - q, q)) if q.ndim == 1 else q
+        return self._partly(values)
+
+    def _partly(self, values: FloatArray) -> FloatArray:
+        columns = np.flatnonzero(np.isin(self.known, self.fitted))
+        others = np.setdiff1d(np.arange(self.known.size), columns)
+        least = 1.0 / (self.n_rows + 2.0)
+        p = _two_columns(values if self.method.input == "probability" else squashed(values))
+        out = np.empty(p.shape)
+        out[:, others] = np.maximum(p[:, others], least)
+        rest = np.maximum(p[:, columns].sum(axis=1), least)
+        if self.calibrator is None:
+            out[:, columns] = rest[:, None]
+        else:
+            q = self.calibrator.apply_checked(_among(values, columns, self.method))
+            out[:, columns] = rest[:, None] * (np.column_stack((1.0 - q, q)) if q.ndim == 1 else q)
+        return normalise_rows(out)
+
+
+def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any]) -> Output:
+    """Return what a fitted classifier says of X, checked.
+
+    Raises
+    ------
+    InvalidScoreError
+        If a value is missing, NaN, infinite, or no probability.
+    ShapeError
+        If there is not one column for each of its classes.
+    """
+    model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    name = f"{type(model).__name__}.{method.response}"
+    known = _positions(estimator.classes_, classes)
+    raw = np.asarray(getattr(estimator, method.response)(X))
+    if raw.ndim == 2 and raw.shape[1] == 1 and known.size == 2:
+        raw = raw[:, 0]
+    if method.response == "predict_proba" and known.size == 2 and raw.ndim == 2:
+        raw = raw[:, 1]
+    if raw.ndim == 1 and known.size > 2:  # one score for several classes may speak for or against each
+        raw = np.repeat(raw[:, None], known.size, axis=1)
+    if raw.ndim != (1 if known.size == 2 else 2) or (raw.ndim == 2 and raw.shape[1] != known.size):
+        if known.size == 1:  # nothing is said where there is no choice
+            raw = np.ones((len(raw), 1))
+        else:
+            raise ShapeError(
+                f"{name} gave shape {raw.shape} for {known.size} classes. "
+                "Pass a classifier that gives one column per class (decision_function_shape='ovr' for SVC)."
+            )
+    is_float32 = raw.dtype == np.float32
+    kind: InputKind = "probability" if method.response == "predict_proba" else "score"
+    if kind == "probability":
+        raw = _within_unit(raw)
+    values = as_scores(raw, name=name, input=kind).values
+    return Output(method.scores(values), known, is_float32)
+
+
+def fit_pair(
+    estimator: Any,
+    method: Method,
+    classes: npt.NDArray[Any],
+    output: Output,
+    codes: IntArray,
+    weight: FloatArray | None,
+) -> CalibratedPair:
+    """Fit the calibrator of a fitted classifier.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted on other rows.
+    method : Method
+    classes : ndarray of shape (K,)
+        All classes.
+    output : Output
+        What it said of the calibration rows.
+    codes : ndarray of shape (n,)
+        Their classes, as positions in `classes`.
+    weight : ndarray of shape (n,) or None
+        Their weights, some of which may be zero.
+    """
+    values, known = output.values, output.known
+    counted = None if weight is None or weight.all() else weight > 0.0
+    if known.size < classes.size:  # nothing can be learned from rows of a class that the classifier does not know
+        is_known = np.isin(codes, known)
+        counted = is_known if counted is None else counted & is_known
+    if counted is not None:
+        values, codes = values[counted], codes[counted]
+        weight = None if weight is None else weight[counted]
+    fitted = np.flatnonzero(np.bincount(codes, minlength=classes.size)).astype(np.int64)
+    calibrator = None
+    if fitted.size > 1:
+        if fitted.size < known.size:
+            values = _among(values, np.flatnonzero(np.isin(known, fitted)), method)
+        is_all = fitted.size == classes.size
+        labels = Labels(_compact(codes if is_all else np.searchsorted(fitted, codes), fitted.size), classes[fitted])
+        calibrator = method.new()
+        calibrator.fit_checked(values, labels, weight)
+    n_rows = float(codes.size if weight is None else weight.sum())
+    return CalibratedPair(estimator, calibrator, classes, method, known, fitted, n_rows)
+
+
+def mean_of_pairs(
+    probabilities: list[npt.NDArray[np.floating[Any]]], pairs: list[CalibratedPair]
+) -> npt.NDArray[np.floating[Any]]:
+    """Return the mean of what the pairs say, each filled in where it says nothing.
+
+    A class that a pair doesn't know gets the mean probability that the others give it, and what the pair says of
+    its own classes is scaled to the rest.
+    """
+    if len(pairs) == 1:
+        return probabilities[0]
+    is_known = np.zeros((len(pairs), pairs[0].classes.size), dtype=np.bool_)
+    for knows, pair in zip(is_known, pairs, strict=True):
+        knows[pair.known] = True
+    total = sum(probabilities[1:], start=probabilities[0])
+    if is_known.all():
+        return np.asarray(total / len(pairs))
+    elsewhere = total / np.maximum(is_known.sum(axis=0), 1)
+    mean = np.zeros_like(total, dtype=np.float64)
+    for q, knows in zip(probabilities, is_known, strict=True):
+        rest = np.maximum(1.0 - elsewhere[:, ~knows].sum(axis=1), 0.0)
+        mean += np.where(knows, q * rest[:, None], elsewhere)
+    return normalise_rows(mean).astype(total.dtype)
+
+
+def saved_form(pair: CalibratedPair) -> Calibrator:
+    """Return the calibrator of a pair, which can be saved and applied without the classifier.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has none, or one of scikit-learn's regressors.
+    """
+    if isinstance(pair.calibrator, Calibrator):
+        return pair.calibrator
+    what = "rows of one class only" if pair.calibrator is None else "a scikit-learn regressor"
+    raise InvalidInputError(f"this pair was calibrated by {what}, which is no calibrator of calibrant.")
+
+
+def _among(values: FloatArray, columns: IntArray, method: Method) -> FloatArray:
+    """Return the scores of some classes, given that it is one of them."""
+    part = values[:, columns]
+    if columns.size == 2:
+        return binary_of(part, method.input)
+    return normalise_rows(part) if method.input == "probability" else part
+
+
+def _within_unit(p: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return probabilities without what rounding added above one, or took below zero."""
+    if p.size and p.dtype.kind == "f" and (p.max() > 1.0 or p.min() < 0.0):
+        is_rounding = (p > -_ROUNDING) & (p < 1.0 + _ROUNDING)
+        return np.where(is_rounding, np.clip(p, 0.0, 1.0), p)
+    return p
+
+
+def _two_columns(values: FloatArray) -> FloatArray:
+    return np.column_stack((1.0 - values, values)) if values.ndim == 1 else values
+
+
+def _compact(codes: IntArray, n_classes: int) -> npt.NDArray[np.integer[Any]]:
+    return codes.astype(np.uint8) if n_classes <= 2 else codes
+
+
+def _positions(known: npt.NDArray[Any], classes: npt.NDArray[Any]) -> IntArray:
+    """Return where the classes of a fitted classifier stand among all classes."""
+    known = np.asarray(known)
+    if known.shape == classes.shape and bool((known == classes).all()):
+        return np.arange(classes.size)
+    at = np.searchsorted(classes, known)
+    is_there = at < classes.size
+    is_there[is_there] = classes[at[is_there]] == known[is_there]
+    if not is_there.all():
+        raise InvalidScoreError(
+            f"the classifier knows class {known[~is_there][0]!r}, which y does not hold. "
+            f"Classes of y: {classes.tolist()[:20]!r}. Pass rows of it, or fit the classifier on the same labels."
+        )
+    return at.astype(np.int64)

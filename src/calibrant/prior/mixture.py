@@ -1,0 +1,145 @@
+"""Shares of known components in a mixture: maximum likelihood by Newton's method on the simplex, certified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.numerics import EPS, TINY, FloatArray, dot
+
+#: Density of an impossible row: so low that shares that need it are never chosen, its square an ordinary number.
+_FLOOR = 1e-150
+#: Share of the curvature's trace that is added to it, so that equal components have a solution.
+_RIDGE = 1e-12
+#: Gain that a full step promises below which the likelihood only has to stay, for it shows no smaller gains.
+_NO_SEARCH = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Maximise the mean, by `weight`, of log(sum_k u_k columns[k]) over shares u >= 0 that sum to one.
+
+    `columns` has shape (K, n), and the largest of each row is 1; `weight` sums to one.
+    """
+
+    columns: FloatArray
+    weight: FloatArray
+
+    def density(self, u: FloatArray) -> FloatArray:
+        """Return the mixture at each row, shape (n,), of an impossible one what counts as that."""
+        total: FloatArray = u[0] * self.columns[0]
+        for share, column in zip(u[1:], self.columns[1:], strict=True):
+            total += share * column
+        return np.maximum(total, _FLOOR, out=total)
+
+    def value(self, u: FloatArray) -> float:
+        """Return the mean log-likelihood of shares `u`."""
+        return dot(self.weight, np.log(self.density(u)))
+
+    def gradient(self, u: FloatArray) -> FloatArray:
+        """Return the derivative by each share, shape (K,); its mean by `u` is one."""
+        pull = self.weight / self.density(u)
+        return np.array([dot(column, pull) for column in self.columns])
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        """Return minus the second derivatives, shape (K, K)."""
+        scaled = self.columns * (np.sqrt(self.weight) / self.density(u))
+        k = len(scaled)
+        out = np.empty((k, k))
+        for i in range(k):
+            out[i, : i + 1] = out[: i + 1, i] = np.einsum("ji,i->j", scaled[: i + 1], scaled[i])
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares, their mean log-likelihood, what it can lack of the largest at most, and the iterations it took."""
+
+    shares: FloatArray
+    value: float
+    gap: float
+    n_iter: int
+
+
+def maximise(
+    problem: Mixture, start: FloatArray, *, tol: float, max_iter: int, basis: FloatArray | None = None, n_em: int = 5
+) -> Shares:
+    """Return the most likely shares.
+
+    Parameters
+    ----------
+    problem : Mixture
+    start : ndarray of shape (m,)
+        Positive, summing to one.
+    tol : float
+        Gap of the mean log-likelihood that is small enough.
+    max_iter : int
+        Iterations at most, those of EM counted.
+    basis : ndarray of shape (K, m), optional
+        Look only at shares ``basis @ v`` with v on the simplex; its columns sum to one. The answer is then v.
+    n_em : int
+        Steps of EM before the first of Newton's, which are better near the optimum; zero where `start` is near it.
+
+    Notes
+    -----
+    The likelihood is concave and grows by log c where all shares grow by c, so that its maximum over the simplex is
+    that of the likelihood minus the sum of the shares over all shares >= 0: each quadratic model of it is a
+    non-negative least-squares problem of the size of m. Where v can be improved by no more than the gap, some
+    g_j = d value / d v_j is large: for any v*, value(v*) - value(v) <= log(sum_j v*_j g_j) <= log(max_j g_j), by
+    Jensen's inequality. That is the certificate.
+
+    References
+    ----------
+    Kim, Carbonetto, Stephens and Anitescu (2020), *A fast algorithm for maximum likelihood estimation of mixture
+    proportions using sequential quadratic programming*, JCGS 29, sections 3.1 and 3.3. Lindsay (1983), *The geometry
+    of mixture likelihoods*, Annals of Statistics 11, theorem 4.1.
+    """
+    if basis is None:
+        basis = np.eye(start.size)
+    v = start
+    value = problem.value(basis @ v)
+    best = Shares(v, value, np.inf, 0)
+    for n_iter in range(max_iter + 1):
+        u = basis @ v
+        gradient = basis.T @ problem.gradient(u)
+        best = Shares(v, value, float(np.log(max(gradient.max(), 1.0))), n_iter)
+        if best.gap <= tol or n_iter == max_iter:
+            break
+        found = None
+        if n_iter >= n_em:
+            found = _search(problem, basis, v, value, gradient, _newton(problem, basis, u, gradient) - v)
+        if found is None:
+            v = v * gradient / float(v @ gradient)  # a step of EM, which never lowers the likelihood
+            value = problem.value(basis @ v)
+        else:
+            v, value = found
+    return best
+
+
+def _newton(problem: Mixture, basis: FloatArray, u: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return the shares that are best for the quadratic model at shares `u`."""
+    from scipy.optimize import nnls
+
+    curvature = basis.T @ problem.curvature(u) @ basis
+    curvature += _RIDGE * float(np.trace(curvature)) * np.eye(len(curvature))
+    root = np.linalg.cholesky(curvature)
+    shares: FloatArray = nnls(root.T, np.linalg.solve(root, 2.0 * gradient - 1.0))[0]
+    return shares / max(float(shares.sum()), TINY)
+
+
+def _search(
+    problem: Mixture, basis: FloatArray, v: FloatArray, value: float, gradient: FloatArray, step: FloatArray
+) -> tuple[FloatArray, float] | None:
+    """Go along a step as far as the likelihood rises enough; None where it doesn't."""
+    slope = float(gradient @ step)
+    rounding = 4.0 * EPS * (1.0 + abs(value)) if slope <= _NO_SEARCH else 0.0
+    length = 1.0
+    while length * slope > 0.0 and length > 1e-6:
+        tried = v + length * step
+        tried /= tried.sum()
+        reached = problem.value(basis @ tried)
+        if reached >= value + 1e-4 * length * slope - rounding:
+            return tried, reached
+        length *= 0.5
+    return None

@@ -1,0 +1,185 @@
+"""Rates of the classes of labelled rows, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import InvalidTypeError
+from calibrant.metrics.estimates import wilson
+from calibrant.numerics import FloatArray
+from calibrant.results import plain
+from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_weight, check_fraction, check_same_length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRates:
+    """How often each class occurs.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+        The labels, sorted.
+    rates : ndarray of shape (K,)
+        Share of each class; they sum to one.
+    low, high : ndarray of shape (K,)
+        Ends of the intervals.
+    level : float
+        Coverage of each interval, or of all of them at once where they are simultaneous.
+    n : int
+        Rows with a weight above zero.
+    effective_size : float
+        Kish's effective number of rows, (sum w)^2 / sum w^2; n where all weights are equal.
+    method : str
+        "Wilson", or "Goodman" for simultaneous intervals.
+    """
+
+    classes: npt.NDArray[Any]
+    rates: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+    n: int
+    effective_size: float
+    method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values."""
+        return {key: plain(value) for key, value in asdict(self).items()}
+
+    def __str__(self) -> str:
+        rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
+        return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
+
+
+def class_rates(
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+) -> ClassRates:
+    """Estimate how often each class occurs where the labelled rows come from.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of any kind.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none. Intervals use Kish's effective number of rows,
+        which equal weights leave as it is.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where the rows may lack some.
+    level : float
+        Coverage of the intervals.
+    simultaneous : bool
+        Whether the intervals shall hold for all classes at once with `level`, and not each for itself.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Wilson's intervals, which are never of width zero; simultaneous ones are Goodman's, Wilson's at the level
+    1 - (1 - level) / K. Rows are taken for independent.
+
+    References
+    ----------
+    Wilson (1927), *Probable inference, the law of succession, and statistical inference*, JASA 22. Goodman (1965),
+    *On simultaneous confidence intervals for multinomial proportions*, Technometrics 7.
+
+    Examples
+    --------
+    >>> from calibrant.prior import class_rates
+    >>> print(class_rates(["no"] * 90 + ["yes"] * 10))
+    no: 0.9000 [0.8256, 0.9448]
+    yes: 0.1000 [0.0552, 0.1744]
+    """
+    level = check_fraction("level", level)
+    _check_flag("simultaneous", simultaneous)
+    labels = as_labels(y, name="y", classes=classes)
+    weight = as_weight(sample_weight, labels.codes.size, rows="y")
+    return _rates_of(labels, weight, level, simultaneous)
+
+
+def class_rates_of_groups(
+    y: ArrayLike,
+    by: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+) -> dict[Any, ClassRates]:
+    """Estimate how often each class occurs in each group of rows.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of any kind.
+    by : array-like of shape (n,)
+        The group of each row: booleans, integers, strings or a categorical.
+    sample_weight, classes, level, simultaneous
+        As for `class_rates`; `simultaneous` is over the classes of a group, not over groups.
+
+    Returns
+    -------
+    dict
+        The rates of every class, whether the group has rows of it or not, by group. Groups without a row of
+        positive weight are left out.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Examples
+    --------
+    >>> from calibrant.prior import class_rates_of_groups
+    >>> rates = class_rates_of_groups([0, 1, 1, 1, 0, 0], ["a", "a", "a", "b", "b", "b"])
+    >>> rates["a"].rates.round(3)
+    array([0.333, 0.667])
+    """
+    level = check_fraction("level", level)
+    _check_flag("simultaneous", simultaneous)
+    labels = as_labels(y, name="y", classes=classes)
+    groups = as_groups(by)
+    check_same_length(labels.codes.size, groups.codes.size, "y", "by")
+    weight = as_weight(sample_weight, labels.codes.size, rows="y")
+    found = {}
+    for code, group in enumerate(groups.classes.tolist()):
+        rows = groups.codes == code
+        part = None if weight is None else weight[rows]
+        if part is None or part.any():
+            found[group] = _rates_of(Labels(labels.codes[rows], labels.classes), part, level, simultaneous)
+    return found
+
+
+def _rates_of(labels: Labels, weight: FloatArray | None, level: float, simultaneous: bool) -> ClassRates:
+    n_classes = len(labels.classes)
+    rates, size, n = weighted_rates(labels, weight)
+    each = 1.0 - (1.0 - level) / n_classes if simultaneous else level
+    low, high = wilson(rates, np.full(n_classes, size), each)
+    return ClassRates(labels.classes, rates, low, high, level, n, size, "Goodman" if simultaneous else "Wilson")
+
+
+def weighted_rates(labels: Labels, weight: FloatArray | None) -> tuple[FloatArray, float, int]:
+    """Return the share of each class, the effective number of rows, and the number with a weight above zero."""
+    if weight is None:
+        n = labels.codes.size
+        return labels.counts() / n, float(n), n
+    share = weight / weight.max()
+    total = np.bincount(labels.codes, weights=share, minlength=len(labels.classes))
+    size = float(share.sum()) ** 2 / float(np.square(share).sum())
+    return total / total.sum(), size, int(np.count_nonzero(weight))
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidTypeError(f"{name}={value!r} is neither True nor False. Pass one of them.")

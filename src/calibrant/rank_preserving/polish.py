@@ -1,0 +1,203 @@
+"""The nearest feasible matrix, by Newton's method on the dual problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.kernels.columns import WEIGHT, PlaceArray
+from calibrant.numerics import EPS, FloatArray, IntArray
+from calibrant.rank_preserving.problem import Problem
+
+#: A step is taken where the dual rises by this share of what its slope promises.
+_SUFFICIENT = 1e-4
+#: Added to the averages, so that rows that only flat blocks at 0 hold have a finite multiplier.
+_RIDGE = 1e-9
+_MAX_HALVINGS = 12
+_MAX_INNER = 200
+#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`.
+_LEAST_BLOCKS = 1.05
+_SMALL = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Arrays of the size of the matrix or of its rows, made once."""
+
+    block: PlaceArray
+    n_blocks: IntArray
+    levels: FloatArray
+    mass: FloatArray
+    first: PlaceArray
+    value: FloatArray
+    rows: FloatArray
+    row: FloatArray
+    total: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem) -> Workspace:
+        """Make the arrays for a problem."""
+        n_columns, n = problem.p.shape
+        rows = np.zeros((n, 4))
+        rows[:, WEIGHT] = problem.weight
+        return cls(
+            block=np.empty((n_columns, n + 1), dtype=np.int32),
+            n_blocks=np.empty(n_columns, dtype=np.int64),
+            levels=np.empty((n_columns, n)),
+            mass=np.empty(n),
+            first=np.empty(n, dtype=np.int32),
+            value=np.empty(n),
+            rows=rows,
+            row=np.empty(n),
+            total=np.empty(n_columns),
+        )
+
+    def reset(self, problem: Problem) -> None:
+        """Make every unit a block."""
+        for j, count in enumerate(problem.n_units):
+            self.block[j, : count + 1] = np.arange(count + 1)
+        self.n_blocks[:] = problem.n_units
+
+
+def lagrangian(
+    problem: Problem, target: FloatArray, order: PlaceArray, lift: FloatArray, shift: FloatArray, space: Workspace
+) -> float:
+    """Return the least half squared distance from `target` plus the multipliers' terms: a lower bound of the best.
+
+    The blocks of the least matrix, its row sums less one and its column totals are left in `space`.
+    """
+    half = kernels.pool_shifted(
+        target,
+        order,
+        problem.unit,
+        problem.runs,
+        problem.run_start,
+        space.rows,
+        lift,
+        shift,
+        space.value,
+        space.block,
+        space.n_blocks,
+        space.levels,
+        space.mass,
+        space.first,
+        space.row,
+        space.total,
+    )
+    rows = float(np.einsum("i,i,i->", problem.weight, lift, space.row))
+    return half + rows + float(np.sum(shift * (space.total - problem.margins)))
+
+
+def project(
+    problem: Problem,
+    target: FloatArray,
+    order: PlaceArray,
+    *,
+    aim: float,
+    tol: float,
+    max_passes: int,
+    space: Workspace,
+) -> tuple[FloatArray | None, int]:
+    """Return the feasible matrix nearest to `target`, or None where it isn't reached, and the passes that took.
+
+    Sums are met to `aim`, or to `tol` after `max_passes`.
+
+    Notes
+    -----
+    The dual of the projection has one multiplier for each row and column; its Hessian averages over the blocks of the
+    pooled columns. Newton steps, each solved by conjugate gradients, settle within a few where most blocks are single
+    rows, that is where the target lies further inside the order than outside of the sums. Where there are as few
+    blocks as rows, the sums all but determine the matrix, and the method gives up early.
+    """
+    n_columns, n = target.shape
+    unit_scale = 1.0 / np.sqrt(problem.total)
+    lift, shift = np.zeros(n), np.zeros(n_columns)
+    space.reset(problem)
+    is_rich = n > _SMALL and int(problem.n_units.sum()) >= 2 * n
+    value = lagrangian(problem, target, order, lift, shift, space)
+    passes = 1
+    while True:
+        slack = (space.total - problem.margins) * unit_scale
+        residual = max(float(np.abs(space.row).max()), float(np.abs(slack).max()) * unit_scale)
+        if residual <= (aim if passes <= max_passes else tol):
+            return _levels(problem, space, target.shape), passes
+        if passes > max_passes or (is_rich and int(space.n_blocks.sum()) < _LEAST_BLOCKS * n):
+            return None, passes
+        size = _size(problem.weight, space.row, slack)
+        step, rise, n_inner = _newton_step(problem, order, space, slack, unit_scale, min(0.1, np.sqrt(size)))
+        passes += n_inner
+        start_lift, start_shift, start, length = lift, shift, value, 1.0
+        for _ in range(_MAX_HALVINGS):
+            lift = start_lift + length * step[:n]
+            shift = start_shift + length * unit_scale * step[n:]
+            value = lagrangian(problem, target, order, lift, shift, space)
+            passes += 1
+            after = _size(problem.weight, space.row, (space.total - problem.margins) * unit_scale)
+            if value >= start + _SUFFICIENT * length * rise or after < 0.5 * size:
+                break
+            length *= 0.5
+        else:
+            return None, passes
+
+
+def _newton_step(
+    problem: Problem, order: PlaceArray, space: Workspace, slack: FloatArray, unit_scale: float, accuracy: float
+) -> tuple[FloatArray, float, int]:
+    """Return the multipliers' step, what the dual rises along it at first, and the passes of conjugate gradients."""
+    n = problem.weight.size
+    weight = np.concatenate((problem.weight, np.ones(slack.size)))
+    residual = np.concatenate((space.row, slack))
+    step = np.zeros_like(residual)
+    image = np.empty_like(residual)
+    row, total = np.empty(n), np.empty(slack.size)
+    kernels.block_shares(
+        order, problem.unit, space.rows, space.block, space.n_blocks, space.levels, row, total
+    )
+    scale = np.concatenate((row, total * unit_scale**2)) + _RIDGE
+    gradient = residual.copy()
+    direction = residual / scale
+    product = first = float(np.einsum("i,i,i->", weight, residual, direction))
+    n_inner = 0
+    while n_inner < _MAX_INNER and product > accuracy**2 * first:
+        kernels.average_blocks(
+            order,
+            problem.unit,
+            space.rows,
+            space.block,
+            space.n_blocks,
+            space.levels,
+            direction[:n],
+            direction[n:] * unit_scale,
+            row,
+            total,
+        )
+        n_inner += 1
+        image[:n] = row
+        image[n:] = total * unit_scale
+        image += _RIDGE * direction
+        curvature = float(np.einsum("i,i,i->", weight, direction, image))
+        if curvature <= EPS * product:
+            break
+        length = product / curvature
+        step += length * direction
+        residual -= length * image
+        scaled = residual / scale
+        before, product = product, float(np.einsum("i,i,i->", weight, residual, scaled))
+        direction *= product / before
+        direction += scaled
+    return step, float(np.einsum("i,i,i->", weight, gradient, step)), n_inner
+
+
+def _size(weight: FloatArray, row: FloatArray, slack: FloatArray) -> float:
+    return float(np.sqrt(np.einsum("i,i,i->", weight, row, row) + np.sum(slack**2)))
+
+
+def _levels(problem: Problem, space: Workspace, shape: tuple[int, ...]) -> FloatArray:
+    """Return the columns that the blocks in `space` stand for."""
+    q = np.empty(shape)
+    for j, count in enumerate(space.n_blocks):
+        edges = problem.unit[j, space.block[j, : count + 1]]
+        q[j] = np.repeat(space.levels[j, :count], np.diff(edges))
+    return q

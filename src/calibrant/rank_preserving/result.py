@@ -1,0 +1,91 @@
+"""What a solver gives back: the matrix, how it ended, and the proof of how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrant.numerics import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at an iteration.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations so far.
+    residual : float
+        Largest distance of a row sum from 1, or of a column's mean from its margin per row, of the iterate.
+    objective : float
+        Objective of the iterate, which need not be feasible.
+    bound : float
+        Largest proven lower bound of the optimum so far.
+    time_s : float
+        Seconds since the start.
+    """
+
+    n_iter: int
+    residual: float
+    objective: float
+    bound: float
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankPreservingResult:
+    """The nearest matrix that a solver reached, with the proof of how near it is to the best one.
+
+    Attributes
+    ----------
+    Q : shape (n, K)
+        The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
+    converged : bool
+        Whether the residuals are at most `tol` and the gap at most `gap_tol`. It is computed from `Q` itself and
+        from a feasible point of the dual problem: a certificate, not a guess.
+    n_iter : int
+        Iterations, each about one pass over the matrix.
+    objective : float
+        Weighted sum of (Q - P)^2, and the penalty if there is one.
+    bound : float
+        Proven lower bound of the objective of every feasible matrix.
+    gap : float
+        (objective - bound) / objective: no feasible matrix is better by more than this share. At most the rounding of
+        `Q` below 0. Where the objective is below n K tol^2, the share of that.
+    row_residual : float
+        Largest distance of a row sum from 1.
+    margin_residual : float
+        Largest distance of a column total from its margin, per row.
+    rank_residual : float
+        Largest fall of a column of `Q` along the order of `P` beyond what was allowed.
+    history : tuple of Progress
+        The looks at the iteration.
+    method : str
+        The solver.
+    time_s : float
+        Seconds taken.
+    """
+
+    Q: Any = field(repr=False)
+    converged: bool
+    n_iter: int
+    objective: float
+    bound: float
+    gap: float
+    row_residual: float
+    margin_residual: float
+    rank_residual: float
+    history: tuple[Progress, ...] = field(repr=False)
+    method: str
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a method hands to `solve`: columns in sorted order with their rows, a bound, and the way there."""
+
+    q: FloatArray
+    bound: float
+    n_iter: int
+    history: tuple[Progress, ...]

@@ -1,0 +1,174 @@
+"""The nearest rank-preserving matrix with given margins."""
+
+from __future__ import annotations
+
+import numbers
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.certify import Certifier
+from calibrant.rank_preserving.dykstra import alternate
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem
+from calibrant.rank_preserving.result import Progress, RankPreservingResult
+from calibrant.rank_preserving.splitting import split
+from calibrant.validation import ArrayLike, check_choice, check_integer
+
+Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
+
+
+def solve(
+    P: ArrayLike,
+    margins: ArrayLike | Mapping[Any, float],
+    *,
+    method: Method = "auto",
+    ties: Ties = "equal",
+    margin_kind: MarginKind = "totals",
+    on_mismatch: Mismatch = "raise",
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-8,
+    gap_tol: float = 1e-4,
+    max_iter: int = 5_000,
+    callback: Callable[[Progress], object] | None = None,
+) -> RankPreservingResult:
+    """Find the matrix nearest to `P` with given column totals that keeps the order within each column.
+
+    Parameters
+    ----------
+    P : array-like of shape (n, K)
+        Probabilities, one column per class, each row summing to 1.
+    margins : array-like of shape (K,), or mapping from column to number
+        What each column of the answer sums to.
+    method : {"auto", "adaptive", "admm", "dykstra"}
+        "adaptive" is a Douglas-Rachford splitting with a penalty for each row, "admm" the same with one penalty,
+        "dykstra" alternating projections. "auto" takes "adaptive". All reach the same optimum.
+    ties : {"equal", "free"}
+        Whether rows with equal entries in a column stay equal there. "equal" is the definition below; "free" lets
+        them separate, and then only rows that differ are ordered.
+    margin_kind : {"totals", "rates"}
+        Whether margins are sums over the rows or means.
+    on_mismatch : {"raise", "rescale"}
+        What to do where margins don't sum to what the rows sum to. "rescale" multiplies all by one number.
+    sample_weight : array-like of shape (n,), optional
+        How many rows each row stands for, in the objective and in the totals.
+    tol : float
+        Largest distance of a row sum from 1 and of a column mean from its margin per row.
+    gap_tol : float
+        Share by which the objective may lie above the best.
+    max_iter : int
+        Largest number of iterations.
+    callback : callable, optional
+        Called with a `Progress` at every look.
+
+    Returns
+    -------
+    RankPreservingResult
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used, or margins can't be met; the message says which and why.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the gap is above `gap_tol` after `max_iter` iterations. The answer is feasible all the same.
+
+    Notes
+    -----
+    Minimises sum_ij w_i (Q_ij - P_ij)^2 over Q >= 0 with rows that sum to 1, sum_i w_i Q_ij = M_j, and
+    Q_aj <= Q_bj wherever P_aj <= P_bj. Every answer is feasible: the sums to `tol`, the order and the signs exactly.
+
+    The order leaves little room. Every column of Q is a rising function of that column of P, and functions of the
+    columns that sum to 1 at very many different rows are all but straight lines: the answer then comes close to
+    a_j + c P_ij, which is also where the search starts from. Where margins move far, c is small and all rows move
+    towards the margins; if only the base rates of the classes have changed, `calibrant.prior.prior_shift` is the
+    better tool.
+
+    References
+    ----------
+    Eckstein and Bertsekas (1992), *On the Douglas-Rachford splitting method and the proximal point algorithm for
+    maximal monotone operators*, Mathematical Programming 55. Kruskal (1964), *Nonmetric multidimensional scaling: a
+    numerical method*, Psychometrika 29, for the two treatments of ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.rank_preserving import solve
+    >>> P = np.array([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]])
+    >>> result = solve(P, [1.2, 1.8])
+    >>> result.Q.round(4)
+    array([[0.6, 0.4],
+           [0.5, 0.5],
+           [0.1, 0.9]])
+    >>> result.converged
+    True
+    """
+    start = time.perf_counter()
+    check_choice("method", method, get_args(Method))
+    tol, gap_tol = _positive("tol", tol), _positive("gap_tol", gap_tol)
+    max_iter = check_integer("max_iter", max_iter, minimum=1)
+    problem = check_problem(
+        P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties=ties, sample_weight=sample_weight
+    )
+    certifier = Certifier(problem, tol=tol, gap_tol=gap_tol, callback=callback)
+    solver = "adaptive" if method == "auto" else method
+    if solver == "dykstra":
+        n_iter = alternate(problem, certifier, max_iter=max_iter)
+    else:
+        n_iter = split(problem, certifier, max_iter=max_iter, by_row=solver == "adaptive")
+    return _result(problem, certifier, solver, n_iter, start)
+
+
+def _result(problem: Problem, certifier: Certifier, method: str, n_iter: int, start: float) -> RankPreservingResult:
+    q, order = certifier.q, certifier.order
+    row, total = np.zeros(problem.weight.size), np.zeros(len(q))
+    fall = 0.0
+    for j, column in enumerate(q):
+        row[order[j]] += column
+        total[j] = np.sum(problem.weight[order[j]] * column)
+        fall = max(fall, float(-np.diff(column).min(initial=0.0)), _spread(problem, j, column))
+    row_residual = float(np.abs(row - 1.0).max())
+    margin_residual = float(np.abs(total - problem.margins).max()) / problem.total
+    is_met = max(row_residual, margin_residual) <= certifier.tol and fall == 0.0
+    result = RankPreservingResult(
+        Q=problem.container.wrap(problem.matrix(q, order)),
+        converged=is_met and certifier.is_done(),
+        n_iter=n_iter,
+        objective=certifier.objective,
+        bound=certifier.bound,
+        gap=certifier.gap,
+        row_residual=row_residual,
+        margin_residual=margin_residual,
+        rank_residual=fall,
+        history=tuple(certifier.history),
+        method=method,
+        time_s=time.perf_counter() - start,
+    )
+    if not result.converged:
+        warnings.warn(
+            f"{method} stopped after {n_iter:,} iterations with a gap of {result.gap:.2e}, above "
+            f"gap_tol={certifier.gap_tol:g}. The answer is feasible; raise max_iter or gap_tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return result
+
+
+def _spread(problem: Problem, j: int, column: FloatArray) -> float:
+    """Return how far rows that must stay equal in a column lie apart."""
+    first = problem.unit[j, : problem.n_units[j]]
+    return float((np.maximum.reduceat(column, first) - np.minimum.reduceat(column, first)).max())
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass one above 0, such as 1e-8.")
+    if not 0.0 < float(value) < np.inf:
+        raise InvalidInputError(f"{name}={value!r} is not above 0 and finite. Pass a number such as 1e-8.")
+    return float(value)

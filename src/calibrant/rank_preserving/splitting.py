@@ -1,0 +1,104 @@
+"""The over-relaxed Douglas-Rachford splitting (ADMM), with one penalty or with one for each row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.kernels.columns import PENALTY, ROW, SHARE, WEIGHT
+from calibrant.rank_preserving.certify import Certifier
+from calibrant.rank_preserving.problem import Problem
+
+_RELAXATION = 1.85
+_FIRST_PENALTY = 20.0
+#: Iterations between two looks: at first, their growth, at most.
+_FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 30, 1.1, 200
+#: Largest change of the penalty's logarithm at a look, divided by one plus half the number of turns so far.
+_TURN, _LEAST_TURN = 0.5, 0.03
+#: A row's penalty grows with this power of its multiplier over the median one, between these ratios.
+_POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
+
+
+def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool) -> int:
+    """Iterate until the certifier is content or `max_iter` is reached; return the number of iterations.
+
+    Notes
+    -----
+    Alternates between the matrices with the right row sums and margins, where the nearest one is known in closed
+    form, and those whose columns rise and are not negative, where it is found by pooling. The multipliers of the
+    sums give a lower bound of the optimum at every look.
+
+    Multipliers of rows differ in size by orders of magnitude: where a margin moves far, a few rows at the foot of its
+    column carry most of it and hand it on to their neighbours in the other columns. One penalty suits either these
+    rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
+    most of the iterations. The common factor follows the sign of the duality gap of the iterate: below 0 the sums are
+    met too loosely, above 0 the objective is.
+    """
+    n_columns, n = problem.p.shape
+    state, move = problem.p.copy(), np.empty((n_columns, n))
+    order = problem.order.copy() if problem.runs.size else problem.order
+    rows = np.empty((n, 4))
+    rows[:, WEIGHT] = problem.weight
+    block = np.empty((n_columns, n + 1), dtype=np.int32)
+    for j, count in enumerate(problem.n_units):
+        block[j, : count + 1] = np.arange(count + 1)
+    n_blocks = problem.n_units.copy()
+    level, mass, first = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
+    shift = np.empty(n_columns)
+    penalty, ratio = _FIRST_PENALTY, np.ones(n)
+    turns, last, n_iter, look = 0, 0, 0, float(_FIRST_LOOK)
+    while not certifier.is_done():
+        rows[:, SHARE] = 1.0 / (1.0 + penalty * ratio)
+        rows[:, PENALTY] = penalty * ratio * problem.weight
+        steps = min(int(look), max_iter - n_iter)
+        kernels.split_steps(
+            problem.p,
+            order,
+            problem.unit,
+            problem.runs,
+            problem.run_start,
+            problem.margins,
+            rows,
+            _RELAXATION,
+            steps,
+            state,
+            move,
+            block,
+            n_blocks,
+            level,
+            mass,
+            first,
+            shift,
+        )
+        n_iter += steps
+        pool = (state, order, problem.unit, rows, PENALTY, block, n_blocks, level, mass, first, move)
+        kernels.pool_columns(*pool)
+        lift = rows[:, ROW].copy()
+        gap = certifier.look(n_iter, move, order, lift, shift)
+        if certifier.is_done():
+            break
+        if n_iter >= max_iter:
+            certifier.finish(move, order)
+            break
+        sign = 1 if gap < 0.0 else -1
+        turns += last * sign < 0
+        last = sign
+        was = penalty * ratio
+        penalty *= math.exp(sign * max(_TURN / (1.0 + 0.5 * turns), _LEAST_TURN))
+        if by_row:
+            ratio = np.sqrt(ratio * _row_ratio(lift))
+        change = was / (penalty * ratio)
+        for j in range(n_columns):  # the multipliers stay, in units of the new penalty
+            state[j] = move[j] + (state[j] - move[j]) * change[order[j]]
+        look = min(look * _GROWTH, _LONGEST_LOOK)
+    return n_iter
+
+
+def _row_ratio(lift: np.ndarray) -> np.ndarray:
+    size = np.abs(lift)
+    middle = float(np.median(size))
+    if middle == 0.0:
+        return np.ones_like(size)
+    return np.clip(size / middle, _LEAST_RATIO, _LARGEST_RATIO) ** _POWER

@@ -1,0 +1,369 @@
+"""Penalised softmax regression: Newton for few parameters, L-BFGS preconditioned by a sample's Hessian for many."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+from calibrant.errors import ConvergenceWarning
+from calibrant.numerics import EPS, FloatArray, dot, row_max, row_sum
+
+_MAX_ITER = 500
+#: Newton decrement (about twice what a full step would gain of the mean loss) at which that step is the last.
+_TOL = 1e-13
+#: The same where a pass over the rows costs more than it brings.
+_TOL_OF_MANY = 1e-9
+#: What rounding may leave of the decrement.
+_ACCEPTED = 1e-8
+#: Entries of a block's temporaries, which then stay in cache.
+_BLOCK_ENTRIES = 1 << 16
+#: Most parameters of which a full Hessian is made, and most multiplications that one is worth.
+_DENSE = 700
+_HESSIAN_WORK = 1 << 27
+#: Least and most rows of a sample that stands for all.
+_LEAST_SAMPLE = 2_000
+_MOST_SAMPLE = 16_000
+_MEMORY = 12
+#: Median of the prior of the penalty's strength, spread of its logarithm, and where that is looked for.
+PRIOR_PENALTY = 2.0
+_PRIOR_SPREAD = 1.5
+_PRIOR_RANGE = 6.0
+_PRIOR_STEPS = 61
+#: Fits after each of which the strength is chosen anew.
+_ROUNDS = 2
+#: Smaller and larger weights are taken for this one and its inverse, where penalties stay in range.
+_LEAST_TOTAL = 1e-100
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxProblem(ABC):
+    """Minimise sum_i w_i (log sum_k exp(z_ik) - z_i,y_i) + sum_j penalty_j (theta_j - centre_j)^2 / 2.
+
+    `x`, of shape (n, K), and `theta` give the logits z; `weight` sums to one.
+    """
+
+    x: FloatArray
+    codes: npt.NDArray[np.integer[Any]]
+    weight: FloatArray
+    centre: FloatArray
+    penalty: FloatArray
+
+    @abstractmethod
+    def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return new logits of shape (m, K) of rows `x`."""
+
+    @abstractmethod
+    def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return the gradient over theta where that over the logits is `residual`."""
+
+    @abstractmethod
+    def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
+        """Return the Hessian over theta flattened, at probabilities `q` of rows `x`."""
+
+    @abstractmethod
+    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
+        """Return the Hessian's diagonal in the shape of theta; `bend` is w q (1 - q)."""
+
+    def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with about the Hessian's inverse, where the Hessian itself is too large."""
+        diagonal = self.diagonal(theta)
+        return lambda g: g / (diagonal + self.penalty)
+
+    def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its gradient."""
+        off = theta - self.centre
+        value = 0.5 * float((self.penalty * off * off).sum())
+        gradient = self.penalty * off
+        for block in self._blocks(1):
+            x, w = self.x[block], self.weight[block]
+            at = np.arange(w.size), self.codes[block]
+            z = self.logits(x, theta)
+            z -= row_max(z)[:, None]
+            chosen = z[at]
+            np.exp(z, out=z)
+            total = row_sum(z)
+            value += float(np.einsum("i,i->", w, np.log(total) - chosen))
+            z *= (w / total)[:, None]
+            z[at] -= w
+            gradient += self.pull_back(x, z)
+        return value, gradient
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian over theta flattened."""
+        out = np.diag(self.penalty.ravel())
+        for block in self._blocks(theta.size // self.x.shape[1]):
+            x = self.x[block]
+            out += self.curvature(x, _softmax_in_place(self.logits(x, theta)), self.weight[block])
+        return out
+
+    def diagonal(self, theta: FloatArray) -> FloatArray:
+        """Return the diagonal of the likelihood's Hessian in the shape of theta."""
+        out = np.zeros_like(self.penalty)
+        for block in self._blocks(1):
+            x, w = self.x[block], self.weight[block]
+            q = _softmax_in_place(self.logits(x, theta))
+            q -= q * q
+            q *= w[:, None]
+            out += self.curvature_diagonal(x, q)
+        return out
+
+    def few(self) -> Self:
+        """Return the problem itself, or that of so many of its rows that a Hessian is worth its work.
+
+        They are drawn with a fixed seed: rows may come in any pattern.
+        """
+        n = min(max(_HESSIAN_WORK // self.centre.size**2, _LEAST_SAMPLE), _MOST_SAMPLE)
+        if self.codes.size <= 2 * n:
+            return self
+        drawn = np.random.default_rng(0).integers(0, self.codes.size, n)
+        w = self.weight[drawn]
+        return type(self)(self.x[drawn], self.codes[drawn], w / w.sum(), self.centre, self.penalty)
+
+    def _blocks(self, entries_per_class: int) -> list[slice]:
+        n, k = self.x.shape
+        size = max(32, _BLOCK_ENTRIES // (k * entries_per_class))
+        return [slice(start, start + size) for start in range(0, n, size)]
+
+
+class MatrixProblem(SoftmaxProblem):
+    """Logits z = x W' + b; theta, of shape (K, K + 1), holds W and then b."""
+
+    __slots__ = ()
+
+    def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return x W' + b."""
+        z = x @ theta[:, :-1].T
+        z += theta[:, -1]
+        return z
+
+    def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return the gradient over W and b."""
+        return np.column_stack((residual.T @ x, residual.sum(axis=0)))
+
+    def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
+        """Return the Hessian over the rows of (W, b), one after the other."""
+        n, k = x.shape
+        ones = np.column_stack((x, np.ones(n)))
+        q = q * np.sqrt(w)[:, None]
+        spread = (q[:, :, None] * ones[:, None, :]).reshape(n, -1)
+        out = spread.T @ spread
+        np.negative(out, out=out)
+        q *= np.sqrt(w)[:, None]
+        for j in range(k):
+            own = slice(j * (k + 1), (j + 1) * (k + 1))
+            out[own, own] += (ones * q[:, j : j + 1]).T @ ones
+        return out
+
+    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
+        """Return the Hessian's diagonal."""
+        return np.column_stack((bend.T @ (x * x), bend.sum(axis=0)))
+
+    def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with the inverse of each class's own block, its columns correlated as over all rows."""
+        root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # of what only says where to look, half is enough
+        ones = np.column_stack((self.x, np.ones(self.x.shape[0])))
+        moments = (ones * self.weight[:, None]).T @ ones
+        size = np.sqrt(np.diag(moments))
+        blocks = (moments / np.outer(size, size)).astype(np.float32) * root[:, :, None]
+        blocks *= root[:, None, :]
+        at = np.arange(size.size)
+        blocks[:, at, at] += self.penalty
+        inverse = np.linalg.inv(blocks)
+        return lambda g: np.asarray(np.einsum("kij,kj->ki", inverse, g))
+
+
+class VectorProblem(SoftmaxProblem):
+    """Logits z_k = a_k x_k + b_k; theta, of shape (2, K), holds a and b."""
+
+    __slots__ = ()
+
+    def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return a x + b."""
+        z: FloatArray = x * theta[0]
+        z += theta[1]
+        return z
+
+    def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
+        """Return the gradient over a and b."""
+        return np.vstack((np.einsum("ik,ik->k", x, residual), residual.sum(axis=0)))
+
+    def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
+        """Return the Hessian over a and then b."""
+        k = x.shape[1]
+        bend = q * w[:, None]
+        spread = np.hstack((x * q, q)) * np.sqrt(w)[:, None]
+        out = -(spread.T @ spread)
+        at = np.arange(k)
+        first = bend * x
+        out[at, at] += np.einsum("ik,ik->k", first, x)
+        out[at, k + at] += first.sum(axis=0)
+        out[k + at, at] += first.sum(axis=0)
+        out[k + at, k + at] += bend.sum(axis=0)
+        return out
+
+    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
+        """Return the Hessian's diagonal."""
+        return np.vstack((np.einsum("ik,ik,ik->k", bend, x, x), bend.sum(axis=0)))
+
+
+def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
+    """Return the minimiser and the penalty that was used: the one given, or the one of most evidence.
+
+    Parameters
+    ----------
+    problem : SoftmaxProblem
+        Its `penalty` is that of strength 1, in rows: what is minimised is `total` times the mean loss, and
+        the strength times it. Its `centre` is where the search starts.
+    total : float
+        The weight of all rows.
+    penalty : float or None
+        The strength. For None it is the posterior mean, by its logarithm, of a lognormal prior; the marginal likelihood
+        comes from Laplace's approximation at the last fit, and the fit is repeated. Where a Hessian would be too
+        large it is the prior's median.
+
+    References
+    ----------
+    MacKay (1992), *The evidence framework applied to classification networks*, Neural Computation 4.
+    """
+    total = min(max(total, _LEAST_TOTAL), 1.0 / _LEAST_TOTAL)
+    unit = problem.penalty / total
+    strength = PRIOR_PENALTY if penalty is None else penalty
+    theta = problem.centre
+    if penalty is None and theta.size <= _DENSE:
+        for _ in range(_ROUNDS):
+            tried = replace(problem, penalty=strength * unit)
+            theta, _, _ = _solve(tried, theta)
+            strength, theta = _most_evidence(tried, theta, unit, total, strength)
+    return minimise(replace(problem, penalty=strength * unit), theta, what=what), strength
+
+
+def _most_evidence(
+    problem: SoftmaxProblem, theta: FloatArray, unit: FloatArray, total: float, strength: float
+) -> tuple[float, FloatArray]:
+    """Return the strength of the penalty by evidence, and where about it moves the minimiser `theta` of `strength`.
+
+    In coordinates of unit penalty along the Hessian's axes, of curvatures e, the minimiser t of strength s0 moves to
+    u = t (e + s0) / (e + s) with strength s, as far as the likelihood is a parabola.
+    """
+    root = np.sqrt(unit * total).ravel()
+    likelihood = total * (problem.few().hessian(theta) - np.diag(problem.penalty.ravel()))
+    curvature, axes = eigh(likelihood / np.outer(root, root), overwrite_a=True, check_finite=False)
+    curvature = np.maximum(curvature, 0.0)
+    t = axes.T @ (root * (theta - problem.centre).ravel())
+    logs = np.linspace(np.log(PRIOR_PENALTY) - _PRIOR_RANGE, np.log(PRIOR_PENALTY) + _PRIOR_RANGE, _PRIOR_STEPS)
+    s = np.exp(logs)[:, None]
+    u = t * (curvature + strength) / (curvature + s)
+    loss = -strength * t * (u - t) + 0.5 * curvature * (u - t) ** 2 + 0.5 * s * u * u
+    evidence = (0.5 * np.log(s / (curvature + s)) - loss).sum(axis=1)
+    evidence -= 0.5 * ((logs - np.log(PRIOR_PENALTY)) / _PRIOR_SPREAD) ** 2
+    share = np.exp(evidence - evidence.max())
+    chosen = float(np.exp(dot(share, logs) / share.sum()))
+    moved = (axes @ (t * (curvature + strength) / (curvature + chosen))) / root
+    return chosen, problem.centre + moved.reshape(theta.shape)
+
+
+def minimise(problem: SoftmaxProblem, start: FloatArray, *, what: str) -> FloatArray:
+    """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it."""
+    theta, decrement, n_iter = _solve(problem, start)
+    if decrement > _ACCEPTED:
+        warnings.warn(
+            f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
+            "the scores may separate the classes: pass a larger penalty",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+    return theta
+
+
+def _solve(problem: SoftmaxProblem, start: FloatArray) -> tuple[FloatArray, float, int]:
+    """Run Newton where all Hessians are worth their work, else L-BFGS from that of a sample, or from its diagonal."""
+    few = problem.few()
+    tol = _TOL if few is problem else _TOL_OF_MANY
+    if start.size > _DENSE:
+        return _descend(problem, start, few.near_inverse, tol, _MAX_ITER)
+    every = 1 if few is problem else _MAX_ITER
+    return _descend(problem, start, lambda theta: _solver(few.hessian(theta)), tol, every)
+
+
+def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the solution of systems with a Hessian, which may be singular by a shift of all logits."""
+    ridge = 1e-13 * max(float(np.trace(hessian)), 1e-300)
+    while True:
+        try:
+            factor = cho_factor(hessian + ridge * np.eye(hessian.shape[0]), lower=True, check_finite=False)
+            return lambda g: np.asarray(cho_solve(factor, g.ravel(), check_finite=False)).reshape(g.shape)
+        except LinAlgError:
+            ridge *= 100.0
+
+
+def _descend(
+    problem: SoftmaxProblem,
+    theta: FloatArray,
+    precondition: Callable[[FloatArray], Callable[[FloatArray], FloatArray]],
+    tol: float,
+    every: int,
+) -> tuple[FloatArray, float, int]:
+    """Return the minimiser, the last decrement and the number of iterations of L-BFGS.
+
+    Its first matrix is made anew `every` so many iterations: each time, it is Newton's method.
+    """
+    pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
+    value, gradient = problem.value_gradient(theta)
+    solve = precondition(theta)
+    decrement = np.inf
+    for n_iter in range(1, _MAX_ITER + 1):
+        if n_iter > 1 and (n_iter - 1) % every == 0:
+            solve = precondition(theta)
+            pairs.clear()
+        step = _two_loops(gradient, pairs, solve)
+        decrement = float((gradient * step).sum())
+        if decrement <= tol:
+            return theta - step, decrement, n_iter
+        share = 1.0
+        while True:
+            tried = theta - share * step
+            new_value, new_gradient = problem.value_gradient(tried)
+            if new_value <= value - 1e-4 * share * decrement + 4.0 * EPS * abs(value):
+                break
+            share *= 0.5
+            if share < 1e-10:  # no descent left beyond rounding
+                return theta, decrement, n_iter
+        move, change = tried - theta, new_gradient - gradient
+        inner = float((move * change).sum())
+        if inner > 0.0:
+            pairs.append((move, change, inner))
+        theta, value, gradient = tried, new_value, new_gradient
+    return theta, decrement, _MAX_ITER
+
+
+def _two_loops(
+    gradient: FloatArray,
+    pairs: deque[tuple[FloatArray, FloatArray, float]],
+    solve: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Return the L-BFGS step (Nocedal and Wright 2006, algorithm 7.4) whose first matrix `solve` applies."""
+    step = gradient.copy()
+    shares = []
+    for move, change, inner in reversed(pairs):
+        share = float((move * step).sum()) / inner
+        step -= share * change
+        shares.append(share)
+    step = solve(step)
+    for (move, change, inner), share in zip(pairs, reversed(shares), strict=True):
+        step += (share - float((change * step).sum()) / inner) * move
+    return step
+
+
+def _softmax_in_place(z: FloatArray) -> FloatArray:
+    z -= row_max(z)[:, None]
+    np.exp(z, out=z)
+    z /= row_sum(z)[:, None]
+    return z

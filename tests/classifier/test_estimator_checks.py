@@ -1,0 +1,42 @@
+"""scikit-learn's checks of estimators, for every method."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import check_estimator
+
+import calibrant as cb
+from calibrant.calibrators import CALIBRATORS
+
+#: Checks that a method can't pass, and why.
+EXPECTED = {
+    "bagged": {
+        "check_sample_weight_equivalence_on_dense_data": "it draws rows, and two rows are drawn apart where one is not",
+        "check_sample_weight_equivalence_on_sparse_data": "as of dense data",
+    },
+}
+METHODS = {
+    **{name: name for name in CALIBRATORS},
+    "instance": cb.BetaCalibrator(),
+    "regressor": IsotonicRegression(out_of_bounds="clip"),
+}
+
+
+CASES = [
+    *((name, GaussianNB(), True) for name in METHODS),
+    *((name, GaussianNB(), False) for name in ("sigmoid", "isotonic", "temperature", "auto")),
+    *((name, LogisticRegression(), True) for name in ("sigmoid", "isotonic", "temperature")),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "base", "ensemble"), CASES)
+def test_scikit_learns_checks_of_estimators(name: str, base: object, ensemble: bool) -> None:
+    model = cb.CalibratedClassifierCV(base, method=METHODS[name], cv=3, ensemble=ensemble)
+    results = check_estimator(model, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED.get(name, {}))
+    assert len(results) > 55
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert failed == {}
