@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from benchmarks import calibrators, evaluate, imports, isotonic, metrics, mimic, quality
+from benchmarks import calibrators, classifier, evaluate, imports, isotonic, metrics, mimic, quality
 from benchmarks._harness import RESULTS
 
 
@@ -19,6 +19,7 @@ class Written(Protocol):
 
 BENCHMARKS: dict[str, Callable[[], Written]] = {
     "calibrators": calibrators.run,
+    "classifier": classifier.run,
     "evaluate": evaluate.run,
     "import": imports.run,
     "isotonic": isotonic.run,

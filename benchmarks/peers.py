@@ -42,7 +42,11 @@ def binary_peers() -> list[Method]:
 def multiclass_peers() -> list[Method]:
     """Return the methods for more classes. Those of two classes that a package applies to columns keep its way."""
     found = [*_sklearn(), *_venn_abers(), *_netcal(), *_probmetrics(_PROBMETRICS_MULTICLASS)]
-    return [replace(m, rival=f"{m.rival} one-vs-rest" if m.rival in BINARY_CALIBRATORS else m.rival) for m in found]
+    return [
+        replace(m, rival=f"{m.rival} one-vs-rest" if m.rival in BINARY_CALIBRATORS else m.rival)
+        for m in found
+        if m.most_classes > 2
+    ]
 
 
 class _Fitted(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -89,7 +89,7 @@ def _run(quality: Quality, split: Split, methods: list[Method]) -> None:
             quality.failures[method.name] += 1
             q = p
         if method.name == AUTO:
-            auto_error = difference_error(q, p, y)
+            auto_error = difference_error(q, p, split.held_out)
         row.append(measure(q, y))
     quality.runs.append({"set": split.name, "n": split.n, "draw": split.draw, "auto_error": auto_error})
     quality.rows.append(row)

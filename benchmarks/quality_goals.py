@@ -21,8 +21,8 @@ Goal = tuple[str, str, bool]
 
 def goals_text(quality: Quality) -> str:
     """Return the goals of `auto` as a table."""
-    rows = [(goal, figures, "met" if is_met else "MISSED") for goal, figures, is_met in _goals(quality)]
-    return table(("goal of auto", "figures", "result"), rows)
+    rows = [(goal, "met" if is_met else "MISSED", figures) for goal, figures, is_met in _goals(quality)]
+    return table(("goal of auto", "result", "figures"), rows)
 
 
 def _goals(quality: Quality) -> Iterator[Goal]:
@@ -44,8 +44,10 @@ def _goals(quality: Quality) -> Iterator[Goal]:
         ratio = float(auto[f"n={n}"]) / float(single[best][f"n={n}"])
         yield f"within 1% of the best at n = {n:,}", f"{100 * (ratio - 1):+.2f}% to {best}", ratio <= WITHIN
     lost = quality.losses_to_none()
-    shown = "; ".join(f"{name} n={n}: {mean:+.4f} ({error:.4f})" for name, n, mean, error in lost[:_SHOWN])
-    yield "never loses to leaving alone by more than noise", f"{len(lost)} cells {shown}".strip(), not lost
+    n_cells = len({(run["set"], run["n"]) for run in quality.runs})
+    shown = "; ".join(f"{name} n={n}: {mean:+.4f} (s.e. {error:.4f})" for name, n, mean, error in lost[:_SHOWN])
+    figures = f"{len(lost)} of {n_cells} sets and sizes" + (f": {shown}" if lost else "")
+    yield "never loses to leaving alone by more than noise", figures, not lost
     most = MOST_HARM[quality.kind]
     yield f"harm in fewer than {most:.0%} of runs", f"{float(auto['harm']):.1%}", float(auto["harm"]) < most
     if SMS in rows:

@@ -28,8 +28,8 @@ Predict = Callable[[ScoreSet], np.ndarray]
 class Method:
     """A method: `fit` takes calibration rows and gives what predicts probabilities of others.
 
-    `most_classes` and `most_rows` are the numbers of classes and rows up to which it is run; `rival` the method of ours that does the same,
-    where `is_peer` says that this is another package's.
+    `most_classes` and `most_rows` are the numbers of classes and rows up to which it is run. `rival` is the method of
+    ours that does the same, where `is_peer` says that this is another package's.
     """
 
     name: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks._harness import table
+from benchmarks.quality_measures import clustered_mean
 from benchmarks.quality_methods import AUTO, UNCALIBRATED
 
 SIZES = (100, 300, 1_000, 3_000, 10_000)
@@ -115,7 +116,7 @@ class Quality:
     def losses_to_none(self) -> list[tuple[str, int, float, float]]:
         """Return set, size, mean difference of `auto` to leaving alone and its error, where it is more than noise.
 
-        The error is that of the held-out rows and of the draws together.
+        The error is that of the held-out rows, or their groups, and of the draws together.
         """
         difference = self.of(AUTO) - self.of(UNCALIBRATED)
         held_out = np.array([run["auto_error"] for run in self.runs], dtype=np.float64)
@@ -128,7 +129,7 @@ class Quality:
                 error = float(np.sqrt((held_out[cell] ** 2).mean() + between))
                 if d.mean() > NOISE * error:
                     found.append((str(name), int(n), float(d.mean()), error))
-        return found
+        return sorted(found, key=lambda cell: -cell[2])
 
     def document(self) -> dict[str, object]:
         """Return everything as plain data."""
@@ -150,14 +151,3 @@ def win_rate(losses: np.ndarray, j: int) -> float:
     both = np.isfinite(others) & np.isfinite(mine)
     won = (mine < others - TIE) + 0.5 * (np.abs(mine - others) <= TIE)
     return float(won[both].mean())
-
-
-def clustered_mean(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
-    """Return the mean of what is no NaN, and its standard error where values of one cluster go together."""
-    kept = np.isfinite(values)
-    values, clusters = values[kept], clusters[kept]
-    mean = float(values.mean())
-    codes = np.unique(clusters, return_inverse=True)[1]
-    sums = np.bincount(codes, weights=values - mean)
-    factor = sums.size / max(sums.size - 1, 1)
-    return mean, float(np.sqrt(factor * (sums**2).sum()) / values.size)

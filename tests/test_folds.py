@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import warnings
 
-from calibrant.folds import stratified_folds
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.model_selection import StratifiedKFold
+
+from calibrant.folds import stratified_blocks, stratified_folds
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=80), st.integers(2, 7), st.integers(0, 3))
@@ -28,3 +31,14 @@ def test_rows_are_shuffled_within_their_class():
     folds = stratified_folds(np.zeros(1000, int), 5, 0)
     assert abs(np.corrcoef(folds, np.arange(1000) % 5)[0, 1]) < 0.1
     assert len(set(folds[:5].tolist())) < 5 or folds[:5].tolist() != [0, 1, 2, 3, 4]
+
+
+@given(st.lists(st.integers(0, 4), min_size=6, max_size=60), st.integers(2, 6))
+def test_blocks_are_the_folds_of_scikit_learn(labels: list[int], n_folds: int) -> None:
+    codes = np.unique(labels, return_inverse=True)[1]
+    assume(np.bincount(codes).max() >= n_folds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of rare classes
+        expected = [test.tolist() for _, test in StratifiedKFold(n_folds).split(codes, codes)]
+    folds = stratified_blocks(codes, n_folds)
+    assert [np.flatnonzero(folds == fold).tolist() for fold in range(n_folds)] == expected

@@ -31,3 +31,29 @@ def stratified_folds(codes: npt.NDArray[np.integer[Any]], n_folds: int, seed: in
     folds = np.empty(codes.size, dtype=np.int64)
     folds[by_class] = np.arange(codes.size) % n_folds
     return folds
+
+
+def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntArray:
+    """Return the fold, 0 to `n_folds` - 1, of each row, each class cut into consecutive parts.
+
+    The folds of scikit-learn's StratifiedKFold without a shuffle: sizes of folds differ by one at most, and so do a
+    class's parts.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class of each row, as non-negative integers.
+    n_folds : int
+    """
+    counts = np.bincount(codes)
+    present = np.flatnonzero(counts)
+    first = np.full(counts.size, codes.size)
+    first[codes[::-1]] = np.arange(codes.size)[::-1]
+    present = present[np.argsort(first[present])]  # classes in the order of their first rows
+    folds = np.empty(codes.size, dtype=np.int64)
+    start = 0
+    for k in present:  # dealt out in turn, the next class goes on where the last one ended
+        sizes = np.bincount(np.arange(start, start + counts[k]) % n_folds, minlength=n_folds)
+        folds[codes == k] = np.repeat(np.arange(n_folds), sizes)
+        start += int(counts[k])
+    return folds

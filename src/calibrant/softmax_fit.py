@@ -166,6 +166,12 @@ class MatrixProblem(SoftmaxProblem):
         """Return the Hessian's diagonal."""
         return np.column_stack((bend.T @ (x * x), bend.sum(axis=0)))
 
+
+class CorrelatedProblem(MatrixProblem):
+    """The same for columns of `x` that rise and fall together, as logarithms that are not centred in each row do."""
+
+    __slots__ = ()
+
     def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the product with the inverse of each class's own block, its columns correlated as over all rows."""
         root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # of what only says where to look, half is enough

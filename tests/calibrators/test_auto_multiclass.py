@@ -121,7 +121,10 @@ def test_the_map_is_the_weighted_product_of_its_parts(fitted, sharpened):
     assert isinstance(fitted.map_, LogPoolMap)
     assert fitted.map_.weights.sum() == pytest.approx(1.0)
     product = np.prod([m.apply(p) ** w for w, m in zip(fitted.map_.weights, fitted.map_.maps, strict=True)], axis=0)
-    np.testing.assert_allclose(fitted.predict_proba(p), product / product.sum(axis=1, keepdims=True), rtol=1e-12)
+    product /= product.sum(axis=1, keepdims=True)
+    spare = 0.5 / 1500.5  # half a row of 1,500 that may show any class
+    assert fitted.map_.uniform == pytest.approx(spare)
+    np.testing.assert_allclose(fitted.predict_proba(p), (1 - spare) * product + spare / 3, rtol=1e-12)
 
 
 def test_softmax_maps_of_one_clip_become_one():
@@ -132,10 +135,10 @@ def test_softmax_maps_of_one_clip_become_one():
     ]
     p = draw(20)[0]
     product = np.prod([m.apply(p) ** w for m, w in parts], axis=0)
-    merged = _pool(parts)
-    assert isinstance(merged, SoftmaxMap)
+    merged = _pool(parts, 0.0)
+    assert len(merged.maps) == 1
     np.testing.assert_allclose(merged.apply(p), product / product.sum(axis=1, keepdims=True), rtol=1e-12)
-    assert isinstance(_pool([parts[0], (SoftmaxMap(np.array(1.0), np.zeros(3), 1e-9), 0.7)]), LogPoolMap)
+    assert len(_pool([parts[0], (SoftmaxMap(np.array(1.0), np.zeros(3), 1e-9), 0.7)], 0.0).maps) == 2
 
 
 def test_two_fits_and_any_order_of_rows_give_the_same_bits(fitted, sharpened):
@@ -212,6 +215,13 @@ def test_equal_rows_become_the_rates_of_the_classes(input):
     np.testing.assert_allclose(q, [[0.5, 0.25, 0.25]], atol=0.1)
 
 
+def test_few_rows_that_are_all_right_make_no_class_impossible():
+    p = np.tile(np.eye(3) * 0.98 + 0.01 * (1 - np.eye(3)), (20, 1))
+    q = cb.AutoCalibrator(input="score").fit(20.0 * np.log(p), np.tile([0, 1, 2], 20)).predict_proba(20.0 * np.log(p))
+    assert q.min() > 0.5 / 60.5 / 3 * 0.999
+    assert q.max(axis=1).min() > 0.9
+
+
 def test_zeros_cost_no_infinite_loss():
     p, y = draw(500)
     hard = np.eye(3)[p.argmax(axis=1)]
@@ -225,7 +235,7 @@ def test_many_classes_are_left_to_temperature_and_vector_scaling():
     p, y = draw(600, 120)
     made = cb.AutoCalibrator(input="logit").fit(2.0 * np.log(p), y, classes=range(120))
     assert {c.name for c in made.report_.candidates} == {"none", "temperature", "vector"}
-    assert isinstance(made.map_, SoftmaxMap)
+    assert [type(m) for m in made.map_.maps] == [SoftmaxMap]
 
 
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])
@@ -241,7 +251,8 @@ def test_files_give_the_same_bits(tmp_path, sharpened, input, suffix):
 
 def test_inspection_names_the_parts_and_their_weights(fitted):
     lines = describe(fitted.map_, [0, 1, 2])
-    assert lines[0] == "Product of probabilities, each to the power of its weight:"
+    first = "Product of probabilities, each to the power of its weight, mixed with 0.000333 of equal ones:"
+    assert lines[0] == first
     shown = [line for line in lines if " of softmax of " in line or " of One map per class" in line]
     assert len(shown) == len(fitted.map_.maps)
     assert shown[0].strip().startswith(f"{fitted.map_.weights[0]:.3g} of ")
@@ -261,6 +272,10 @@ def drop_a_weight(document):
     document["map"]["weights"][-1] = 1.0 - sum(document["map"]["weights"][:-1])
 
 
+def mix_too_much(document):
+    document["map"]["uniform"] = 1.0
+
+
 def drop_a_class(document):
     first_columns(document)["maps"].pop()
 
@@ -271,6 +286,7 @@ def drop_a_class(document):
         (couple_otherwise, "couples rows by 'normalise'"),
         (drop_a_weight, "holds a zero: a map without weight is no part"),
         (drop_a_class, "holds maps of 2 and of 3 classes"),
+        (mix_too_much, "is outside \\[0, 1\\)"),
     ],
 )
 def test_a_changed_file_is_refused(tmp_path, fitted, change, text):

@@ -27,7 +27,8 @@ def test_map_is_the_stated_optimum():
     fitted = cb.DirichletCalibrator(penalty=s).fit(p, y, sample_weight=w)
     assert isinstance(fitted.map_, SoftmaxMap)
     beta = cb.TemperatureCalibrator().fit(p, y, sample_weight=w).inverse_temperature_
-    x = beta * np.log(np.maximum(p, fitted.map_.clip))
+    logs = np.log(np.maximum(p, fitted.map_.clip))
+    x = beta * (logs - np.average(logs.mean(axis=1), weights=w))
 
     def objective(theta):
         deviation, b = theta[:9].reshape(3, 3), theta[9:]

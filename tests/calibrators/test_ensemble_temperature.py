@@ -9,8 +9,10 @@ from scipy.special import softmax
 
 import calibrant as cb
 from calibrant.calibrators import ensemble_temperature
-from calibrant.errors import ConvergenceWarning
+from calibrant.cli.inspect import describe
+from calibrant.errors import ConvergenceWarning, DocumentError
 from calibrant.maps import MeanMap, MixtureMap
+from calibrant.persistence import from_document, to_document
 
 
 def draw(n=500, seed=0, shares=(0.6, 0.0, 0.4)):
@@ -84,3 +86,33 @@ def test_a_fit_that_stops_short_says_so(monkeypatch):
     z, y, _ = draw()
     with pytest.warns(ConvergenceWarning, match=r"ensemble temperature fit: Newton decrement .* > tol 1e-08"):
         cb.EnsembleTemperatureCalibrator(input="logit").fit(z, y)
+
+
+CHANGES = {
+    "shares": (lambda m: m["weights"].__setitem__(0, 0.0), r"map\.weights: .* sum.* to 1"),
+    "count": (lambda m: m["weights"].pop(), "does not go with 3 maps"),
+    "kind": (lambda m: m["maps"][1].__setitem__("kind", "step"), r"maps\[1\]\.kind"),
+    "classes": (lambda m: m["maps"][1]["bias"].append(0.0), "maps of 3 and of 4 classes"),
+    "matrix": (lambda m: m["maps"][0].__setitem__("weight", np.eye(3).tolist()), "is not one number"),
+    "clip": (lambda m: m["maps"][2].__setitem__("clip", 0.1), "does not go with input 'logit'"),
+}
+
+
+@pytest.mark.parametrize(("change", "text"), CHANGES.values(), ids=CHANGES)
+def test_a_document_whose_mixture_was_changed_is_refused(change, text):
+    z, y, _ = draw()
+    document = to_document(cb.EnsembleTemperatureCalibrator(input="logit").fit(z, y))
+    change(document["map"])
+    with pytest.raises(DocumentError, match=text):
+        from_document(document)
+
+
+def test_inspection_names_the_parts_and_their_shares():
+    z, y, _ = draw()
+    fitted = cb.EnsembleTemperatureCalibrator(input="logit").fit(z, y)
+    first, *parts = describe(fitted.map_, [0, 1, 2])
+    assert first == "Mean of probabilities:"
+    assert parts[0] == f"  {fitted.weights_[0]:.3g} of softmax of {fitted.inverse_temperature_:.6g} * z"
+    assert len(parts) == 3
+    two = cb.EnsembleTemperatureCalibrator(input="logit").fit(z[:, 1] - z[:, 0], y > 0)
+    assert describe(two.map_, [0, 1])[0].startswith(f"mean: {two.weights_[0]:.3g} of q = expit(")

@@ -9,7 +9,6 @@ from scipy.special import log_softmax
 
 import calibrant as cb
 
-
 SLOPES = np.array([0.2, 0.5, 0.8, 1.2])
 BIAS = np.array([1.0, 0.3, -0.3, -1.0])
 

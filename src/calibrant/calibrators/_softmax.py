@@ -133,7 +133,9 @@ def penalties(n_classes: int) -> tuple[float, float, float]:
     return k, 3.0 * k, 3.0 * k * np.sqrt(k)
 
 
-def matrix_problem(x: FloatArray, labels: Labels, weight: FloatArray) -> MatrixProblem:
+def matrix_problem(
+    x: FloatArray, labels: Labels, weight: FloatArray, kind: type[MatrixProblem] = MatrixProblem
+) -> MatrixProblem:
     """Return the problem of a full matrix, drawn to the identity, and intercepts."""
     k = x.shape[1]
     intercept, diagonal, rest = penalties(k)
@@ -141,4 +143,4 @@ def matrix_problem(x: FloatArray, labels: Labels, weight: FloatArray) -> MatrixP
     penalty = np.full((k, k + 1), rest)
     penalty[np.arange(k), np.arange(k)] = diagonal
     penalty[:, k] = intercept
-    return MatrixProblem(x, labels.codes, weight, centre, penalty)
+    return kind(x, labels.codes, weight, centre, penalty)

@@ -86,9 +86,10 @@ class AutoCalibrator(BinaryCalibrator):
     Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline and
     Venn-Abers one-vs-rest with "likelihood" coupling; of more than 100 classes vector scaling takes the place of the
     last three. What is blended are log-probabilities, by the same rule: the result is their weighted product,
-    divided by its sum. Rows may change their order of classes. Neither the order of rows nor that of classes matters
-    but by rounding. Raw scores enter temperature and matrix scaling as logits do; a class of which raw scores show
-    fewer than two rows leaves these two alone in the blend.
+    divided by its sum. Half a row that may show any class alike is mixed in, so that a few rows that are all
+    classified correctly make no class impossible. Rows may change their order of classes. Neither the order of rows
+    nor that of classes matters but by rounding. Raw scores enter temperature and matrix scaling as logits do; where
+    a class has fewer than two rows of them, these two are all that is blended.
 
     References
     ----------

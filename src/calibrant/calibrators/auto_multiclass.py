@@ -30,11 +30,22 @@ from calibrant.errors import CalibrantWarning, DataWarning
 from calibrant.folds import stratified_folds
 from calibrant.maps import LogPoolMap, OneVsRestMap, SoftmaxMap
 from calibrant.maps.multiclass import PoolPart, log_outputs
-from calibrant.numerics import SMALLEST_CLIP, BoolArray, FloatArray, IntArray, dot, log_softmax, project_simplex
+from calibrant.numerics import (
+    SMALLEST_CLIP,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    dot,
+    log_softmax,
+    project_simplex,
+    softmax,
+)
 from calibrant.validation import InputKind, Labels
 
 #: Classes up to which matrices and single columns are fitted: both cost too much beyond, and few rows show much.
 _MOST_CLASSES = 100
+#: Rows that count as having shown any class alike: what a product of sure methods leaves to surprises.
+_SPARE = 0.5
 #: Entries of a table of rows and classes that the cross-validation looks at.
 _MOST_ENTRIES = 1 << 21
 _MAX_ITER = 50
@@ -59,11 +70,11 @@ class _Rows:
 
 def fit_classes(
     values: FloatArray, labels: Labels, weight: FloatArray | None, *, input: InputKind, cv: int, seed: int
-) -> tuple[SoftmaxMap | OneVsRestMap | LogPoolMap, AutoReport]:
+) -> tuple[SoftmaxMap | LogPoolMap, AutoReport]:
     """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report."""
     rank = _ranks(_Rows(values, labels, weight))
     every = _in_order(_Rows(values, labels, weight), rank)
-    sample = _sample(every, seed)
+    sample, n_rows = _sample(every, seed)
     codes = sample.labels.codes.astype(np.intp)
     tried = _candidates(input, sample.labels)
     n_folds = min(cv, codes.size)
@@ -73,15 +84,16 @@ def fit_classes(
     weights = _pool_weights(z, codes, w)
     at = np.arange(codes.size), codes
     loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
-    pooled = -log_softmax(np.einsum("j,jik->ik", weights, z))[at]
-    report = make_report(loss, pooled, weights, w, n_folds)
+    uniform = _SPARE / (n_rows + _SPARE)
+    pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / values.shape[1]
+    report = make_report(loss, -np.log(pooled), weights, w, n_folds)
     if report.chosen == NONE:
-        weights = np.array([float(name == NONE) for name in tried])
+        return _leave_alone(values.shape[1], input), report
     shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
         kept = [(fit(every), share) for fit, share in shares if share >= LEAST_WEIGHT]
-    return _pool(kept), report
+    return _pool(kept, uniform), report
 
 
 def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
@@ -89,9 +101,7 @@ def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
     n_classes = len(labels.classes)
     tried: dict[str, _Fit] = {}
     if input != "score":
-        clip = SMALLEST_CLIP if input == "probability" else None
-        alone = SoftmaxMap(np.array(1.0), np.zeros(n_classes), clip)
-        tried[NONE] = lambda _: alone
+        tried[NONE] = lambda _: _leave_alone(n_classes, input)
     tried["temperature"] = _softmax_fit(TemperatureCalibrator(input=input))
     if n_classes > _MOST_CLASSES:
         return {**tried, "vector": _softmax_fit(VectorScalingCalibrator(input=input))}
@@ -100,6 +110,10 @@ def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
         tried["spline"] = _column_fit(SplineCalibrator(input=input))
         tried["venn_abers"] = _column_fit(VennAbersCalibrator(input=input))
     return tried
+
+
+def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
+    return SoftmaxMap(np.array(1.0), np.zeros(n_classes), SMALLEST_CLIP if input == "probability" else None)
 
 
 def _softmax_fit(calibrator: Calibrator) -> _Fit:
@@ -139,8 +153,8 @@ def _in_order(rows: _Rows, rank: IntArray) -> _Rows:
     return rows.take(np.lexsort((mixed, squares, own, rank[codes])))
 
 
-def _sample(rows: _Rows, seed: int) -> _Rows:
-    """Return the rows, or a sample of them; whole weights count as so many rows."""
+def _sample(rows: _Rows, seed: int) -> tuple[_Rows, int]:
+    """Return the rows, or a sample of them, and their number; whole weights count as so many rows."""
     most = min(MOST_ROWS, _MOST_ENTRIES // rows.values.shape[1])
     w = rows.weight
     is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < EXACT
@@ -149,7 +163,7 @@ def _sample(rows: _Rows, seed: int) -> _Rows:
     taken = np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
     if is_whole:
         rows = _Rows(rows.values, rows.labels, None)
-    return rows.take(np.searchsorted(ends, taken, side="right"))
+    return rows.take(np.searchsorted(ends, taken, side="right")), n
 
 
 def _held_out(fit: _Fit, rows: _Rows, folds: IntArray) -> FloatArray:
@@ -226,17 +240,15 @@ def _simplex_newton(weights: FloatArray, gradient: FloatArray, hessian: FloatArr
     return found
 
 
-def _pool(kept: list[tuple[PoolPart, float]]) -> SoftmaxMap | OneVsRestMap | LogPoolMap:
+def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:
     """Return the product of maps by their shares; softmax maps of one clip are one softmax map."""
     parts: list[tuple[PoolPart, float]] = []
     for clip in dict.fromkeys(m.clip for m, _ in kept if isinstance(m, SoftmaxMap)):
         linear = [(m, share) for m, share in kept if isinstance(m, SoftmaxMap) and m.clip == clip]
         parts.append(_merge(linear) if len(linear) > 1 else linear[0])
     parts += [(m, share) for m, share in kept if isinstance(m, OneVsRestMap)]
-    if len(parts) == 1:
-        return parts[0][0]
     shares = np.array([share for _, share in parts])
-    return LogPoolMap(tuple(m for m, _ in parts), shares / shares.sum(), SMALLEST_CLIP)
+    return LogPoolMap(tuple(m for m, _ in parts), shares / shares.sum(), SMALLEST_CLIP, uniform)
 
 
 def _merge(parts: list[tuple[SoftmaxMap, float]]) -> tuple[SoftmaxMap, float]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from calibrant.calibrators._softmax import Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray
-from calibrant.softmax_fit import SoftmaxProblem
+from calibrant.softmax_fit import CorrelatedProblem, SoftmaxProblem
 from calibrant.summary import ScoreRows
 from calibrant.validation import InputKind, Labels
 
@@ -32,7 +34,8 @@ class DirichletCalibrator(SoftmaxCalibrator):
     If the probabilities of each class follow a Dirichlet distribution, this is how calibrated ones depend on them.
     The penalty is off-diagonal and intercept regularisation (ODIR), with the diagonal drawn towards temperature
     scaling too: left free, it made held-out log loss worse. In contrast to matrix scaling, log p is not centred in
-    each row: a row's logarithms sum to less where it is surer, which is one more thing to go by.
+    each row: a row's logarithms sum to less where it is surer, which is one more thing to go by. For the penalty the
+    mean of them all is taken off first, so that intercepts are those of a usual row; the map has it added again.
 
     For two classes this is beta calibration, as `BetaCalibrator` fits it, without a penalty.
 
@@ -47,7 +50,7 @@ class DirichletCalibrator(SoftmaxCalibrator):
     >>> P = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]
     >>> calibrator = cb.DirichletCalibrator(penalty=2.0).fit(P, ["a", "b", "c", "b"])
     >>> calibrator.predict_proba([[0.6, 0.3, 0.1]]).round(3)
-    array([[0.785, 0.214, 0.001]])
+    array([[0.866, 0.133, 0.002]])
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -57,10 +60,19 @@ class DirichletCalibrator(SoftmaxCalibrator):
         self.penalty: Penalty = penalty
 
     def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
-        return matrix_problem(x, labels, weight)
+        return matrix_problem(x, labels, weight, CorrelatedProblem)
 
     def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         return theta[:, :-1], theta[:, -1].copy()
+
+    def _fit_logits(
+        self, z: FloatArray, scale: float, labels: Labels, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Fit to logarithms less the mean of them all, so that intercepts are those of a usual row."""
+        rows = z.mean(axis=1)
+        middle = float(np.average(rows, weights=weight))
+        matrix, bias = super()._fit_logits(z - middle, scale, labels, weight)
+        return matrix, bias - scale * middle * matrix.sum(axis=1)
 
     def _centred(self, rows: FloatArray) -> FloatArray:
         return rows

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.classifier.methods import Method, resolve
 from calibrant.classifier.pairs import CalibratedPair, Output, fit_pair, mean_of_pairs, read_output, saved_form
-from calibrant.classifier.splits import Split, refuse_prefit, splits, splitter
+from calibrant.classifier.splits import Split, refuse_prefit, splits
 from calibrant.errors import DataWarning, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_weight, label_values
@@ -176,8 +176,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if is_frozen and self.ensemble is not True:
             pairs = [fit.of_all_rows()]
         else:
-            cv = splitter(self.cv, y, int(np.bincount(codes).min()))
-            each = splits(cv, X, y, n, params.splitter.split)
+            each = splits(self.cv, X, y, codes, params.splitter.split)
             make = fit.pair if self.ensemble is not False else fit.held_out
             found = Parallel(n_jobs=self.n_jobs)(delayed(make)(clone(estimator), split) for split in each)
             pairs = found if self.ensemble is not False else [fit.from_held_out(found)]
@@ -302,8 +301,8 @@ class _Fit:
     def held_out(self, estimator: Any, split: Split) -> _HeldOut:
         """Fit a classifier to the training rows, and return its output of the test rows."""
         train = split.train
-        estimator.fit(_safe_indexing(self.X, train), _safe_indexing(self.y, train), **self._params_of(train))
-        X_test = _safe_indexing(self.X, split.test)
+        estimator.fit(_rows_of(self.X, train), _rows_of(self.y, train), **self._params_of(train))
+        X_test = _rows_of(self.X, split.test)
         return _HeldOut(read_output(estimator, self.method, X_test, self.classes), split.test)
 
     def from_held_out(self, found: list[_HeldOut]) -> CalibratedPair:
@@ -350,14 +349,22 @@ class _Fit:
         """Return the arguments of the classifier's fit, those of one entry per row cut to the rows."""
         n = self.codes.size
         return {
-            name: _safe_indexing(value, rows) if value is not None and _length(value) == n else value
+            name: _rows_of(value, rows) if value is not None and _length(value) == n else value
             for name, value in self.params.items()
         }
 
 
+def _rows_of(values: Any, rows: IntArray) -> Any:
+    """Return some rows of a table of any kind."""
+    if type(values) is np.ndarray:
+        return values.take(rows, axis=0)  # several times as fast as an index
+    return _safe_indexing(values, rows)
+
+
 def _one_column(y: Any) -> Any:
     """Return the labels as one column, with scikit-learn's warning where they came as a table of one."""
-    check_classification_targets(y)
+    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iubU"):
+        check_classification_targets(y)
     shape = getattr(y, "shape", ())
     return column_or_1d(y, warn=True) if len(shape) == 2 else y
 

@@ -123,13 +123,15 @@ def describe(fitted: Map, classes: list[Any]) -> list[str]:
                 f"{w:.3g} of {line}" for w, m in zip(weights.tolist(), parts, strict=True) for line in describe(m, [])
             )
             return ["Mean of probabilities:", *(f"  {line}" for line in lines)]
-        case LogPoolMap(maps=pooled, weights=weights):
+        case LogPoolMap(maps=pooled, weights=weights, uniform=uniform):
             lines = (
                 f"{w:.3g} of {line}" if i == 0 else line
                 for w, m in zip(weights.tolist(), pooled, strict=True)
                 for i, line in enumerate(describe(m, classes))
             )
-            return ["Product of probabilities, each to the power of its weight:", *(f"  {line}" for line in lines)]
+            mixed = f", mixed with {uniform:.3g} of equal ones" if uniform > 0.0 else ""
+            first = f"Product of probabilities, each to the power of its weight{mixed}:"
+            return [first, *(f"  {line}" for line in lines)]
         case SoftmaxMap(weight=weight, bias=bias, clip=clip):
             z = "z" if clip is None else "log p"
             by = f"{weight.item():.6g} * {z}" if weight.ndim == 0 else f"W {z}, W of shape {weight.shape}"

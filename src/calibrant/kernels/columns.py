@@ -16,7 +16,7 @@ from calibrant.numerics import FloatArray, IntArray
 PlaceArray = npt.NDArray[np.int32]
 
 #: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
-SHARE, PENALTY, WEIGHT, ROW = 0, 1, 2, 3
+PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
 
 
 @compiled
@@ -40,17 +40,15 @@ def _push(
 @compiled
 def _pool(
     value: FloatArray,
-    order: PlaceArray,
+    weights: FloatArray,
     unit: PlaceArray,
-    rows: FloatArray,
-    key: int,
     block: PlaceArray,
     n_blocks: int,
     level: FloatArray,
     mass: FloatArray,
     first: PlaceArray,
 ) -> int:
-    """Pool one column under the weights `rows[:, key]`, from the blocks that held before; return their number.
+    """Pool one column under the weights of its places, from the blocks that held before; return their number.
 
     `block` holds the first unit of each block and is brought up to date. A former block whose own pooling leaves it
     whole enters as one item, any other as its units: the answer is the same, the work is less.
@@ -60,12 +58,12 @@ def _pool(
         a = unit[block[b]]
         e = unit[block[b + 1]]
         if block[b + 1] == block[b] + 1 and e == a + 1:
-            top = _push(level, mass, first, top, value[a], rows[order[a], key], block[b])
+            top = _push(level, mass, first, top, value[a], weights[a], block[b])
             continue
         weight = 0.0
         total = 0.0
         for k in range(a, e):
-            w = rows[order[k], key]
+            w = weights[k]
             weight += w
             total += w * value[k]
         mean = total / weight
@@ -73,7 +71,7 @@ def _pool(
         excess = 0.0
         for u in range(block[b], block[b + 1] - 1):
             for k in range(unit[u], unit[u + 1]):
-                excess += rows[order[k], key] * (value[k] - mean)
+                excess += weights[k] * (value[k] - mean)
             if excess < 0.0:
                 is_whole = False
                 break
@@ -84,7 +82,7 @@ def _pool(
             weight = 0.0
             total = 0.0
             for k in range(unit[u], unit[u + 1]):
-                w = rows[order[k], key]
+                w = weights[k]
                 weight += w
                 total += w * value[k]
             top = _push(level, mass, first, top, total / weight, weight, u)
@@ -131,48 +129,60 @@ def split_steps(
     level: FloatArray,
     mass: FloatArray,
     first: PlaceArray,
+    weights: FloatArray,
     shift: FloatArray,
 ) -> None:
     """Take steps of the over-relaxed Douglas-Rachford splitting, a penalty for each row; multipliers end up in place.
 
-    `rows[:, SHARE]` is 1 / (1 + penalty / weight). After the last step `rows[:, ROW]` holds the multipliers of the
-    row sums and `shift` those of the margins.
+    After the last step `rows[:, ROW]` holds the multipliers of the row sums and `shift` those of the margins. The
+    second half of a step waits for the next one, so that each pass reads the rows of a column twice and not three
+    times: these reads are what a pass costs where rows are many.
     """
     n_columns, n = p.shape
     spread = 0.0
     for i in range(n):
-        spread += rows[i, WEIGHT] * rows[i, SHARE]
-    for _ in range(n_steps):
+        spread += rows[i, WEIGHT] ** 2 / (rows[i, WEIGHT] + rows[i, PENALTY])
+    for step in range(n_steps + 1):
         for i in range(n):
-            rows[i, ROW] = -1.0
+            rows[i, SUM] = -1.0
         for j in range(n_columns):
-            total = -margins[j]
-            _sort_runs(state[j], order[j], p[j], runs[run_start[j] : run_start[j + 1]])
-            count = _pool(
-                state[j], order[j], unit[j], rows, PENALTY, block[j], n_blocks[j], level, mass, first
-            )
+            for k in range(n):
+                i = order[j, k]
+                penalty = rows[i, PENALTY]
+                if step > 0:
+                    share = rows[i, WEIGHT] / (rows[i, WEIGHT] + penalty)
+                    state[j, k] += relaxation * (move[j, k] - rows[i, ROW] - shift[j] * share)
+                weights[k] = penalty
+            if step == n_steps:
+                continue
+            if run_start[j + 1] > run_start[j]:
+                _sort_runs(state[j], order[j], p[j], runs[run_start[j] : run_start[j + 1]])
+                for k in range(n):
+                    weights[k] = rows[order[j, k], PENALTY]
+            count = _pool(state[j], weights, unit[j], block[j], n_blocks[j], level, mass, first)
             n_blocks[j] = count
+            total = -margins[j]
             for b in range(count):
                 q = max(level[b], 0.0)
                 for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
                     i = order[j, k]
-                    share = rows[i, SHARE]
+                    weight = rows[i, WEIGHT]
+                    share = weight / (weight + weights[k])
                     x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
-                    rows[i, ROW] += x
-                    total += rows[i, WEIGHT] * x
+                    rows[i, SUM] += x
+                    total += weight * x
                     move[j, k] = x - q
             shift[j] = total
+        if step == n_steps:
+            break
         common = 0.0
         for i in range(n):
-            rows[i, ROW] /= n_columns
+            rows[i, ROW] = rows[i, SUM] / n_columns
             common += rows[i, WEIGHT] * rows[i, ROW]
         for j in range(n_columns):
             shift[j] = (shift[j] - common) / spread
-            for k in range(n):
-                i = order[j, k]
-                state[j, k] += relaxation * (move[j, k] - rows[i, ROW] - shift[j] * rows[i, SHARE])
     for i in range(n):
-        rows[i, ROW] /= rows[i, SHARE]
+        rows[i, ROW] *= (rows[i, WEIGHT] + rows[i, PENALTY]) / rows[i, WEIGHT]
 
 
 @compiled
@@ -180,18 +190,20 @@ def pool_columns(
     value: FloatArray,
     order: PlaceArray,
     unit: PlaceArray,
-    rows: FloatArray,
-    key: int,
+    by_row: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
     level: FloatArray,
     mass: FloatArray,
     first: PlaceArray,
+    weights: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the nearest non-negative rising columns to `out`."""
+    """Write the non-negative rising columns that are nearest under the weights `by_row` to `out`."""
     for j in range(value.shape[0]):
-        count = _pool(value[j], order[j], unit[j], rows, key, block[j], n_blocks[j], level, mass, first)
+        for k in range(value.shape[1]):
+            weights[k] = by_row[order[j, k]]
+        count = _pool(value[j], weights, unit[j], block[j], n_blocks[j], level, mass, first)
         n_blocks[j] = count
         for b in range(count):
             out[j, unit[j, block[j, b]] : unit[j, block[j, b + 1]]] = max(level[b], 0.0)
@@ -226,10 +238,11 @@ def pool_shifted(
     unit: PlaceArray,
     runs: IntArray,
     run_start: IntArray,
-    rows: FloatArray,
+    by_row: FloatArray,
     lift: FloatArray,
     shift: FloatArray,
     value: FloatArray,
+    weights: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
     levels: FloatArray,
@@ -250,7 +263,9 @@ def pool_shifted(
         for k in range(n):
             value[k] = p[j, k] - lift[order[j, k]] - shift[j]
         _sort_runs(value, order[j], p[j], runs[run_start[j] : run_start[j + 1]])
-        count = _pool(value, order[j], unit[j], rows, WEIGHT, block[j], n_blocks[j], levels[j], mass, first)
+        for k in range(n):
+            weights[k] = by_row[order[j, k]]
+        count = _pool(value, weights, unit[j], block[j], n_blocks[j], levels[j], mass, first)
         n_blocks[j] = count
         s = 0.0
         d = 0.0
@@ -258,9 +273,8 @@ def pool_shifted(
             q = max(levels[j, b], 0.0)
             levels[j, b] = q
             for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
-                i = order[j, k]
-                w = rows[i, WEIGHT]
-                row[i] += q
+                w = weights[k]
+                row[order[j, k]] += q
                 s += w * q
                 d += w * (q - p[j, k]) ** 2
         total[j] = s
@@ -272,7 +286,7 @@ def pool_shifted(
 def average_blocks(
     order: PlaceArray,
     unit: PlaceArray,
-    rows: FloatArray,
+    by_row: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
     levels: FloatArray,
@@ -294,14 +308,14 @@ def average_blocks(
                 i = order[j, a]
                 x = lift[i] + shift[j]
                 row[i] += x
-                s += rows[i, WEIGHT] * x
+                s += by_row[i] * x
                 continue
             weight = 0.0
             x = 0.0
             for k in range(a, e):
                 i = order[j, k]
-                weight += rows[i, WEIGHT]
-                x += rows[i, WEIGHT] * lift[i]
+                weight += by_row[i]
+                x += by_row[i] * lift[i]
             x = x / weight + shift[j]
             s += weight * x
             for k in range(a, e):
@@ -313,7 +327,7 @@ def average_blocks(
 def block_shares(
     order: PlaceArray,
     unit: PlaceArray,
-    rows: FloatArray,
+    by_row: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
     levels: FloatArray,
@@ -329,9 +343,9 @@ def block_shares(
                 continue
             weight = 0.0
             for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
-                weight += rows[order[j, k], WEIGHT]
+                weight += by_row[order[j, k]]
             s += weight
             for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
                 i = order[j, k]
-                share[i] += rows[i, WEIGHT] / weight
+                share[i] += by_row[i] / weight
         total[j] = s

@@ -125,21 +125,26 @@ PoolPart: TypeAlias = SoftmaxMap | OneVsRestMap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogPoolMap:
-    """q proportional to prod_j q_j^w_j of the outputs q_j of several maps; the weights are positive and sum to one.
+    """q = (1 - uniform) r + uniform / K, r proportional to prod_j q_j^w_j of the outputs q_j of several maps.
 
-    Outputs of one-vs-rest maps, which may be zero, are clipped to at least `clip`; those of softmax maps are not.
+    The weights are positive and sum to one. Outputs of one-vs-rest maps, which may be zero, are clipped to at least
+    `clip`; those of softmax maps are not.
     """
 
     maps: tuple[PoolPart, ...]
     weights: FloatArray
     clip: float
+    uniform: float
 
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of all classes, shape (n, K)."""
         z = np.zeros(scores.shape)
         for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
             z += weight * log_outputs(part, scores, self.clip)
-        return softmax(z)
+        q = softmax(z)
+        q *= 1.0 - self.uniform
+        q += self.uniform / q.shape[1]
+        return q
 
 
 MulticlassMap: TypeAlias = SoftmaxMap | MixtureMap | OneVsRestMap | TopLabelMap | LogPoolMap

@@ -59,8 +59,8 @@ def _ece_ends(bins: Bins, size: float, level: float, rng: np.random.Generator) -
     return value, value - float(np.quantile(excess, 0.5 + 0.5 * level)), value + normal_quantile(level) * signed
 
 
-def ece_debiased_estimate(bins: Bins, size: float, level: float) -> Estimate:
-    """Estimate the root of the debiased mean squared gap.
+def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estimate:
+    """Estimate the root of the debiased mean squared gap of bins: of one column, or the mean over those of classes.
 
     Notes
     -----
@@ -68,15 +68,26 @@ def ece_debiased_estimate(bins: Bins, size: float, level: float) -> Estimate:
     that which each of them would have: 2 sum w^2 v^2 from noise alone, where v is a bin's rate variance, and
     4 sum w^2 v gap^2 in proportion to the mean squared gap, with the gaps in the proportions that were seen. So the
     lower end is above zero just where perfect calibration is rejected, on the null's own variance.
+
+    Over classes squares are averaged, and so are standard errors: right if the classes' noise is one and the same,
+    as that of two classes is, and too wide if it isn't.
     """
+    parts = np.array([_square_parts(each, size) for each in bins])
+    square, seen = parts[:, :2].mean(axis=0).tolist()
+    alone, by_gap = np.square(np.sqrt(parts[:, 2:]).mean(axis=0)).tolist()
+    by_gap = by_gap / seen if seen > 0.0 else 0.0
+    z2 = normal_quantile(level) ** 2
+    centre = square + 0.5 * z2 * by_gap
+    half = math.sqrt(max(centre**2 - square**2 + z2 * alone, 0.0))
+    value, low, high = (math.sqrt(min(max(end, 0.0), 1.0)) for end in (square, centre - half, centre + half))
+    return Estimate(value, min(low, value), high, "score (squared gaps)")
+
+
+def _square_parts(bins: Bins, size: float) -> tuple[float, float, float, float]:
+    """Return the debiased and the plain mean squared gap, and the variance without gaps and in proportion to them."""
     square = debiased_square(bins)
     share, seen, variance = bins.share, bins.gap**2, bins.rate_variance
     by_noise = 2.0 * float(np.sum((share * variance) ** 2))
-    seen_mean = float(np.sum(share * seen))
-    by_gap = 4.0 * float(np.sum(share**2 * variance * seen)) / seen_mean if seen_mean > 0.0 else 0.0
+    by_gap = 4.0 * float(np.sum(share**2 * variance * seen))
     by_place = max(float(np.sum(share * np.maximum(seen - variance, 0.0) ** 2)) - square**2, 0.0) / size
-    z2 = normal_quantile(level) ** 2
-    centre = square + 0.5 * z2 * by_gap
-    half = math.sqrt(max(centre**2 - square**2 + z2 * (by_noise + by_place), 0.0))
-    value, low, high = (math.sqrt(min(max(end, 0.0), 1.0)) for end in (square, centre - half, centre + half))
-    return Estimate(value, min(low, value), high, "score (squared gaps)")
+    return square, float(np.sum(share * seen)), by_noise + by_place, by_gap

@@ -104,8 +104,9 @@ def _values(fitted: Map) -> dict[str, Any]:
             return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist()}
         case SoftmaxMap(weight, bias, least):
             return {"weight": weight.tolist(), "bias": bias.tolist(), "clip": _optional(least)}
-        case LogPoolMap(maps, weights, clip):
-            return {"maps": [encode_map(m) for m in maps], "weights": weights.tolist(), "clip": float(clip)}
+        case LogPoolMap(maps, weights, clip, uniform):
+            parts = {"maps": [encode_map(m) for m in maps], "weights": weights.tolist()}
+            return {**parts, "clip": float(clip), "uniform": float(uniform)}
         case OneVsRestMap(maps, is_logit, coupling):
             later = {} if coupling == "normalise" else {"coupling": coupling}
             return {"maps": [encode_map(m) for m in maps], "is_logit": bool(is_logit), **later}
@@ -182,7 +183,7 @@ def _one_vs_rest(field: Field) -> OneVsRestMap:
 
 
 def _log_pool(field: Field) -> LogPoolMap:
-    parts = field.members(("kind", "maps", "weights", "clip"))
+    parts = field.members(("kind", "maps", "weights", "clip", "uniform"))
     maps = tuple(
         _softmax(item) if item.member("kind").choice(_POOLED_KINDS) == "softmax" else _one_vs_rest(item)
         for item in parts["maps"].items()
@@ -193,7 +194,10 @@ def _log_pool(field: Field) -> LogPoolMap:
     weights = _whole(parts["weights"], len(maps))
     if not weights.all():
         parts["weights"].refuse("holds a zero: a map without weight is no part")
-    return LogPoolMap(maps, weights, _clip(parts["clip"]))
+    uniform = parts["uniform"].number()
+    if not 0.0 <= uniform < 1.0:
+        parts["uniform"].refuse("is outside [0, 1)")
+    return LogPoolMap(maps, weights, _clip(parts["clip"]), uniform)
 
 
 def _shares(field: Field, n_maps: int) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import WEIGHT, PlaceArray
+from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.problem import Problem
@@ -69,13 +69,12 @@ class _Columns:
     def __init__(self, problem: Problem) -> None:
         n_columns, n = problem.p.shape
         self.problem = problem
-        self.rows = np.zeros((n, 4))
-        self.rows[:, WEIGHT] = problem.weight
         self.block = np.empty((n_columns, n + 1), dtype=np.int32)
         for j, count in enumerate(problem.n_units):
             self.block[j, : count + 1] = np.arange(count + 1)
         self.n_blocks = problem.n_units.copy()
         self.level, self.mass, self.first = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
+        self.weights = np.empty(n)
 
     def project(self, values: FloatArray, order: PlaceArray) -> tuple[FloatArray, FloatArray]:
         """Return the projected matrix and the multipliers of the margins.
@@ -96,13 +95,13 @@ class _Columns:
             place,
             order,
             problem.unit,
-            self.rows,
-            WEIGHT,
+            problem.weight,
             self.block,
             self.n_blocks,
             self.level,
             self.mass,
             self.first,
+            self.weights,
             pooled,
         )
         shift = np.empty(len(pooled))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import WEIGHT, PlaceArray
+from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.rank_preserving.problem import Problem
 
@@ -32,7 +32,7 @@ class Workspace:
     mass: FloatArray
     first: PlaceArray
     value: FloatArray
-    rows: FloatArray
+    weights: FloatArray
     row: FloatArray
     total: FloatArray
 
@@ -40,8 +40,6 @@ class Workspace:
     def of(cls, problem: Problem) -> Workspace:
         """Make the arrays for a problem."""
         n_columns, n = problem.p.shape
-        rows = np.zeros((n, 4))
-        rows[:, WEIGHT] = problem.weight
         return cls(
             block=np.empty((n_columns, n + 1), dtype=np.int32),
             n_blocks=np.empty(n_columns, dtype=np.int64),
@@ -49,7 +47,7 @@ class Workspace:
             mass=np.empty(n),
             first=np.empty(n, dtype=np.int32),
             value=np.empty(n),
-            rows=rows,
+            weights=np.empty(n),
             row=np.empty(n),
             total=np.empty(n_columns),
         )
@@ -74,10 +72,11 @@ def lagrangian(
         problem.unit,
         problem.runs,
         problem.run_start,
-        space.rows,
+        problem.weight,
         lift,
         shift,
         space.value,
+        space.weights,
         space.block,
         space.n_blocks,
         space.levels,
@@ -152,9 +151,7 @@ def _newton_step(
     step = np.zeros_like(residual)
     image = np.empty_like(residual)
     row, total = np.empty(n), np.empty(slack.size)
-    kernels.block_shares(
-        order, problem.unit, space.rows, space.block, space.n_blocks, space.levels, row, total
-    )
+    kernels.block_shares(order, problem.unit, problem.weight, space.block, space.n_blocks, space.levels, row, total)
     scale = np.concatenate((row, total * unit_scale**2)) + _RIDGE
     gradient = residual.copy()
     direction = residual / scale
@@ -164,7 +161,7 @@ def _newton_step(
         kernels.average_blocks(
             order,
             problem.unit,
-            space.rows,
+            problem.weight,
             space.block,
             space.n_blocks,
             space.levels,

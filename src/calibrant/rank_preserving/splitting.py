@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import PENALTY, ROW, SHARE, WEIGHT
+from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.problem import Problem
 
@@ -16,7 +16,9 @@ _FIRST_PENALTY = 20.0
 #: Iterations between two looks: at first, their growth, at most.
 _FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 30, 1.1, 200
 #: Largest change of the penalty's logarithm at a look, divided by one plus half the number of turns so far.
-_TURN, _LEAST_TURN = 0.5, 0.03
+_TURN = 0.5
+#: Changes fade after this many looks, so that in the end the penalties are constant and the iteration converges.
+_LIVELY, _FADING = 20, 2.0
 #: A row's penalty grows with this power of its multiplier over the median one, between these ratios.
 _POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
 
@@ -45,12 +47,11 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     for j, count in enumerate(problem.n_units):
         block[j, : count + 1] = np.arange(count + 1)
     n_blocks = problem.n_units.copy()
-    level, mass, first = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
+    level, mass, weights, first = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
     shift = np.empty(n_columns)
     penalty, ratio = _FIRST_PENALTY, np.ones(n)
-    turns, last, n_iter, look = 0, 0, 0, float(_FIRST_LOOK)
+    turns, last, n_iter, n_looks, look = 0, 0, 0, 0, float(_FIRST_LOOK)
     while not certifier.is_done():
-        rows[:, SHARE] = 1.0 / (1.0 + penalty * ratio)
         rows[:, PENALTY] = penalty * ratio * problem.weight
         steps = min(int(look), max_iter - n_iter)
         kernels.split_steps(
@@ -70,11 +71,12 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             level,
             mass,
             first,
+            weights,
             shift,
         )
         n_iter += steps
-        pool = (state, order, problem.unit, rows, PENALTY, block, n_blocks, level, mass, first, move)
-        kernels.pool_columns(*pool)
+        penalties = np.ascontiguousarray(rows[:, PENALTY])
+        kernels.pool_columns(state, order, problem.unit, penalties, block, n_blocks, level, mass, first, weights, move)
         lift = rows[:, ROW].copy()
         gap = certifier.look(n_iter, move, order, lift, shift)
         if certifier.is_done():
@@ -86,9 +88,11 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
         turns += last * sign < 0
         last = sign
         was = penalty * ratio
-        penalty *= math.exp(sign * max(_TURN / (1.0 + 0.5 * turns), _LEAST_TURN))
+        n_looks += 1
+        pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
+        penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
         if by_row:
-            ratio = np.sqrt(ratio * _row_ratio(lift))
+            ratio = ratio ** (1.0 - 0.5 * pace) * _row_ratio(lift) ** (0.5 * pace)
         change = was / (penalty * ratio)
         for j in range(n_columns):  # the multipliers stay, in units of the new penalty
             state[j] = move[j] + (state[j] - move[j]) * change[order[j]]
