@@ -20,6 +20,8 @@ _MAX_ITER = 100
 _TOL = 1e-13
 #: The same where a pass over the rows costs more than it brings.
 _TOL_OF_MANY = 1e-9
+#: The same of a coarse problem, whose minimum is only a start.
+_TOL_OF_COARSE = 1e-6
 #: Gain of the loss per unit of weight that is none.
 _NEGLIGIBLE = 1e-15
 #: What rounding may leave of the decrement in a badly conditioned system.
@@ -35,8 +37,10 @@ _LARGE = 1e100
 #: From this many rows the first steps are taken on a thinned problem, of so many times fewer rows.
 _WARM_START_FROM = 1 << 15
 _THINNING = 8
-#: Cells that the rows of one score are gathered into instead.
+#: Cells that the rows of one score are gathered into instead, from how many rows, and rows per cell at least.
 _CELLS = 1 << 13
+_GATHER_FROM = 1 << 12
+_LEAST_PER_CELL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +181,11 @@ def _gather(problem: LogisticProblem) -> LogisticProblem | None:
     """Gather the rows of a problem of one score and an intercept into equal cells of the score; None for few rows."""
     x, one = problem.columns
     low, high = float(x.min()), float(x.max())
-    if x.size < _WARM_START_FROM or not high - low > 1.0 / _LARGE:
+    if x.size < _GATHER_FROM or not high - low > 1.0 / _LARGE:
         return None
-    scale = _CELLS / (high - low)
-    sums = np.zeros((_CELLS, 3))
+    n_cells = min(_CELLS, x.size // _LEAST_PER_CELL)
+    scale = n_cells / (high - low)
+    sums = np.zeros((n_cells, 3))
     weight = np.empty(0) if problem.weight.strides == (0,) else problem.weight
     kernels.sum_cells(x, weight, problem.target_weight, low, scale, sums)
     w, wx, target_weight = np.ascontiguousarray(sums[sums[:, 0] > 0.0].T)
@@ -192,7 +197,7 @@ def _coarse_to_fine(
 ) -> tuple[FloatArray, float, int]:
     """Run Newton from the minimiser of a coarse problem: the one given, or a thinned one, which is found likewise."""
     if coarse is not None:
-        start, _, _ = _newton(coarse, np.zeros(scale.size), scale)
+        start, _, _ = _newton(coarse, np.zeros(scale.size), scale, tol=_TOL_OF_COARSE)
     elif problem.weight.size < _WARM_START_FROM:
         return _newton(problem, np.zeros(scale.size), scale)
     else:
@@ -203,14 +208,16 @@ def _coarse_to_fine(
     return _newton(problem, np.zeros(scale.size), scale)  # the thinned problem led astray: it may have separated
 
 
-def _newton(problem: LogisticProblem, theta: FloatArray, scale: FloatArray) -> tuple[FloatArray, float, int]:
+def _newton(
+    problem: LogisticProblem, theta: FloatArray, scale: FloatArray, *, tol: float | None = None
+) -> tuple[FloatArray, float, int]:
     """Return the minimiser, the last Newton decrement, and the number of iterations.
 
     Columns are in units of `scale` when the system is solved. The loss itself is looked at only where the decrement
     is large, or doesn't fall as it does near the minimum.
     """
     total = float(problem.weight.sum())
-    tol = _tol(problem)
+    tol = _tol(problem) if tol is None else tol
     last, last_decrement = theta, np.inf
     may_skip = True
     decrement = np.inf
@@ -246,7 +253,7 @@ def _newton(problem: LogisticProblem, theta: FloatArray, scale: FloatArray) -> t
 
 
 def _tol(problem: LogisticProblem) -> float:
-    return _TOL if problem.weight.size < _WARM_START_FROM else _TOL_OF_MANY
+    return _TOL if problem.weight.size < _GATHER_FROM else _TOL_OF_MANY
 
 
 def _combine(theta: FloatArray, columns: Sequence[FloatArray]) -> FloatArray:

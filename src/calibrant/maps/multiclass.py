@@ -15,6 +15,8 @@ from calibrant.numerics import TINY, FloatArray, row_max, row_sum, softmax
 
 #: Products of numbers from which loading the compiled loop is worth while.
 _COMPILED_FROM = 1 << 25
+#: Numbers per block of rows: what a block's temporaries need stays in cache.
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +33,15 @@ class SoftmaxMap:
 
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the probabilities of all classes, shape (n, K)."""
-        return softmax(self.logits(scores))
+        n, n_classes = scores.shape
+        size = max(1, _BLOCK // n_classes)
+        if n <= size or (self.weight.ndim == 2 and n * self.weight.size >= _COMPILED_FROM):
+            return softmax(self.logits(scores))
+        out = np.empty(scores.shape)
+        for start in range(0, n, size):
+            block = slice(start, start + size)
+            out[block] = softmax(self.logits(scores[block]))
+        return out
 
     def logits(self, scores: FloatArray) -> FloatArray:
         """Return what the softmax is taken of, shape (n, K)."""

@@ -7,10 +7,12 @@ from calibrant.metrics.calibration_error import (
     classwise_ece,
     ece,
     ece_debiased,
+    marginal_calibration_error,
     max_calibration_error,
     top_label_ece,
 )
 from calibrant.metrics.calibration_index import CalibrationIndex, calibration_index, integrated_calibration_index
+from calibrant.metrics.classes import ClassScores, evaluate_classes
 from calibrant.metrics.cumulative import CumulativeTest, kolmogorov_smirnov, kuiper
 from calibrant.metrics.decomposition import Decomposition, decompose
 from calibrant.metrics.e_value import EValueTest, calibration_e_value
@@ -27,6 +29,7 @@ from calibrant.metrics.spiegelhalter import SpiegelhalterTest, spiegelhalter_z
 __all__ = [
     "Audit",
     "CalibrationIndex",
+    "ClassScores",
     "CumulativeTest",
     "Decomposition",
     "EValueTest",
@@ -48,12 +51,14 @@ __all__ = [
     "ece",
     "ece_debiased",
     "evaluate",
+    "evaluate_classes",
     "evaluate_groups",
     "hosmer_lemeshow",
     "integrated_calibration_index",
     "kolmogorov_smirnov",
     "kuiper",
     "log_loss",
+    "marginal_calibration_error",
     "max_calibration_error",
     "reliability_curve",
     "roc_auc",

@@ -170,6 +170,56 @@ def classwise_ece(
     return float(np.mean([binned_error(make_bins(column, n_bins, strategy), norm) for column in columns]))
 
 
+def marginal_calibration_error(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "quantile",
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
+    classes: ArrayLike | None = None,
+) -> float:
+    """Return the root mean squared calibration error over classes and bins, freed of what noise adds to it.
+
+    Of one column the two classes are the positive one and the rest. Parameters are those of `ece`; bins have
+    near-equal weight by default.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    sqrt(max(0, mean_k s_k)), with s_k the debiased mean squared gap of the column of class k, as in `ece_debiased`,
+    and every class of the same importance 1 / K. The classes' squares are averaged as they are, also those that
+    noise has made negative: cutting each at zero first, as the authors' program does, brings bias back, the more the
+    more classes there are.
+
+    References
+    ----------
+    Kumar, Liang and Ma (2019), *Verified uncertainty calibration*, NeurIPS, definitions 2.3 and 4.2.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import marginal_calibration_error
+    >>> P = [[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7]] * 50
+    >>> round(marginal_calibration_error([0, 1, 2] * 50, P), 4)
+    0.216
+    """
+    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    _check_bins(n_bins, strategy)
+    columns = [rows.of_class(k).summary() for k in range(rows.n_classes)]
+    square = float(np.mean([debiased_square(make_bins(column, n_bins, strategy)) for column in columns]))
+    return float(np.sqrt(max(square, 0.0)))
+
+
 def max_calibration_error(
     y_true: ArrayLike,
     y_prob: ArrayLike,

@@ -20,7 +20,14 @@ from calibrant.metrics.decomposition_intervals import (
     uncertainty_estimate,
 )
 from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate, rate_estimate
-from calibrant.metrics.proper_scores import Losses, brier_losses, log_losses, loss_parts, row_brier, row_log_loss
+from calibrant.metrics.proper_scores import (
+    Losses,
+    brier_losses,
+    log_losses,
+    mean_loss_and_error,
+    row_brier,
+    row_log_loss,
+)
 from calibrant.metrics.ranking import auc_estimate, macro_auc_estimate, row_influence
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
@@ -81,9 +88,9 @@ def evaluate(
         Of one column: `brier`, `log_loss`, `ece`, `ece_debiased`, `auc`, `miscalibration`, `discrimination`,
         `uncertainty`, `mean_gap` (mean probability minus rate), `base_rate`, `smooth_ece`, `slope`, `intercept` and
         `ici` (integrated calibration index). Of K columns: `brier` (sum over classes), `log_loss`, `ece` and
-        `ece_debiased` (top label), `classwise_ece`, `auc` (mean one-vs-rest), `miscalibration`, `discrimination` and
-        `uncertainty` (summed one-vs-rest), `accuracy`, `smooth_ece` and `ici` (top label). Its `verdict` says what
-        they mean in words.
+        `ece_debiased` (top label), `classwise_ece`, `marginal_calibration_error`, `auc` (mean one-vs-rest),
+        `miscalibration`, `discrimination` and `uncertainty` (summed one-vs-rest), `accuracy`, `smooth_ece` and `ici`
+        (top label). Its `verdict` says what they mean in words. `evaluate_classes` measures each class.
 
     Raises
     ------
@@ -102,8 +109,8 @@ def evaluate(
     - "bin noise bounds", for `ece` (bins of equal width) and `classwise_ece`. The estimand is the error of these bins,
       a lower bound of the error of the probabilities; the estimate is biased upward, so the interval reaches further
       down, and covers more often than `level` says where the error is near the noise.
-    - "score (squared gaps)", for `ece_debiased` (bins of near-equal weight, root mean square): nearly unbiased. Its
-      lower end is above zero where perfect calibration is rejected.
+    - "score (squared gaps)", for `ece_debiased` and `marginal_calibration_error` (bins of near-equal weight, root
+      mean square): nearly unbiased. Its lower end is above zero where perfect calibration is rejected.
     - "noise bounds", for `smooth_ece` and `ici`: like those of `ece`, with noise that neighbours share.
     - "normal (sandwich)", for `slope` and `intercept`: it doesn't take the line to be true. NaN with a note where the
       data have no best line.
@@ -140,8 +147,8 @@ def _binary(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], str]:
     groups, size = summary.groups(), summary.effective_size
     mean_prob = np.array([float(np.sum(groups.weight * groups.scores)) / summary.total_weight])
     inner = np.clip(mean_prob, 1.0 / (size + 2.0), 1.0 - 1.0 / (size + 2.0))
-    brier = _mean_loss(summary, brier_losses(groups.scores), brier_losses(mean_prob))
-    log = _mean_loss(summary, log_losses(groups.scores), log_losses(inner))
+    brier = mean_loss_and_error(summary, brier_losses(groups.scores), brier_losses(mean_prob))
+    log = mean_loss_and_error(summary, log_losses(groups.scores), log_losses(inner))
     calibration, bins = _one_column(summary, settings)
     estimates = {
         "brier": normal_estimate(brier, level, least=0.0, most=1.0),
@@ -186,7 +193,7 @@ def _multiclass(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], s
 def _one_vs_rest(rows: Rows, settings: _Settings) -> dict[str, Estimate]:
     """Estimate what is summed or averaged over the classes, holding the summary of one class at a time."""
     level, n_classes = settings.level, rows.n_classes
-    class_bins, uncertainties, areas, base_rates = [], [], [], []
+    class_bins, equal_mass_bins, uncertainties, areas, base_rates = [], [], [], [], []
     parts: list[ClassParts] = []
     influence, saved, gained = np.zeros(rows.n_rows), np.zeros(rows.n_rows), np.zeros(rows.n_rows)
     rarest = 0.5
@@ -194,6 +201,7 @@ def _one_vs_rest(rows: Rows, settings: _Settings) -> dict[str, Estimate]:
         own = rows.of_class(k)
         summary = own.summary()
         class_bins.append(make_bins(summary, settings.n_bins, "uniform"))
+        equal_mass_bins.append(make_bins(summary, settings.n_bins, "quantile"))
         uncertainties.append(uncertainty_estimate(summary, level))
         base_rates.append(smooth_base_rate(summary))
         part = class_parts(summary, own, n_classes, settings.rng)
@@ -213,6 +221,7 @@ def _one_vs_rest(rows: Rows, settings: _Settings) -> dict[str, Estimate]:
     )
     return {
         "classwise_ece": ece_estimate(class_bins, rows.effective_size, level, settings.rng),
+        "marginal_calibration_error": ece_debiased_estimate(equal_mass_bins, rows.effective_size, level),
         "auc": macro_auc_estimate(areas, influence, rows=rows, rarest=rarest, level=level),
         **part_estimates(
             sum_of([part.decomposition for part in parts]),
@@ -231,18 +240,15 @@ def _one_column(summary: ScoreSummary, settings: _Settings) -> tuple[dict[str, E
     quantile = make_bins(summary, settings.n_bins, "quantile")
     scores = summary.scores
     mean_prob = float(uniform.score_sum.sum()) / summary.total_weight
-    gap = _mean_loss(summary, Losses(scores - 1.0, scores), Losses(np.array([mean_prob - 1.0]), np.array([mean_prob])))
+    gap = mean_loss_and_error(
+        summary, Losses(scores - 1.0, scores), Losses(np.array([mean_prob - 1.0]), np.array([mean_prob]))
+    )
     estimates = {
         "ece": ece_estimate([uniform], size, level, settings.rng),
-        "ece_debiased": ece_debiased_estimate(quantile, size, level),
+        "ece_debiased": ece_debiased_estimate([quantile], size, level),
         "mean_gap": normal_estimate(gap, level, least=-1.0, most=1.0),
     }
     return estimates, (uniform, quantile)
-
-
-def _mean_loss(summary: ScoreSummary, losses: Losses, at_mean: Losses) -> Mean:
-    """Return the mean loss with its error, the spread as if two more rows were seen with the losses `at_mean`."""
-    return mean_of(loss_parts(summary.groups(), losses), summary.effective_size, extra=np.concatenate(at_mean))
 
 
 def _log_loss_estimate(mean: Mean, level: float) -> Estimate:

@@ -195,7 +195,7 @@ def _measure(rows: Rows, codes: IntArray, n_groups: int, n_bins: int, level: flo
         gap, low, high = (float(values[code]) for values in (bounds.gap, bounds.low, bounds.high))
         estimates = {
             "mean_gap": Estimate(gap, low, high, "Chernoff"),
-            "ece_debiased": ece_debiased_estimate(make_bins(summary, few, "quantile"), size, level),
+            "ece_debiased": ece_debiased_estimate([make_bins(summary, few, "quantile")], size, level),
             "base_rate" if rows.is_binary else "accuracy": rate_estimate(summary.base_rate, size, level),
         }
         if rows.is_binary:

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.estimates import total
+from calibrant.metrics.estimates import Mean, mean_of, total
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.numerics import FloatArray, clip_open
-from calibrant.summary import Groups
+from calibrant.summary import Groups, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
 
@@ -44,6 +44,11 @@ def loss_parts(groups: Groups, losses: Losses) -> list[tuple[FloatArray, FloatAr
 def mean_loss(groups: Groups, losses: Losses) -> float:
     """Return the weighted mean loss of the groups' rows."""
     return sum(total(w, loss) for loss, w in loss_parts(groups, losses)) / float(groups.weight.sum())
+
+
+def mean_loss_and_error(summary: ScoreSummary, losses: Losses, at_mean: Losses) -> Mean:
+    """Return the mean loss with its error, the spread as if two more rows were seen with the losses `at_mean`."""
+    return mean_of(loss_parts(summary.groups(), losses), summary.effective_size, extra=np.concatenate(at_mean))
 
 
 def brier_of(rows: Rows) -> float:

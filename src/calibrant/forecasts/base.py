@@ -1,0 +1,209 @@
+"""A batch of predictive distributions of a number, and what every kind of them can do."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.forecasts.points import as_levels, as_numbers, as_points
+from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
+
+#: Levels between which integrals over a distribution are taken piece by piece: even steps of the logit.
+_STEPS = 96
+#: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each piece.
+_NODES, _WEIGHTS = (a * 0.5 for a in np.polynomial.legendre.leggauss(5))
+_NODES = _NODES + 0.5
+#: Numbers that the generic integrals hold at once.
+_BATCH = 2_000_000
+
+
+class Forecast(ABC):
+    """Predictive distributions of n numbers, one per row.
+
+    Notes
+    -----
+    **Shapes.** `cdf`, `cdf_below`, `sf`, `pdf` and `logpdf` take points `y`, and `ppf` takes levels `u`, by one rule:
+
+    - a number, or shape (n,): one value per row; the answer has shape (n,);
+    - shape (n, m): m values per row; the answer has shape (n, m);
+    - shape (1, m): the same m values in every row; the answer has shape (n, m).
+
+    **Limits of float64.** A CDF that comes within 1e-16 of 1 is 1: that of a normal distribution from 8.3 standard
+    deviations on. `sf` keeps its digits there. What needs the level itself, such as a recalibration of levels, moves
+    it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
+    count alike. Densities are computed without a CDF and saturate nowhere.
+
+    A kind of forecast defines `__len__`, `_cdf`, `_ppf` and `_take`; where it has a density, `_logpdf`; where it has
+    atoms, `_cdf_below`. Their points have shape (n, m) or (1, m), and their answers (n, m).
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        """Return P(Y <= y), shape (n, m), at points of shape (n, m) or (1, m)."""
+
+    @abstractmethod
+    def _ppf(self, u: FloatArray) -> FloatArray:
+        """Return the least y with P(Y <= y) >= u, shape (n, m), at levels of shape (n, m) or (1, m)."""
+
+    @abstractmethod
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows, by their numbers."""
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
+        raise InvalidTypeError(
+            f"{type(self).__name__} has no density, and so no log score. Use crps, or a forecast with a density, "
+            "such as SampleForecast(...).smoothed()."
+        )
+
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return self._cdf(y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return 1.0 - self._cdf(y)
+
+    @property
+    def has_density(self) -> bool:
+        """Whether `pdf` and `logpdf` can be asked for."""
+        return type(self)._logpdf is not Forecast._logpdf
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether single values may have positive probability, so that `cdf_below` may differ from `cdf`."""
+        return type(self)._cdf_below is not Forecast._cdf_below
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """Return P(Y <= y) of each row; see the class for the shapes."""
+        points = as_points(y, len(self), name="y")
+        return points.shaped(self._cdf(points.values))
+
+    def cdf_below(self, y: ArrayLike) -> FloatArray:
+        """Return P(Y < y) of each row: less than `cdf` where y is an atom."""
+        points = as_points(y, len(self), name="y")
+        return points.shaped(self._cdf_below(points.values))
+
+    def sf(self, y: ArrayLike) -> FloatArray:
+        """Return P(Y > y) of each row, with its digits where it is tiny if the kind of forecast allows."""
+        points = as_points(y, len(self), name="y")
+        return points.shaped(self._sf(points.values))
+
+    def ppf(self, u: ArrayLike) -> FloatArray:
+        """Return the quantiles at levels `u` of each row: the least y with P(Y <= y) >= u."""
+        levels = as_levels(u, len(self), name="u")
+        return levels.shaped(self._ppf(levels.values))
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """Return the log of the density of each row at y.
+
+        Raises
+        ------
+        InvalidTypeError
+            If this kind of forecast has none.
+        """
+        points = as_points(y, len(self), name="y")
+        return points.shaped(self._logpdf(points.values))
+
+    def pdf(self, y: ArrayLike) -> FloatArray:
+        """Return the density of each row at y; see `logpdf`."""
+        return np.exp(self.logpdf(y))
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw `n` values from each row, shape (rows, n)."""
+        n = check_integer("n", n, minimum=1)
+        return self._ppf(as_generator(rng).random((len(self), n)))
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the central interval of each row that holds `level` of the probability."""
+        level = check_fraction("level", level)
+        ends = self._ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
+        return ends[:, 0], ends[:, 1]
+
+    def mean(self) -> FloatArray:
+        """Return the mean of each row, shape (n,)."""
+        return self._integrals(_moments)[:, 0]
+
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each row, shape (n,)."""
+        return self._integrals(_moments)[:, 1]
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Return the continuous ranked probability score of each row, int (F(t) - 1{y <= t})^2 dt, shape (n,).
+
+        Notes
+        -----
+        In closed form where the kind of forecast has one; else by a Gauss-Legendre rule between quantiles.
+        """
+        values = as_numbers(y, name="y")
+        check_same_length(len(self), values.size, "the forecast", "y")
+        return self._crps(values)
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self._integrals(_ranked_score, y)[:, 0]
+
+    def _integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
+        """Integrate over the number line in batches of rows: `of` takes the forecast, the piece ends and outcomes."""
+        z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _STEPS + 1)
+        levels = np.minimum(1.0 / (1.0 + np.exp(-z)), 1.0 - SMALLEST_CLIP)[None, :]
+        step = max(_BATCH // (_STEPS * _NODES.size), 1)
+        parts = []
+        for start in range(0, len(self), step):
+            part = self._take(np.arange(start, min(start + step, len(self))))
+            outcomes = None if y is None else y[start : start + step]
+            parts.append(of(part, part._ppf(levels), outcomes))
+        return np.concatenate(parts)
+
+    def __getitem__(self, index: Any) -> Self:
+        """Return the forecast of some rows: a slice, a mask, row numbers, or one number for a forecast of one row."""
+        return self._take(_row_numbers(index, len(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {len(self):,} row{'' if len(self) == 1 else 's'}"
+
+
+def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
+    """Return the numbers of the rows that an index picks, or say why it picks none."""
+    if isinstance(index, tuple):
+        raise InvalidTypeError("a forecast has one dimension, its rows. Pass a slice, a mask or row numbers.")
+    try:
+        picked = np.atleast_1d(np.arange(n)[index if isinstance(index, slice) else np.asarray(index)])
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"index into a forecast of {n:,} rows: {error}. Pass a slice, a mask or row numbers.") from None
+    if picked.ndim != 1 or picked.size == 0:
+        raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
+    return picked.astype(np.intp, copy=False)
+
+
+def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of shape (n, pieces * nodes) of the pieces between `ends`, shape (n, pieces + 1)."""
+    width = np.diff(ends, axis=1)[:, :, None]
+    at = ends[:, :-1, None] + width * _NODES
+    return at.reshape(len(ends), -1), (width * _WEIGHTS).reshape(len(ends), -1)
+
+
+def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray | None) -> FloatArray:
+    """Return mean and standard deviation, shape (n, 2), of the distribution cut off at the outermost quantiles."""
+    at, weight = _nodes(ends)
+    above = 1.0 - forecast._cdf(at)
+    low = ends[:, 0]
+    mean = low + np.sum(weight * above, axis=1)
+    variance = (low - mean) ** 2 + np.sum(2.0 * weight * (at - mean[:, None]) * above, axis=1)
+    return np.column_stack((mean, np.sqrt(np.maximum(variance, 0.0))))
+
+
+def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray | None) -> FloatArray:
+    """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand has no jump in a piece."""
+    y = np.zeros(len(forecast)) if y is None else y
+    at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
+    cdf = forecast._cdf(at)
+    return np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)

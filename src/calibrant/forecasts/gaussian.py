@@ -1,0 +1,101 @@
+"""Normal distributions."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from calibrant.errors import InvalidInputError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.points import as_numbers, as_row_numbers, frozen
+from calibrant.numerics import FloatArray
+from calibrant.validation import ArrayLike
+
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_ROOT_PI = math.sqrt(math.pi)
+
+
+class GaussianForecast(Forecast):
+    """Normal distributions with a mean and a standard deviation per row.
+
+    Parameters
+    ----------
+    mean : array-like of shape (n,)
+    std : float or array-like of shape (n,)
+        Standard deviations, above zero; a number stands for all rows.
+
+    Raises
+    ------
+    CalibrantError
+        If a mean is not finite, or a standard deviation not above zero.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast
+    >>> forecast = GaussianForecast([0.0, 1.0], [1.0, 2.0])
+    >>> forecast
+    GaussianForecast of 2 rows
+    >>> forecast.cdf([0.0, 1.0])
+    array([0.5, 0.5])
+    >>> forecast.cdf([[0.0, 1.0, 2.0]]).shape
+    (2, 3)
+    """
+
+    __slots__ = ("_mean", "_std")
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
+        self._mean = frozen(as_numbers(mean, name="mean"))
+        self._std = frozen(as_row_numbers(std, self._mean.size, name="std", rows="mean"))
+        bad = self._std <= 0.0
+        if bad.any():
+            row = int(bad.argmax())
+            raise InvalidInputError(
+                f"std row {row}: {self._std[row].item()!r} is not above zero ({bad.sum():,} of {bad.size:,} rows). "
+                "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
+            )
+
+    def __len__(self) -> int:
+        return self._mean.size
+
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
+        taken = type(self).__new__(type(self))
+        taken._mean, taken._std = frozen(self._mean[rows]), frozen(self._std[rows])
+        return taken
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
+        return z
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        levels: FloatArray = ndtr(self._z(y))
+        return levels
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        levels: FloatArray = ndtr(-self._z(y))
+        return levels
+
+    def _ppf(self, u: FloatArray) -> FloatArray:
+        quantiles: FloatArray = self._mean[:, None] + self._std[:, None] * ndtri(u)
+        return quantiles
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
+        return log_density
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        z = self._z(y[:, None])[:, 0]
+        density = np.exp(-0.5 * z * z - _LOG_ROOT_TWO_PI)
+        score: FloatArray = self._std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / _ROOT_PI)
+        return score
+
+    def mean(self) -> FloatArray:
+        """Return the mean of each row, shape (n,)."""
+        return self._mean
+
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each row, shape (n,)."""
+        return self._std

@@ -1,0 +1,215 @@
+"""Orders that may be broken, by a little or at a price."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.kernels.columns import PlaceArray
+from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.closed_form import closed_form
+from calibrant.rank_preserving.problem import Problem
+from calibrant.rank_preserving.result import Ending, Progress
+from calibrant.rank_preserving.watch import Watch
+
+_RELAXATION = 1.85
+_FIRST_PENALTY, _TURN = 3.0, 0.5
+_FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 20, 1.15, 200
+#: Share of the closed form's slope that leaves all its entries above 0.
+_INSIDE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonSlack:
+    """Let Q_aj exceed Q_bj by at most `eps` where P_aj <= P_bj.
+
+    Parameters
+    ----------
+    eps : float
+        At least 0, which keeps the order; from 1 on nothing of it is asked.
+    """
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        _check("eps", self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaPenalty:
+    """Let neighbours in the order of a column of P fall, and add `lam` times their falls to the objective.
+
+    Parameters
+    ----------
+    lam : float
+        Price of a fall by one, at least 0, where the order is free; `math.inf` keeps it.
+
+    References
+    ----------
+    Tibshirani, Hoefling and Tibshirani (2011), *Nearly-isotonic regression*, Technometrics 53(1), equation 1.
+    """
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        _check("lam", self.lam, may_be_infinite=True)
+
+
+Nearly: TypeAlias = EpsilonSlack | LambdaPenalty
+
+
+def _check(name: str, value: object, *, may_be_infinite: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass one of at least 0, such as 0.01.")
+    if not 0.0 <= float(value) or (math.isinf(float(value)) and not may_be_infinite):
+        raise InvalidInputError(f"{name}={value!r} is not a number of at least 0. Pass one such as 0.01.")
+
+
+def is_strict(nearly: Nearly | None) -> bool:
+    """Say whether the order is kept exactly."""
+    return nearly is None or nearly in (EpsilonSlack(0.0), LambdaPenalty(math.inf))
+
+
+def split_nearly(problem: Problem, nearly: Nearly, watch: Watch, *, max_iter: int) -> Ending:
+    """Iterate as `splitting.split` does with one penalty; a feasible matrix is at hand at every look.
+
+    Notes
+    -----
+    Where the order may be broken, room is left around every iterate: its sums are corrected in closed form, and as
+    much of the feasible point a + c P is mixed in as the signs and the slack ask for.
+    """
+    n_columns, n = problem.p.shape
+    order, weight, p = problem.order, problem.weight, problem.p
+    sorted_weight = np.stack([weight[o] for o in order])
+    inside = closed_form(problem, share=_INSIDE)
+    best_q, best = inside, _objective(problem, nearly, inside, sorted_weight)
+    bound, penalty, turns, last, n_iter, look = 0.0, _FIRST_PENALTY, 0, 0, 0, float(_FIRST_LOOK)
+    floor = problem.total * n_columns * watch.tol**2
+    state, q = p.copy(), np.empty_like(p)
+    lift, shift = np.zeros(n), np.zeros(n_columns)
+    history: list[Progress] = []
+    next_look = _FIRST_LOOK
+    while best - bound > watch.gap_tol * max(best, floor) and n_iter < max_iter:
+        _rise(problem, nearly, state, sorted_weight * penalty, q)
+        share = 1.0 / (1.0 + penalty)
+        x = share * p + (1.0 - share) * (2.0 * q - state)
+        row, total = _sums(problem, x)
+        row = (row - 1.0) / n_columns
+        move = (total - problem.margins - float(np.sum(weight * row))) / problem.total
+        for j in range(n_columns):
+            state[j] += _RELAXATION * (x[j] - row[order[j]] - move[j] - q[j])
+        lift, shift = row / share, move / share
+        n_iter += 1
+        if n_iter < min(next_look, max_iter):
+            continue
+        _rise(problem, nearly, state, sorted_weight * penalty, q)
+        found = _repair(problem, nearly, q, inside)
+        value = _objective(problem, nearly, found, sorted_weight)
+        if value < best:
+            best_q, best = found, value
+        lower = _bound(problem, nearly, lift, shift, sorted_weight)
+        bound = max(bound, lower)
+        here = _objective(problem, nearly, q, sorted_weight)
+        row, total = _sums(problem, q)
+        residual = max(float(np.abs(row - 1.0).max()), float(np.abs(total - problem.margins).max()) / problem.total)
+        history.append(watch.tell(n_iter, residual, here, bound))
+        sign = 1 if here < lower else -1
+        turns += last * sign < 0
+        last = sign
+        was = penalty
+        penalty *= math.exp(sign * _TURN / (1.0 + 0.5 * turns))
+        state = q + (state - q) * (was / penalty)
+        look = min(look * _GROWTH, _LONGEST_LOOK)
+        next_look = n_iter + int(look)
+    return Ending(best_q, order, best, bound, n_iter, tuple(history))
+
+
+def fall_beyond(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
+    """Return by how much an order is broken more than is allowed."""
+    if isinstance(nearly, LambdaPenalty):
+        return 0.0
+    return max(0.0, _largest_fall(problem, q) - nearly.eps)
+
+
+def _rise(problem: Problem, nearly: Nearly, value: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+    for j, count in enumerate(problem.n_units):
+        unit = problem.unit[j]
+        if isinstance(nearly, EpsilonSlack):
+            kernels.rise_with_slack(value[j], weight[j], unit, count, nearly.eps, out[j])
+        else:  # the objective counts whole squares, the loop half ones
+            kernels.rise_at_a_price(value[j], weight[j], unit, count, 0.5 * nearly.lam, out[j])
+
+
+def _objective(problem: Problem, nearly: Nearly, q: FloatArray, sorted_weight: FloatArray) -> float:
+    return float(np.sum(sorted_weight * (q - problem.p) ** 2)) + _price(problem, nearly, q)
+
+
+def _price(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
+    if isinstance(nearly, EpsilonSlack):
+        return 0.0
+    falls = 0.0
+    for j, count in enumerate(problem.n_units):
+        falls += float(np.maximum(-np.diff(q[j, problem.unit[j, :count]]), 0.0).sum())
+    return nearly.lam * falls
+
+
+def _bound(
+    problem: Problem, nearly: Nearly, lift: FloatArray, shift: FloatArray, sorted_weight: FloatArray
+) -> float:
+    """Return the least value of the Lagrangian at these multipliers."""
+    target = np.stack([p - lift[o] - s for p, o, s in zip(problem.p, problem.order, shift, strict=True)])
+    least = np.empty_like(target)
+    _rise(problem, nearly, target, sorted_weight, least)
+    row, total = _sums(problem, least)
+    terms = float(np.sum(problem.weight * lift * (row - 1.0))) + float(np.sum(shift * (total - problem.margins)))
+    return _objective(problem, nearly, least, sorted_weight) + 2.0 * terms
+
+
+def _sums(problem: Problem, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    row, total = np.zeros(problem.weight.size), np.empty(len(q))
+    for j, o in enumerate(problem.order):
+        row[o] += q[j]
+        total[j] = np.sum(problem.weight[o] * q[j])
+    return row, total
+
+
+def _repair(problem: Problem, nearly: Nearly, q: FloatArray, inside: FloatArray) -> FloatArray:
+    """Return a feasible matrix near `q`: its sums put right, then mixed with one that has room to spare."""
+    used = problem.margins > 0.0
+    fixed = np.where(used[:, None], q, 0.0)
+    row, _ = _sums(problem, fixed)
+    row = (row - 1.0) / int(used.sum())
+    for j in np.flatnonzero(used):
+        fixed[j] -= row[problem.order[j]]
+    _, total = _sums(problem, fixed)
+    fixed -= ((total - problem.margins) / problem.total * used)[:, None]
+    if isinstance(nearly, LambdaPenalty):  # rows of a unit are equal only as far as their sums were
+        fixed = _level_units(problem, fixed)
+    below = fixed < 0.0
+    share = float((-fixed[below] / (inside[below] - fixed[below])).max(initial=0.0))
+    if isinstance(nearly, EpsilonSlack):
+        fall = _largest_fall(problem, fixed)
+        share = max(share, 1.0 - nearly.eps / fall) if fall > nearly.eps else share
+    mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * inside, 0.0)
+    return mixed
+
+
+def _level_units(problem: Problem, q: FloatArray) -> FloatArray:
+    return q
+
+
+def _largest_fall(problem: Problem, q: FloatArray) -> float:
+    """Return the largest excess of an entry over one that the order puts at or above it."""
+    fall = 0.0
+    for j, count in enumerate(problem.n_units):
+        first = problem.unit[j, :count]
+        high = np.maximum.accumulate(np.maximum.reduceat(q[j], first))
+        low = np.minimum.reduceat(q[j], first)
+        fall = max(fall, float((high - low).max()))
+    return fall
