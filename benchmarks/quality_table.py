@@ -132,17 +132,13 @@ class Quality:
         return sorted(found, key=lambda cell: -cell[2])
 
     def document(self) -> dict[str, object]:
-        """Return everything as plain data."""
+        """Return the summary, and the log loss of each method in each run, as plain data."""
         runs = [
-            {**run, "figures": [[None if np.isnan(x) else float(f"{x:.6g}") for x in row] for row in rows]}
-            for run, rows in zip(self.runs, self.rows, strict=True)
+            {**run, "log_loss": [None if np.isnan(x) else float(f"{x:.6g}") for x in losses]}
+            for run, losses in zip(self.runs, self.log_loss, strict=True)
         ]
-        return {
-            "figures": self.figure_names,
-            "methods": self.methods,
-            "summary": [{k: None if v != v else v for k, v in row.items()} for row in self.summary()],
-            "runs": runs,
-        }
+        summary = [{key: None if value != value else value for key, value in row.items()} for row in self.summary()]
+        return {"methods": self.methods, "summary": summary, "runs": runs}
 
 
 def win_rate(losses: np.ndarray, j: int) -> float:

@@ -84,6 +84,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "calibration_e_value": (-np.inf, np.inf),
     "calibration_intercept": (-np.inf, np.inf),
     "calibration_slope_intercept": (-np.inf, np.inf),
+    "evaluate_classes": (-np.inf, np.inf),
     "evaluate_groups": (-np.inf, np.inf),
     "hosmer_lemeshow": (0.0, np.inf),
     "kolmogorov_smirnov": (0.0, np.inf),
@@ -135,8 +136,6 @@ def calibrator_subjects() -> Iterator[tuple[str, Subject]]:
     for name in ("isotonic", "beta"):
         yield from both(f"one-vs-rest {name}", lambda name=name: cb.OneVsRestCalibrator(name), "probability", 3)
     yield from both("coupled", lambda: cb.OneVsRestCalibrator(coupling="likelihood"), "probability", 3)
-    for k in (1, 3):
-        yield from both("TopLabelCalibrator", cb.TopLabelCalibrator, "probability", k)
 
 
 def both(name: str, kind_of: Callable[..., Any], kind: str, k: int) -> Iterator[tuple[str, Subject]]:
@@ -232,10 +231,18 @@ def others() -> Iterator[tuple[str, Subject]]:
         for display in (cb.ReliabilityDisplay, cb.DecompositionDisplay):
             yield f"{display.__name__}, {k}", Subject(drawn(display), METRIC_NAMES, "probability", k, (0.0, np.inf))
     yield from priors()
+    yield "solve", Subject(rank_preserved, {"score": "P", "weight": "sample_weight"}, n_columns=3)
     yield "compare", Subject(compared, FIT_NAMES, "probability", 1, (-np.inf, np.inf), True)
     yield "GroupedCalibrator.fit", Subject(grouped, FIT_NAMES)
     panels = drawn(cb.MulticlassReliabilityDisplay)
     yield "MulticlassReliabilityDisplay", Subject(panels, METRIC_NAMES, "probability", 3, (0.0, np.inf))
+
+
+def rank_preserved(score: Any, weight: Any) -> Any:
+    result = cb.rank_preserving.solve(
+        score, [0.3, 0.3, 0.4], margin_kind="rates", sample_weight=weight, gap_tol=1e-2, max_iter=20_000
+    )
+    return [np.asarray(result.Q)[np.isfinite(np.asarray(result.Q)).all(axis=1)], result.row_residual]
 
 
 def priors() -> Iterator[tuple[str, Subject]]:

@@ -49,6 +49,11 @@ ELSEWHERE = {
     "PurgedTimeSeriesSplit": "times: tests/test_splits.py",
     "class_rates": "labels without scores: tests/prior/test_class_rates.py",
     "class_rates_of_groups": "labels without scores: tests/prior/test_class_rates.py",
+    "MarginKind": "a type",
+    "Method": "a type",
+    "Mismatch": "a type",
+    "Nearly": "a type",
+    "Ties": "a type",
     "append_columns": "files: tests/engines",
     "decode_calibrator": "documents: tests/attacks",
     "decode_map": "documents: tests/attacks",
@@ -184,7 +189,7 @@ def is_result(value: object) -> bool:
 
 def test_every_public_name_is_in_the_table_or_tested_elsewhere() -> None:
     owners = {part for name in SUBJECTS for part in name.split(", ")[0].split(".")}
-    calibrators = {type(make()).__name__ for make in CALIBRATORS.values()} | {"OneVsRestCalibrator"}
+    calibrators = {type(make()).__name__ for make in CALIBRATORS.values()}
     known = owners | calibrators | set(ELSEWHERE)
     assert sorted(public_names() - known) == []
     assert sorted(set(ELSEWHERE) - public_names()) == [], "names that are gone"

@@ -20,6 +20,7 @@ LAYERS = (
     ("logistic", "maps", "softmax_fit"),
     ("calibrators", "metrics"),
     ("cross_fit",),
+    ("forecasts", "rank_preserving"),
     ("engines", "persistence"),
     ("classifier", "comparison", "grouped", "multilabel", "prior", "probability"),
     ("displays",),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__
 
 if TYPE_CHECKING:
-    from calibrant import engines, errors, metrics, persistence, prior, splits
+    from calibrant import engines, errors, forecasts, metrics, persistence, prior, rank_preserving, splits
     from calibrant.calibrators import (
         AutoCalibrator,
         BaggedCalibrator,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
-_MODULES = frozenset({"engines", "errors", "metrics", "persistence", "prior", "splits"})
+_MODULES = frozenset({"engines", "errors", "forecasts", "metrics", "persistence", "prior", "rank_preserving", "splits"})
 _HOME = {
     "AutoCalibrator": "calibrators",
     "BaggedCalibrator": "calibrators",
@@ -142,10 +142,12 @@ __all__ = [
     "engines",
     "errors",
     "evaluate",
+    "forecasts",
     "load",
     "metrics",
     "persistence",
     "prior",
+    "rank_preserving",
     "reliability_curve",
     "save",
     "splits",

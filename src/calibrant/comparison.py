@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import CALIBRATORS, Calibrator, make_calibrator
+from calibrant.calibrators import (
+    CALIBRATORS,
+    Calibrator,
+    OneVsRestCalibrator,
+    TopLabelCalibrator,
+    make_calibrator,
+    takes_input,
+)
 from calibrant.cross_fit import out_of_fold
 from calibrant.errors import InvalidInputError
 from calibrant.folds import stratified_folds
@@ -110,8 +116,9 @@ def compare(
     y : array-like of shape (n,)
         Labels of any kind.
     methods : sequence of str or Calibrator, optional
-        Names or unfitted instances; by default every calibrator that takes such scores. "none" is always there where
-        the scores are probabilities or logits.
+        Names or unfitted instances; by default every calibrator that takes such scores, but none twice: calibrators
+        of one score are one-vs-rest for K columns, and "top_label" is left out where there are two classes. "none" is
+        always there where the scores are probabilities or logits.
     input : {"probability", "logit", "score"}
         What the scores are.
     cv, seed : int
@@ -166,7 +173,7 @@ def compare(
     n_folds = min(cv, smallest)
     folds = stratified_folds(rows.labels.codes, n_folds, seed)
     held_out = {} if input == "score" else {NONE: _as_probabilities(rows.prob, input)}
-    for name, calibrator in _named(methods, input).items():
+    for name, calibrator in _named(methods, input, checked.n_columns).items():
         held_out[name] = out_of_fold(calibrator, rows.prob, rows.labels, rows.weight, folds)
     baseline = NONE if NONE in held_out else next(iter(held_out))
     losses = {name: _row_losses(Rows(q, rows.labels, rows.weight)) for name, q in held_out.items()}
@@ -176,16 +183,16 @@ def compare(
     return Comparison(tuple(ranked), baseline, rows.n_rows, n_folds, level)
 
 
-def _named(methods: Sequence[str | Calibrator] | None, input: InputKind) -> dict[str, Calibrator]:
+def _named(methods: Sequence[str | Calibrator] | None, input: InputKind, n_columns: int) -> dict[str, Calibrator]:
     """Return new calibrators by name, the sigmoid first: the baseline where nothing can be left alone."""
     if methods is None:
-        methods = sorted(_takers(input), key=lambda name: name != "sigmoid")
+        methods = sorted(_takers(input, n_columns), key=lambda name: name != "sigmoid")
     named: dict[str, Calibrator] = {}
     for method in methods:
         if method == NONE:
             continue
         made = make_calibrator(method)
-        if isinstance(method, str) and "input" in inspect.signature(type(made)).parameters:
+        if isinstance(method, str) and takes_input(method):
             made = make_calibrator(method, input=input)
         if made.input != input:
             raise InvalidInputError(
@@ -195,9 +202,10 @@ def _named(methods: Sequence[str | Calibrator] | None, input: InputKind) -> dict
     return named
 
 
-def _takers(input: InputKind) -> list[str]:
-    takes_any = {name for name, kind in CALIBRATORS.items() if "input" in inspect.signature(kind).parameters}
-    return [name for name in CALIBRATORS if input == "probability" or name in takes_any]
+def _takers(input: InputKind, n_columns: int) -> list[str]:
+    """Return the names of calibrators that take such scores, each with a fit of its own."""
+    same = {OneVsRestCalibrator.name} | ({TopLabelCalibrator.name} if n_columns <= 2 else set())
+    return [name for name in CALIBRATORS if name not in same and (input == "probability" or takes_input(name))]
 
 
 def _as_probabilities(values: FloatArray, input: InputKind) -> FloatArray:

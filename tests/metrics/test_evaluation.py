@@ -36,6 +36,7 @@ CLASS_NAMES = [
     "ece",
     "ece_debiased",
     "classwise_ece",
+    "marginal_calibration_error",
     "auc",
     "miscalibration",
     "discrimination",
@@ -77,6 +78,7 @@ def test_values_are_those_of_the_metrics(weighted, n_classes):
         expected["base_rate"] = np.average(y, weights=w)
     else:
         expected["classwise_ece"] = metrics.classwise_ece(y, p, sample_weight=w, n_bins=12)
+        expected["marginal_calibration_error"] = metrics.marginal_calibration_error(y, p, sample_weight=w, n_bins=12)
         expected["accuracy"] = np.average(p.argmax(axis=1) == y, weights=w)
     assert {name: score.value for name, score in scores.items()} == pytest.approx(expected)
     assert list(scores) == (BINARY_NAMES if n_classes == 2 else CLASS_NAMES)

@@ -26,7 +26,11 @@ BINARY = {
     "miscalibration": lambda *args, **options: metrics.decompose(*args, **options).miscalibration,
     "discrimination": lambda *args, **options: metrics.decompose(*args, **options).discrimination,
 }
-ALL = {**BINARY, "ece_debiased": metrics.ece_debiased}
+ALL = {
+    **BINARY,
+    "ece_debiased": metrics.ece_debiased,
+    "marginal_calibration_error": metrics.marginal_calibration_error,
+}
 ROWS = st.lists(
     st.tuples(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])), st.booleans(), st.integers(0, 3)),
     min_size=1,

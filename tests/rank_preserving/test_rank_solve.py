@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact_matrices import nearest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import ConvergenceWarning
 from calibrant.rank_preserving import Progress, solve
-from exact_matrices import nearest
 
 METHODS = ("adaptive", "admm", "dykstra")
 
@@ -19,7 +19,10 @@ def draw(seed: int, n: int, k: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(k), n)
     if kind == "ties":
-        P = np.diff(np.sort(np.column_stack((np.zeros(n), rng.integers(0, 5, (n, k - 1)), np.full(n, 4)))), axis=1) / 4.0
+        P = (
+            np.diff(np.sort(np.column_stack((np.zeros(n), rng.integers(0, 5, (n, k - 1)), np.full(n, 4)))), axis=1)
+            / 4.0
+        )
     if kind == "sharp":
         z = np.exp(3.0 * rng.normal(size=(n, k)))
         P = z / z.sum(axis=1, keepdims=True)

@@ -14,7 +14,7 @@ from calibrant.calibrators.mimic import MimicCalibrator
 from calibrant.calibrators.near_isotonic import NearIsotonicCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator
-from calibrant.calibrators.registry import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, make_calibrator
+from calibrant.calibrators.registry import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, make_calibrator, takes_input
 from calibrant.calibrators.scaling_binning import ScalingBinningCalibrator
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
@@ -50,4 +50,5 @@ __all__ = [
     "VectorScalingCalibrator",
     "VennAbersCalibrator",
     "make_calibrator",
+    "takes_input",
 ]

@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
-from calibrant.calibrators.registry import make_binary_calibrator
 from calibrant.validation import InputKind
 
 
@@ -22,6 +21,8 @@ class WrappingCalibrator(Calibrator):
 
     def inner(self) -> BinaryCalibrator:
         """Return a new, unfitted calibrator of one score."""
+        from calibrant.calibrators.registry import make_binary_calibrator  # which names the calibrators made of this
+
         return make_binary_calibrator(self.calibrator)
 
     def _check_params(self) -> None:

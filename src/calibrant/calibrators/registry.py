@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+
+from calibrant.calibrators._wrapping import WrappingCalibrator
 from calibrant.calibrators.auto import AutoCalibrator
 from calibrant.calibrators.bagged import BaggedCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
@@ -14,11 +17,13 @@ from calibrant.calibrators.isotonic import IsotonicCalibrator
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.mimic import MimicCalibrator
 from calibrant.calibrators.near_isotonic import NearIsotonicCalibrator
+from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.scaling_binning import ScalingBinningCalibrator
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.top_label import TopLabelCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.errors import InvalidTypeError, unknown_name
@@ -48,19 +53,34 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
     MatrixScalingCalibrator.name: MatrixScalingCalibrator,
     DirichletCalibrator.name: DirichletCalibrator,
     EnsembleTemperatureCalibrator.name: EnsembleTemperatureCalibrator,
+    OneVsRestCalibrator.name: OneVsRestCalibrator,
+    TopLabelCalibrator.name: TopLabelCalibrator,
 }
 #: Other names that users know a method by.
 ALIASES = {"platt": "sigmoid"}
 
 
-def make_calibrator(calibrator: str | Calibrator, **params: object) -> Calibrator:
-    """Return a new, unfitted calibrator of the named kind, or like the given instance."""
+def make_calibrator(calibrator: str | Calibrator, /, **params: object) -> Calibrator:
+    """Return a new, unfitted calibrator of the named kind, or like the given instance.
+
+    `input`, where a calibrator is made of another one, is what the inner one takes.
+    """
     if isinstance(calibrator, Calibrator):
         return type(calibrator)(**calibrator.get_params(deep=False))
     name = ALIASES.get(calibrator, calibrator)
     if name not in CALIBRATORS:
         raise unknown_name("calibrator", calibrator, CALIBRATORS)
-    return CALIBRATORS[name](**params)
+    kind = CALIBRATORS[name]
+    if issubclass(kind, WrappingCalibrator) and "input" in params:
+        inner = params.pop("calibrator", inspect.signature(kind).parameters["calibrator"].default)
+        params["calibrator"] = make_calibrator(inner, input=params.pop("input"))
+    return kind(**params)
+
+
+def takes_input(calibrator: str) -> bool:
+    """Say whether the calibrator of this name can be told what its scores are."""
+    kind = CALIBRATORS[ALIASES.get(calibrator, calibrator)]
+    return issubclass(kind, WrappingCalibrator) or "input" in inspect.signature(kind).parameters
 
 
 def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +13,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.svm import LinearSVC
-from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
+from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,11 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibrant.calibrators import ALIASES, CALIBRATORS
-from calibrant.classifier.methods import Method, resolve
-from calibrant.classifier.pairs import CalibratedPair, Output, fit_pair, mean_of_pairs, read_output, saved_form
-from calibrant.classifier.splits import Split, refuse_prefit, splits
-from calibrant.errors import DataWarning, InvalidInputError
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.classifier.fitting import ClassFitting, Fitting, MultilabelFitting
+from calibrant.classifier.methods import resolve
+from calibrant.classifier.multilabel import is_multilabel, label_matrix
+from calibrant.classifier.pairs import Pair, mean_of_pairs, saved_form
+from calibrant.classifier.splits import refuse_prefit, splits
+from calibrant.errors import DataWarning
+from calibrant.numerics import IntArray
 from calibrant.validation import as_weight, label_values
 
 #: Integer labels whose range is smaller are counted, not sorted.
@@ -60,10 +61,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        The labels, sorted.
-    calibrated_classifiers_ : list of CalibratedPair
+        The labels, sorted; of indicators a list of L arrays [0, 1].
+    calibrated_classifiers_ : list of CalibratedPair or MultilabelPair
         The fitted pairs.
-    calibrators_ : list of Calibrator
+    calibrators_ : list of Calibrator or MultilabelCalibrator
         Their calibrators: each can be saved, and applied to scores without the classifier.
     n_features_in_ : int
         Number of features, where the classifier says it.
@@ -100,13 +101,12 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     >>> model = cb.CalibratedClassifierCV(GaussianNB(), method="beta", cv=3).fit(X, y)
     >>> len(model.calibrated_classifiers_)
     3
-    >>> model.predict_proba(X[:2]).round(2)
-    array([[0.97, 0.03],
-           [0.07, 0.93]])
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[0.94, 0.06]])
     """
 
-    classes_: npt.NDArray[Any]
-    calibrated_classifiers_: list[CalibratedPair]
+    classes_: npt.NDArray[Any] | list[npt.NDArray[Any]]
+    calibrated_classifiers_: list[Pair]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"]), None],
@@ -142,8 +142,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         ----------
         X : array-like of shape (n, n_features)
             As the classifier takes it.
-        y : array-like of shape (n,)
-            Labels.
+        y : array-like of shape (n,), or indicators of shape (n, L)
+            Labels; or, of any number of labels per row, 1 where the row has it.
         sample_weight : array-like of shape (n,), optional
             Always used by the calibrators, and by the classifier where it takes weights.
         **fit_params : dict
@@ -162,27 +162,34 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         refuse_prefit(self.cv)
         self._validate_params()
         X, y = indexable(X, y)
-        y = _one_column(y)
         estimator = self._get_estimator()
-        is_frozen = isinstance(estimator, FrozenEstimator)
         method = resolve(self.method, estimator)
-        classes, codes = _encode(y)
-        if is_frozen and hasattr(estimator, "classes_"):
-            classes, codes = _with_known(estimator.classes_, classes, codes)
-        n = codes.size
+        is_frozen = isinstance(estimator, FrozenEstimator)
         params = self._routed(estimator, sample_weight, fit_params)
-        weight = as_weight(sample_weight, n)
-        fit = _Fit(estimator, method, classes, X, y, codes, weight, params.estimator.fit)
-        if is_frozen and self.ensemble is not True:
-            pairs = [fit.of_all_rows()]
+        fitting: Fitting
+        if is_multilabel(y):
+            has_label = label_matrix(y)
+            codes = None
+            weight = as_weight(sample_weight, len(has_label), rows="y")
+            fitting = MultilabelFitting(estimator, method, X, y, weight, params.estimator.fit, has_label)
+            self.classes_ = [np.array([0, 1])] * has_label.shape[1]
         else:
-            each = splits(self.cv, X, y, codes, params.splitter.split)
-            make = fit.pair if self.ensemble is not False else fit.held_out
+            y = _one_column(y)
+            classes, codes = _encode(y)
+            if is_frozen and hasattr(estimator, "classes_"):
+                classes, codes = _with_known(estimator.classes_, classes, codes)
+            weight = as_weight(sample_weight, codes.size, rows="y")
+            fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, classes, codes)
+            self.classes_ = classes
+        if is_frozen and self.ensemble is not True:
+            pairs = [fitting.of_all_rows()]
+        else:
+            each = splits(self.cv, X, y, fitting.n_rows, codes, params.splitter.split)
+            make = fitting.pair if self.ensemble is not False else fitting.held_out
             found = Parallel(n_jobs=self.n_jobs)(delayed(make)(clone(estimator), split) for split in each)
-            pairs = found if self.ensemble is not False else [fit.from_held_out(found)]
-        self.classes_ = classes
+            pairs = found if self.ensemble is not False else [fitting.from_held_out(found)]
         self.calibrated_classifiers_ = pairs
-        _warn_of_missing(pairs, classes)
+        _warn_of_missing(pairs)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
                 setattr(self, name, getattr(pairs[0].estimator, name))
@@ -198,19 +205,21 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Returns
         -------
         probabilities : ndarray of shape (n, K)
-            Rows sum to one.
+            Rows sum to one; of indicators, shape (n, L), each label's own probability.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         first = pairs[0]
         if any(pair.estimator is not first.estimator for pair in pairs):
-            outputs = [read_output(pair.estimator, pair.method, X, self.classes_) for pair in pairs]
+            outputs = [pair.read(X) for pair in pairs]
         else:
-            outputs = [read_output(first.estimator, first.method, X, self.classes_)] * len(pairs)
+            outputs = [first.read(X)] * len(pairs)
         return mean_of_pairs([pair.calibrate(output) for pair, output in zip(pairs, outputs, strict=True)], pairs)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable label of each row, which need not be the one that the classifier predicts.
+
+        Of indicators, 1 for each label that is more probable than not.
 
         Parameters
         ----------
@@ -218,10 +227,12 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
         Returns
         -------
-        labels : ndarray of shape (n,)
+        labels : ndarray of shape (n,) or (n, L)
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        q = self.predict_proba(X)
+        if isinstance(self.classes_, list):
+            return (q > 0.5).astype(np.int64)
+        return np.asarray(self.classes_[q.argmax(axis=1)])
 
     @property
     def calibrators_(self) -> list[Any]:
@@ -272,95 +283,6 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return tags
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldOut:
-    """What a classifier said of the rows of a split that it was not trained on."""
-
-    output: Output
-    rows: IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """The arguments of a fit, checked."""
-
-    estimator: Any
-    method: Method
-    classes: npt.NDArray[Any]
-    X: Any
-    y: Any
-    codes: IntArray
-    weight: FloatArray | None
-    params: dict[str, Any]
-
-    def pair(self, estimator: Any, split: Split) -> CalibratedPair:
-        """Fit a classifier to the training rows, and its calibrator to the test rows."""
-        held_out = self.held_out(estimator, split)
-        return self._calibrate(estimator, held_out.output, held_out.rows, self._weight_of(held_out.rows))
-
-    def held_out(self, estimator: Any, split: Split) -> _HeldOut:
-        """Fit a classifier to the training rows, and return its output of the test rows."""
-        train = split.train
-        estimator.fit(_rows_of(self.X, train), _rows_of(self.y, train), **self._params_of(train))
-        X_test = _rows_of(self.X, split.test)
-        return _HeldOut(read_output(estimator, self.method, X_test, self.classes), split.test)
-
-    def from_held_out(self, found: list[_HeldOut]) -> CalibratedPair:
-        """Fit a classifier to all rows, and its calibrator to the output of all splits."""
-        estimator = clone(self.estimator)
-        estimator.fit(self.X, self.y, **self.params)
-        whole = [part for part in found if part.output.known.size == self.classes.size]
-        if not whole:
-            raise InvalidInputError(
-                "no split has training rows of all classes, so no prediction is like those of a classifier fitted to "
-                "all rows. Pass stratified splits, fewer folds, or ensemble=True."
-            )
-        if len(whole) < len(found):
-            n_dropped = sum(part.rows.size for part in found) - sum(part.rows.size for part in whole)
-            warnings.warn(
-                f"{len(found) - len(whole)} of {len(found)} splits were trained without one of the classes: their "
-                f"{n_dropped:,} test rows don't calibrate",
-                DataWarning,
-                stacklevel=3,
-            )
-        rows = np.concatenate([part.rows for part in whole])
-        values = np.concatenate([part.output.values for part in whole])
-        weight = self._weight_of(rows)
-        times = np.bincount(rows)
-        if int(times.max()) > 1:  # rows that came several times count once in all
-            weight = (1.0 if weight is None else weight) / times[rows]
-        is_float32 = all(part.output.is_float32 for part in whole)
-        output = Output(values, whole[0].output.known, is_float32)
-        return self._calibrate(estimator, output, rows, weight)
-
-    def of_all_rows(self) -> CalibratedPair:
-        """Calibrate a classifier that was fitted before on all rows."""
-        estimator = clone(self.estimator)
-        output = read_output(estimator, self.method, self.X, self.classes)
-        return self._calibrate(estimator, output, np.arange(self.codes.size), self.weight)
-
-    def _calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> CalibratedPair:
-        return fit_pair(estimator, self.method, self.classes, output, self.codes[rows], weight)
-
-    def _weight_of(self, rows: IntArray) -> FloatArray | None:
-        return None if self.weight is None else self.weight[rows]
-
-    def _params_of(self, rows: IntArray) -> dict[str, Any]:
-        """Return the arguments of the classifier's fit, those of one entry per row cut to the rows."""
-        n = self.codes.size
-        return {
-            name: _rows_of(value, rows) if value is not None and _length(value) == n else value
-            for name, value in self.params.items()
-        }
-
-
-def _rows_of(values: Any, rows: IntArray) -> Any:
-    """Return some rows of a table of any kind."""
-    if type(values) is np.ndarray:
-        return values.take(rows, axis=0)  # several times as fast as an index
-    return _safe_indexing(values, rows)
-
-
 def _one_column(y: Any) -> Any:
     """Return the labels as one column, with scikit-learn's warning where they came as a table of one."""
     if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iubU"):
@@ -390,22 +312,13 @@ def _with_known(
     return every, np.searchsorted(every, classes)[codes]
 
 
-def _length(value: Any) -> int | None:
-    if isinstance(value, (str, bytes, dict)):
-        return None
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else None
-    return len(value) if hasattr(value, "__len__") else None
-
-
-def _warn_of_missing(pairs: list[CalibratedPair], classes: npt.NDArray[Any]) -> None:
+def _warn_of_missing(pairs: list[Pair]) -> None:
     """Say once which classes some calibration rows lack."""
-    lacking = np.unique(np.concatenate([np.setdiff1d(pair.known, pair.fitted) for pair in pairs]).astype(np.int64))
-    if lacking.size:
-        n_pairs = sum(np.setdiff1d(pair.known, pair.fitted).size > 0 for pair in pairs)
+    lacking = [pair.lacking for pair in pairs]
+    labels = sorted({label for each in lacking for label in each}, key=repr)
+    if labels:
         warnings.warn(
-            f"class {classes[lacking].tolist()[:20]!r}: {n_pairs} of {len(pairs)} calibrations saw no row of it, and "
+            f"class {labels[:20]!r}: {sum(map(bool, lacking))} of {len(pairs)} calibrations saw no row of it, and "
             "keep the classifier's probability of it, at least 1 / (n + 2)",
             DataWarning,
             stacklevel=3,

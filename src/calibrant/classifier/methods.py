@@ -129,6 +129,6 @@ def binary_of(values: FloatArray, input: InputKind) -> FloatArray:
     if input != "probability":
         difference: FloatArray = values[:, 1] - values[:, 0]
         return difference
-    total: FloatArray = values.sum(axis=1)
-    half = np.full(total.size, 0.5)
-    return np.divide(values[:, 1], total, out=half, where=total > 0.0)
+    total = values.sum(axis=1)
+    share: FloatArray = np.divide(values[:, 1], total, out=np.full(total.size, 0.5), where=total > 0.0)
+    return share

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from calibrant.calibrators import Calibrator
 from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
+from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray, IntArray, normalise_rows
 from calibrant.validation import InputKind, Labels, as_scores
 
@@ -36,6 +38,28 @@ class Output:
     values: FloatArray
     known: IntArray
     is_float32: bool
+
+
+class Pair(Protocol):
+    """A fitted classifier with the calibrator of its output."""
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted classifier."""
+
+    @property
+    def calibrator(self) -> Any:
+        """The fitted calibrator, or None."""
+
+    @property
+    def lacking(self) -> list[Any]:
+        """The classes that the classifier knows and the calibration rows lack."""
+
+    def read(self, X: Any) -> Output:
+        """Return what the classifier says of X, checked."""
+
+    def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
+        """Return calibrated probabilities of what the classifier said."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +111,16 @@ class CalibratedPair:
         X : array-like of shape (n, n_features)
             As the classifier takes it.
         """
-        return self.calibrate(read_output(self.estimator, self.method, X, self.classes))
+        return self.calibrate(self.read(X))
+
+    @property
+    def lacking(self) -> list[Any]:
+        """The classes that the classifier knows and the calibration rows lack."""
+        return list(self.classes[np.setdiff1d(self.known, self.fitted)].tolist())
+
+    def read(self, X: Any) -> Output:
+        """Return what the classifier says of X, checked."""
+        return read_output(self.estimator, self.method, X, self.classes)
 
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
         """Return the calibrated probability of every class, shape (n, K), from the classifier's output."""
@@ -205,7 +238,7 @@ def fit_pair(
 
 
 def mean_of_pairs(
-    probabilities: list[npt.NDArray[np.floating[Any]]], pairs: list[CalibratedPair]
+    probabilities: list[npt.NDArray[np.floating[Any]]], pairs: Sequence[Pair]
 ) -> npt.NDArray[np.floating[Any]]:
     """Return the mean of what the pairs say, each filled in where it says nothing.
 
@@ -214,9 +247,11 @@ def mean_of_pairs(
     """
     if len(pairs) == 1:
         return probabilities[0]
-    is_known = np.zeros((len(pairs), pairs[0].classes.size), dtype=np.bool_)
+    is_known = np.ones((len(pairs), probabilities[0].shape[1]), dtype=np.bool_)
     for knows, pair in zip(is_known, pairs, strict=True):
-        knows[pair.known] = True
+        if isinstance(pair, CalibratedPair) and pair.known.size < knows.size:
+            knows[:] = False
+            knows[pair.known] = True
     total = sum(probabilities[1:], start=probabilities[0])
     if is_known.all():
         return np.asarray(total / len(pairs))
@@ -228,7 +263,7 @@ def mean_of_pairs(
     return normalise_rows(mean).astype(total.dtype)
 
 
-def saved_form(pair: CalibratedPair) -> Calibrator:
+def saved_form(pair: Pair) -> Calibrator | MultilabelCalibrator:
     """Return the calibrator of a pair, which can be saved and applied without the classifier.
 
     Raises
@@ -236,7 +271,7 @@ def saved_form(pair: CalibratedPair) -> Calibrator:
     InvalidInputError
         If it has none, or one of scikit-learn's regressors.
     """
-    if isinstance(pair.calibrator, Calibrator):
+    if isinstance(pair.calibrator, (Calibrator, MultilabelCalibrator)):
         return pair.calibrator
     what = "rows of one class only" if pair.calibrator is None else "a scikit-learn regressor"
     raise InvalidInputError(f"this pair was calibrated by {what}, which is no calibrator of calibrant.")

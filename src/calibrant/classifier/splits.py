@@ -39,8 +39,8 @@ def refuse_prefit(cv: Any) -> None:
         )
 
 
-def splits(cv: Any, X: Any, y: Any, codes: IntArray, params: dict[str, Any]) -> Iterator[Split]:
-    """Yield the splits of the rows, as scikit-learn reads `cv`.
+def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict[str, Any]) -> Iterator[Split]:
+    """Yield the splits of n rows, as scikit-learn reads `cv`; `codes` are their classes where each has one.
 
     Raises
     ------
@@ -53,13 +53,15 @@ def splits(cv: Any, X: Any, y: Any, codes: IntArray, params: dict[str, Any]) -> 
             "LeaveOneOut cross-validation does not allow all classes to be present in test splits: one row shows one "
             "class. Pass a number of folds."
         )
+    if codes is None:
+        return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
     if isinstance(cv, numbers.Integral) or _cuts_folds(cv):
         _check_smallest_class(codes, int(getattr(cv, "n_splits", cv)))
     if cv is None or isinstance(cv, numbers.Integral):
         n_folds = check_cv(cv).n_splits  # it says what is wrong with the number
         if int(np.bincount(codes).min()) >= n_folds:
             return _blocks(codes, n_folds)
-    return _checked(check_cv(cv, y, classifier=True), X, y, codes.size, params)
+    return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
 
 
 def _check_smallest_class(codes: IntArray, n_folds: int) -> None:

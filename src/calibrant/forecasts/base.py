@@ -178,7 +178,9 @@ def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
     try:
         picked = np.atleast_1d(np.arange(n)[index if isinstance(index, slice) else np.asarray(index)])
     except (IndexError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"index into a forecast of {n:,} rows: {error}. Pass a slice, a mask or row numbers.") from None
+        raise InvalidInputError(
+            f"index into a forecast of {n:,} rows: {error}. Pass a slice, a mask or row numbers."
+        ) from None
     if picked.ndim != 1 or picked.size == 0:
         raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
     return picked.astype(np.intp, copy=False)

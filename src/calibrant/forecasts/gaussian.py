@@ -67,7 +67,8 @@ class GaussianForecast(Forecast):
         return taken
 
     def _z(self, y: FloatArray) -> FloatArray:
-        z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
+        with np.errstate(over="ignore"):  # infinitely many standard deviations away is right
+            z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
         return z
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -83,14 +84,15 @@ class GaussianForecast(Forecast):
         return quantiles
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
+        with np.errstate(over="ignore"):
+            log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
         return log_density
 
     def _crps(self, y: FloatArray) -> FloatArray:
         z = self._z(y[:, None])[:, 0]
-        density = np.exp(-0.5 * z * z - _LOG_ROOT_TWO_PI)
-        score: FloatArray = self._std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / _ROOT_PI)
-        return score
+        density = np.exp(self._logpdf(y[:, None])[:, 0] + np.log(self._std))
+        score: FloatArray = (y - self._mean) * (2.0 * ndtr(z) - 1.0) + self._std * (2.0 * density - 1.0 / _ROOT_PI)
+        return np.maximum(score, 0.0)
 
     def mean(self) -> FloatArray:
         """Return the mean of each row, shape (n,)."""

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
+    from calibrant.kernels.nearly import rise_at_a_price, rise_with_slack
     from calibrant.kernels.pav import pool_keys, pool_weighted
+    from calibrant.kernels.piecewise import (
+        count_samples,
+        evaluate_pieces,
+        invert_pieces,
+        pick_samples,
+        score_pieces,
+        score_samples,
+        slope_of_pieces,
+    )
     from calibrant.kernels.refit import refit_drawn_labels
     from calibrant.kernels.softmax import multiply_rows
     from calibrant.kernels.sorting import (
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
         push_state,
     )
     from calibrant.kernels.threshold_search import measure_cuts, search_all_cuts, search_some_cuts
+    from calibrant.kernels.uniformity import distances_of_sides
     from calibrant.kernels.venn_abers import added_levels, sum_diagram
 
 _HOME = {
@@ -48,16 +59,21 @@ _HOME = {
     "choose_maps": "threshold_rounds",
     "count_cells": "curves",
     "count_distinct": "sorting",
+    "count_samples": "piecewise",
+    "distances_of_sides": "uniformity",
+    "evaluate_pieces": "piecewise",
     "fill_bins": "mimic",
     "fit_rising_curve": "spline",
     "follow_near_isotonic": "near_isotonic",
     "interpolate": "lookup",
+    "invert_pieces": "piecewise",
     "measure_columns": "columns",
     "measure_cuts": "threshold_search",
     "mend_order": "sorting",
     "merge_bins": "mimic",
     "multiply_rows": "softmax",
     "pack_signed": "sorting",
+    "pick_samples": "piecewise",
     "pool_columns": "columns",
     "pool_keys": "pav",
     "pool_shifted": "columns",
@@ -68,11 +84,16 @@ _HOME = {
     "push_state": "threshold_rounds",
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
+    "rise_at_a_price": "nearly",
+    "rise_with_slack": "nearly",
     "rows_in_bins": "binning",
     "run_lengths": "sorting",
+    "score_pieces": "piecewise",
+    "score_samples": "piecewise",
     "scores_in_cells": "curves",
     "search_all_cuts": "threshold_search",
     "search_some_cuts": "threshold_search",
+    "slope_of_pieces": "piecewise",
     "split_steps": "columns",
     "sum_between": "curves",
     "sum_bins": "binning",
@@ -89,16 +110,21 @@ __all__ = [
     "choose_maps",
     "count_cells",
     "count_distinct",
+    "count_samples",
+    "distances_of_sides",
+    "evaluate_pieces",
     "fill_bins",
     "fit_rising_curve",
     "follow_near_isotonic",
     "interpolate",
+    "invert_pieces",
     "measure_columns",
     "measure_cuts",
     "mend_order",
     "merge_bins",
     "multiply_rows",
     "pack_signed",
+    "pick_samples",
     "pool_columns",
     "pool_keys",
     "pool_shifted",
@@ -109,11 +135,16 @@ __all__ = [
     "push_state",
     "radix_sort",
     "refit_drawn_labels",
+    "rise_at_a_price",
+    "rise_with_slack",
     "rows_in_bins",
     "run_lengths",
+    "score_pieces",
+    "score_samples",
     "scores_in_cells",
     "search_all_cuts",
     "search_some_cuts",
+    "slope_of_pieces",
     "split_steps",
     "sum_between",
     "sum_bins",

@@ -64,8 +64,8 @@ class ClassScores:
         """What the level of the intervals means, in a sentence."""
         return (
             f"{len(self.classes):,} classes are looked at, so the intervals of each have the level "
-            f"{100.0 * self.interval_level:.6g}%: calibrated predictions have no class found off with "
-            f"{100.0 * self.level:g}%."
+            f"{100.0 * self.interval_level:.6g}%: of calibrated predictions, with {100.0 * self.level:g}% no class is "
+            "found off."
         )
 
     @property
@@ -317,7 +317,7 @@ def _words(scores: Mapping[str, Score]) -> str:
         said.append(f"Predicted too {_side(overall)}: {predicted:.3f} on average, {observed:.3f} seen.")
     if at_least(worst) > 0.0:
         where = worst.note.removeprefix("at ")
-        said.append(f"Probabilities {where} are too {_side(worst)}, by {abs(worst.value):.3f}.")
+        said.append(f"Probabilities of {where} are too {_side(worst)}, by {abs(worst.value):.3f}.")
     if at_least(on_top) > 0.0:
         sure, right = scores["top_prob"].value, scores["precision"].value
         said.append(f"As top label too {_side(on_top)}: {sure:.3f} sure, {right:.3f} right.")

@@ -17,7 +17,6 @@ from calibrant.calibrators import (
     BinaryCalibrator,
     Calibrator,
     OneVsRestCalibrator,
-    TopLabelCalibrator,
 )
 from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
 from calibrant.persistence.fields import LARGEST_INTEGER, Field
@@ -27,11 +26,6 @@ from calibrant.persistence.plain import as_plain
 from calibrant.validation import INPUT_KINDS
 
 _Kind = TypeVar("_Kind", bound=Calibrator)
-_CLASSES: dict[str, type[Calibrator]] = {
-    **CALIBRATORS,
-    OneVsRestCalibrator.name: OneVsRestCalibrator,
-    TopLabelCalibrator.name: TopLabelCalibrator,
-}
 #: Parameters that came after documents of their calibrator: absent, they mean this, and only other values are written.
 _ADDED: dict[str, dict[str, object]] = {OneVsRestCalibrator.name: {"coupling": "normalise"}}
 
@@ -66,7 +60,7 @@ def decode_calibrator(body: dict[str, Any]) -> Calibrator:
         If a field is missing, unknown, wrong in itself or does not go with the others.
     """
     fields = Field(body).members(("name", "params", "classes", "n_rows", "score_names", "map"))
-    calibrator = _decode_settings(fields["name"], fields["params"], _CLASSES)
+    calibrator = _decode_settings(fields["name"], fields["params"], CALIBRATORS)
     classes = decode_classes(fields["classes"])
     n_rows = fields["n_rows"].integer(minimum=0)
     names = decode_names(fields["score_names"], len(classes))
@@ -117,7 +111,7 @@ def decode_names(field: Field, n_classes: int) -> tuple[str, ...] | None:
 
 def _encode_settings(calibrator: Calibrator) -> dict[str, Any]:
     name = getattr(calibrator, "name", None)
-    if _CLASSES.get(str(name)) is not type(calibrator):
+    if CALIBRATORS.get(str(name)) is not type(calibrator):
         raise InvalidTypeError(
             f"a {type(calibrator).__name__} can't be saved: documents hold calibrant's own calibrators only. "
             "Keep it by the means of the project that it comes from."

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.closed_form import closed_form
 from calibrant.rank_preserving.polish import Workspace, lagrangian, project
-from calibrant.rank_preserving.problem import Problem
-from calibrant.rank_preserving.result import Progress
+from calibrant.rank_preserving.problem import PlaceArray, Problem
+from calibrant.rank_preserving.result import Ending, Progress
+from calibrant.rank_preserving.watch import Watch
 
 #: Shares of the closed form that are mixed in, the least first, where an iteration ends before it has converged.
 _LADDER = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
@@ -33,26 +30,21 @@ class Certifier:
     the larger the gap: the share is the largest that `gap_tol` allows.
     """
 
-    def __init__(
-        self, problem: Problem, *, tol: float, gap_tol: float, callback: Callable[[Progress], object] | None
-    ) -> None:
-        self.problem = problem
-        self.tol, self.gap_tol, self.callback = tol, gap_tol, callback
-        self.start = time.perf_counter()
+    def __init__(self, problem: Problem, watch: Watch) -> None:
+        self.problem, self.watch = problem, watch
         self.safe = closed_form(problem)
         self.space = Workspace.of(problem)
         self.q, self.order = self.safe, problem.order
         self.safe_objective = self.objective = self._measure(self.safe, problem.order)[0]
-        self.floor = problem.total * problem.p.shape[0] * tol**2
+        self.floor = problem.total * problem.p.shape[0] * watch.tol**2
         self.bound = 0.0
         self.history: list[Progress] = []
-        self.n_passes = 0
         self._rest = 0
 
     @property
     def gap(self) -> float:
         """Share of the objective that is not proven to be necessary."""
-        return (self.objective - self.bound) / max(self.objective, self.floor)
+        return float((self.objective - self.bound) / max(self.objective, self.floor))
 
     def look(self, n_iter: int, q: FloatArray, order: PlaceArray, lift: FloatArray, shift: FloatArray) -> float:
         """Measure an iterate, take up its bound, try to finish; return its objective less this bound."""
@@ -60,14 +52,10 @@ class Certifier:
         bound_order = order.copy() if self.problem.runs.size else order
         self.space.reset(self.problem)
         bound = 2.0 * lagrangian(self.problem, self.problem.p, bound_order, lift, shift, self.space)
-        self.n_passes += 2
         self.bound = max(self.bound, bound)
-        progress = Progress(n_iter, residual, objective, self.bound, time.perf_counter() - self.start)
-        self.history.append(progress)
-        if self.callback is not None:
-            self.callback(progress)
+        self.history.append(self.watch.tell(n_iter, residual, objective, self.bound))
         reach = max(objective, self.floor)
-        if not self.is_done() and abs(objective - self.bound) <= self.gap_tol * reach:
+        if not self.is_done() and abs(objective - self.bound) <= self.watch.gap_tol * reach:
             self._rest -= 1
             if self._rest < 0 and not self._try(q, order, self._share()):
                 self._rest = 2
@@ -81,28 +69,31 @@ class Certifier:
 
     def is_done(self) -> bool:
         """Say whether the gap is small enough; every matrix that is kept is feasible."""
-        return self.gap <= self.gap_tol
+        return self.gap <= self.watch.gap_tol
+
+    def ending(self, n_iter: int) -> Ending:
+        """Return what was reached."""
+        return Ending(self.q, self.order, self.objective, self.bound, n_iter, tuple(self.history))
 
     def _share(self) -> float:
         """Return the share of the closed form that takes most of the gap that is allowed."""
         excess = self.safe_objective - self.bound
-        return min(_SPENT * self.gap_tol * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
+        return min(_SPENT * self.watch.gap_tol * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _try(self, q: FloatArray, order: PlaceArray, share: float) -> bool:
         """Project a mixture of an iterate and the closed form, and keep the result where it is better."""
         mixed = share * self.safe
         mixed += (1.0 - share) * q
         order = order.copy() if self.problem.runs.size else order
-        found, passes = project(
+        found, _ = project(
             self.problem,
             mixed,
             order,
-            aim=_AIM * self.tol,
-            tol=0.5 * self.tol,
+            aim=_AIM * self.watch.tol,
+            tol=0.5 * self.watch.tol,
             max_passes=max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter)),
             space=self.space,
         )
-        self.n_passes += passes
         if found is None:
             return False
         objective = self._measure(found, order)[0]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
-from calibrant.rank_preserving.problem import Problem
+from calibrant.rank_preserving.problem import PlaceArray, Problem
 
 _FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 20, 1.25, 500
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.closed_form import closed_form
-from calibrant.rank_preserving.problem import Problem
+from calibrant.rank_preserving.problem import PlaceArray, Problem
 from calibrant.rank_preserving.result import Ending, Progress
 from calibrant.rank_preserving.watch import Watch
 
@@ -111,7 +110,7 @@ def split_nearly(problem: Problem, nearly: Nearly, watch: Watch, *, max_iter: in
         _rise(problem, nearly, state, sorted_weight * penalty, q)
         found = _repair(problem, nearly, q, inside)
         value = _objective(problem, nearly, found, sorted_weight)
-        if value < best:
+        if value < best and fall_beyond(problem, nearly, found) <= watch.tol:
             best_q, best = found, value
         lower = _bound(problem, nearly, lift, shift, sorted_weight)
         bound = max(bound, lower)
@@ -131,9 +130,10 @@ def split_nearly(problem: Problem, nearly: Nearly, watch: Watch, *, max_iter: in
 
 
 def fall_beyond(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
-    """Return by how much an order is broken more than is allowed."""
+    """Return by how much an order is broken more than is allowed: at a price, how far rows of a unit lie apart."""
     if isinstance(nearly, LambdaPenalty):
-        return 0.0
+        units = zip(problem.unit, problem.n_units, strict=True)
+        return max(_spread(column, unit[:count]) for column, (unit, count) in zip(q, units, strict=True))
     return max(0.0, _largest_fall(problem, q) - nearly.eps)
 
 
@@ -159,9 +159,7 @@ def _price(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
     return nearly.lam * falls
 
 
-def _bound(
-    problem: Problem, nearly: Nearly, lift: FloatArray, shift: FloatArray, sorted_weight: FloatArray
-) -> float:
+def _bound(problem: Problem, nearly: Nearly, lift: FloatArray, shift: FloatArray, sorted_weight: FloatArray) -> float:
     """Return the least value of the Lagrangian at these multipliers."""
     target = np.stack([p - lift[o] - s for p, o, s in zip(problem.p, problem.order, shift, strict=True)])
     least = np.empty_like(target)
@@ -189,8 +187,6 @@ def _repair(problem: Problem, nearly: Nearly, q: FloatArray, inside: FloatArray)
         fixed[j] -= row[problem.order[j]]
     _, total = _sums(problem, fixed)
     fixed -= ((total - problem.margins) / problem.total * used)[:, None]
-    if isinstance(nearly, LambdaPenalty):  # rows of a unit are equal only as far as their sums were
-        fixed = _level_units(problem, fixed)
     below = fixed < 0.0
     share = float((-fixed[below] / (inside[below] - fixed[below])).max(initial=0.0))
     if isinstance(nearly, EpsilonSlack):
@@ -200,8 +196,8 @@ def _repair(problem: Problem, nearly: Nearly, q: FloatArray, inside: FloatArray)
     return mixed
 
 
-def _level_units(problem: Problem, q: FloatArray) -> FloatArray:
-    return q
+def _spread(column: FloatArray, first: PlaceArray) -> float:
+    return float((np.maximum.reduceat(column, first) - np.minimum.reduceat(column, first)).max())
 
 
 def _largest_fall(problem: Problem, q: FloatArray) -> float:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import EPS, FloatArray, IntArray
-from calibrant.rank_preserving.problem import Problem
+from calibrant.rank_preserving.problem import PlaceArray, Problem
 
 #: A step is taken where the dual rises by this share of what its slope promises.
 _SUFFICIENT = 1e-4

@@ -10,10 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
-from calibrant.kernels.columns import PlaceArray
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
-from calibrant.validation import ArrayLike, Container, as_probabilities, as_scores, as_weight, check_choice
+from calibrant.validation import (
+    ArrayLike,
+    Container,
+    as_probabilities,
+    as_scores,
+    as_weight,
+    check_choice,
+    check_same_length,
+)
 
+PlaceArray: TypeAlias = npt.NDArray[np.int32]
 Ties: TypeAlias = Literal["equal", "free"]
 Mismatch: TypeAlias = Literal["raise", "rescale"]
 MarginKind: TypeAlias = Literal["totals", "rates"]
@@ -93,6 +101,8 @@ def check_problem(
     if values.ndim == 1:
         raise ShapeError(f"P has shape {values.shape}. Pass one column per class, shape (n, K).")
     _check_sums(values)
+    if hasattr(sample_weight, "__len__"):
+        check_same_length(values.shape[0], len(sample_weight), "P", "sample_weight")
     weight = as_weight(sample_weight, values.shape[0])
     is_kept: BoolArray | None = None
     if weight is None:

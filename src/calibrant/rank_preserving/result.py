@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.problem import PlaceArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,11 @@ class RankPreservingResult:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a method hands to `solve`: columns in sorted order with their rows, a bound, and the way there."""
+    """What a method hands to `solve`: sorted columns with their rows, what is proven of them, and the way there."""
 
     q: FloatArray
+    order: PlaceArray
+    objective: float
     bound: float
     n_iter: int
     history: tuple[Progress, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
@@ -14,9 +13,11 @@ from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeE
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.dykstra import alternate
+from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, fall_beyond, is_strict, split_nearly
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem
-from calibrant.rank_preserving.result import Progress, RankPreservingResult
+from calibrant.rank_preserving.result import Ending, Progress, RankPreservingResult
 from calibrant.rank_preserving.splitting import split
+from calibrant.rank_preserving.watch import Watch
 from calibrant.validation import ArrayLike, check_choice, check_integer
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
@@ -27,6 +28,7 @@ def solve(
     margins: ArrayLike | Mapping[Any, float],
     *,
     method: Method = "auto",
+    nearly: Nearly | None = None,
     ties: Ties = "equal",
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
@@ -46,7 +48,10 @@ def solve(
         What each column of the answer sums to.
     method : {"auto", "adaptive", "admm", "dykstra"}
         "adaptive" is a Douglas-Rachford splitting with a penalty for each row, "admm" the same with one penalty,
-        "dykstra" alternating projections. "auto" takes "adaptive". All reach the same optimum.
+        "dykstra" alternating projections. "auto" takes "adaptive", or "admm" with `nearly`. All reach the same
+        optimum.
+    nearly : EpsilonSlack or LambdaPenalty, optional
+        How far, or at what price, an order may be broken. By default it is kept.
     ties : {"equal", "free"}
         Whether rows with equal entries in a column stay equal there. "equal" is the definition below; "free" lets
         them separate, and then only rows that differ are ordered.
@@ -109,55 +114,67 @@ def solve(
     >>> result.converged
     True
     """
-    start = time.perf_counter()
     check_choice("method", method, get_args(Method))
     tol, gap_tol = _positive("tol", tol), _positive("gap_tol", gap_tol)
     max_iter = check_integer("max_iter", max_iter, minimum=1)
+    if not (nearly is None or isinstance(nearly, (EpsilonSlack, LambdaPenalty))):
+        raise InvalidTypeError(f"nearly={nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None.")
+    watch = Watch(tol, gap_tol, callback)
     problem = check_problem(
         P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties=ties, sample_weight=sample_weight
     )
-    certifier = Certifier(problem, tol=tol, gap_tol=gap_tol, callback=callback)
+    if nearly is not None and not is_strict(nearly):
+        if method not in ("auto", "admm") or ties == "free":
+            raise InvalidInputError(
+                f'nearly={nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'
+            )
+        return _result(problem, split_nearly(problem, nearly, watch, max_iter=max_iter), watch, "admm", nearly)
     solver = "adaptive" if method == "auto" else method
+    certifier = Certifier(problem, watch)
     if solver == "dykstra":
         n_iter = alternate(problem, certifier, max_iter=max_iter)
     else:
         n_iter = split(problem, certifier, max_iter=max_iter, by_row=solver == "adaptive")
-    return _result(problem, certifier, solver, n_iter, start)
+    return _result(problem, certifier.ending(n_iter), watch, solver, None)
 
 
-def _result(problem: Problem, certifier: Certifier, method: str, n_iter: int, start: float) -> RankPreservingResult:
-    q, order = certifier.q, certifier.order
+def _result(problem: Problem, ending: Ending, watch: Watch, method: str, nearly: Nearly | None) -> RankPreservingResult:
+    q, order = ending.q, ending.order
     row, total = np.zeros(problem.weight.size), np.zeros(len(q))
-    fall = 0.0
     for j, column in enumerate(q):
         row[order[j]] += column
         total[j] = np.sum(problem.weight[order[j]] * column)
-        fall = max(fall, float(-np.diff(column).min(initial=0.0)), _spread(problem, j, column))
+    fall = _fall(problem, q) if nearly is None else fall_beyond(problem, nearly, q)
     row_residual = float(np.abs(row - 1.0).max())
     margin_residual = float(np.abs(total - problem.margins).max()) / problem.total
-    is_met = max(row_residual, margin_residual) <= certifier.tol and fall == 0.0
+    floor = problem.total * len(q) * watch.tol**2
+    gap = (ending.objective - ending.bound) / max(ending.objective, floor)
     result = RankPreservingResult(
         Q=problem.container.wrap(problem.matrix(q, order)),
-        converged=is_met and certifier.is_done(),
-        n_iter=n_iter,
-        objective=certifier.objective,
-        bound=certifier.bound,
-        gap=certifier.gap,
+        converged=max(row_residual, margin_residual, fall) <= watch.tol and gap <= watch.gap_tol,
+        n_iter=ending.n_iter,
+        objective=ending.objective,
+        bound=ending.bound,
+        gap=gap,
         row_residual=row_residual,
         margin_residual=margin_residual,
         rank_residual=fall,
-        history=tuple(certifier.history),
+        history=ending.history,
         method=method,
-        time_s=time.perf_counter() - start,
+        time_s=watch.elapsed(),
     )
     if not result.converged:
         warnings.warn(
-            f"{method} stopped after {n_iter:,} iterations with a gap of {result.gap:.2e}, above "
-            f"gap_tol={certifier.gap_tol:g}. The answer is feasible; raise max_iter or gap_tol.",
+            f"{method} stopped after {ending.n_iter:,} iterations with a gap of {gap:.2e}, above "
+            f"gap_tol={watch.gap_tol:g}. The answer is feasible; raise max_iter or gap_tol.",
             ConvergenceWarning,
             stacklevel=3,
         )
     return result
+
+
+def _fall(problem: Problem, q: FloatArray) -> float:
+    return max(max(float(-np.diff(column).min(initial=0.0)), _spread(problem, j, column)) for j, column in enumerate(q))
 
 
 def _spread(problem: Problem, j: int, column: FloatArray) -> float:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
+from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.problem import Problem
 
@@ -38,6 +38,8 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     most of the iterations. The common factor follows the sign of the duality gap of the iterate: below 0 the sums are
     met too loosely, above 0 the objective is.
     """
+    from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
+
     n_columns, n = problem.p.shape
     state, move = problem.p.copy(), np.empty((n_columns, n))
     order = problem.order.copy() if problem.runs.size else problem.order
@@ -100,9 +102,11 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     return n_iter
 
 
-def _row_ratio(lift: np.ndarray) -> np.ndarray:
+def _row_ratio(lift: FloatArray) -> FloatArray:
+    """Return how large each row's penalty should be, from the size of its multiplier."""
     size = np.abs(lift)
     middle = float(np.median(size))
     if middle == 0.0:
         return np.ones_like(size)
-    return np.clip(size / middle, _LEAST_RATIO, _LARGEST_RATIO) ** _POWER
+    ratio: FloatArray = np.clip(size / middle, _LEAST_RATIO, _LARGEST_RATIO) ** _POWER
+    return ratio

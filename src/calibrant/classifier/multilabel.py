@@ -1,0 +1,116 @@
+"""Classifiers of any number of labels per row, each label calibrated on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.multiclass import type_of_target
+
+from calibrant.calibrators import BinaryCalibrator
+from calibrant.classifier.methods import Method
+from calibrant.classifier.pairs import Output
+from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.multilabel import MultilabelCalibrator
+from calibrant.numerics import BoolArray, FloatArray, expit
+from calibrant.validation import InputKind, as_columns, as_indicators
+
+
+@dataclass(frozen=True)
+class MultilabelPair:
+    """A fitted classifier of several labels and the calibrator of its output.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The fitted classifier.
+    calibrator : MultilabelCalibrator
+        The fitted calibrator: `calibrant.save` writes it, and it needs no classifier.
+    method : Method
+        Which output is calibrated, and as what.
+    """
+
+    estimator: Any
+    calibrator: MultilabelCalibrator
+    method: Method
+
+    @property
+    def lacking(self) -> list[Any]:
+        """Nothing: the calibrator says by itself which labels it couldn't calibrate."""
+        return []
+
+    def read(self, X: Any) -> Output:
+        """Return what the classifier says of X, checked."""
+        return read_labels(self.estimator, self.method, X, len(self.calibrator.label_names_))
+
+    def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
+        """Return the calibrated probability of every label, shape (n, L)."""
+        q: FloatArray = self.calibrator.predict_proba(output.values)
+        return q.astype(np.float32) if output.is_float32 else q
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Return the calibrated probability of every label, shape (n, L)."""
+        return self.calibrate(self.read(X))
+
+
+def is_multilabel(y: Any) -> bool:
+    """Say whether y holds indicators of several labels."""
+    if len(getattr(y, "shape", ())) != 2 and not (isinstance(y, list) and y and isinstance(y[0], (list, tuple))):
+        return False
+    return bool(type_of_target(y, input_name="y") == "multilabel-indicator")
+
+
+def label_matrix(y: Any) -> BoolArray:
+    """Return which rows have which label, shape (n, L)."""
+    return as_indicators(y.toarray() if hasattr(y, "toarray") else y, name="y")[0]
+
+
+def read_labels(estimator: Any, method: Method, X: Any, n_labels: int) -> Output:
+    """Return what a fitted classifier says of each label, checked.
+
+    Raises
+    ------
+    ShapeError
+        If there is not one column for each label.
+    CalibrantError
+        If a value can't be used.
+    """
+    raw = getattr(estimator, method.response)(X)
+    name = f"{type(estimator).__name__}.{method.response}"
+    if isinstance(raw, list):  # one table per label, of the probabilities that it is absent and present
+        shown = estimator.classes_
+        raw = np.column_stack([_present(np.asarray(p), known) for p, known in zip(raw, shown, strict=True)])
+    raw = np.asarray(raw)
+    if raw.ndim != 2 or raw.shape[1] != n_labels:
+        raise ShapeError(f"{name} gave shape {raw.shape} for {n_labels} labels. Pass a classifier of several labels.")
+    kind: InputKind = "probability" if method.response == "predict_proba" else "score"
+    values = as_columns(raw, name=name, input=kind).values
+    return Output(expit(values) if method.is_squashed else values, np.arange(n_labels), raw.dtype == np.float32)
+
+
+def _present(p: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the probability that a label is present; a classifier that saw one state is sure of it."""
+    at = np.flatnonzero(np.asarray(known) == 1)
+    return p[:, at[0]] if at.size else np.zeros(len(p))
+
+
+def fit_multilabel_pair(
+    estimator: Any, method: Method, output: Output, has_label: BoolArray, weight: FloatArray | None
+) -> MultilabelPair:
+    """Fit the calibrator of a fitted classifier to its output of some rows and their labels.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the method is no calibrator of one score.
+    """
+    template = method.new()
+    if not isinstance(template, BinaryCalibrator):
+        raise InvalidTypeError(
+            f"method {template!r} calibrates all classes at once, and labels are calibrated each on its own. "
+            "Choose a calibrator of one score, such as 'sigmoid', 'isotonic' or 'auto'."
+        )
+    calibrator = MultilabelCalibrator(template).fit(output.values, has_label, sample_weight=weight)
+    return MultilabelPair(estimator, calibrator, method)

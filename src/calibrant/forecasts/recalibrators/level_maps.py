@@ -1,0 +1,72 @@
+"""Maps that bring levels (probability integral transforms) to uniform, fitted to weighted rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.numerics import SMALLEST_CLIP, FloatArray
+
+Knots = tuple[FloatArray, FloatArray]
+
+
+def empirical_map(u: FloatArray, weight: FloatArray) -> Knots:
+    """Return the distribution of the levels as knots: (0, 0), (u_(i), i / (n + 2)), (1, 1), ties at their mean rank.
+
+    The isotonic fit of the official code of Sahoo et al. (2021) and of Kuleshov et al. (2018), whose target, the
+    empirical distribution, already rises.
+    """
+    x, rank, total = _mean_ranks(np.clip(u, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), weight)
+    return _with_ends(x, rank / (total + 2.0))
+
+
+def smooth_map(u: FloatArray, weight: FloatArray, n_knots: int, pseudo_counts: float) -> Knots:
+    """Return the distribution of the levels at `n_knots` steps of equal weight, drawn towards the identity.
+
+    (W F(u) + kappa u) / (W + kappa), with kappa = `pseudo_counts` and W the weight of all rows.
+    """
+    order = np.argsort(u, kind="stable")
+    rising, cumulative = u[order], np.cumsum(weight[order])
+    total = float(cumulative[-1])
+    steps = max(min(n_knots, int(total)), 1)
+    share = np.arange(1, steps) / steps
+    place = np.clip(share * (total + 1.0) - 1.0, 0.0, max(total - 1.0, 0.0))
+    whole = np.floor(place)
+    low = _row_at(rising, cumulative, whole)
+    high = _row_at(rising, cumulative, whole + 1.0)
+    at = low + (place - whole) * (high - low)
+    x, group = np.unique(np.clip(at, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), return_inverse=True)
+    f = np.bincount(group, share) / np.bincount(group) if share.size else share
+    x, f = _with_ends(x, f)
+    return x, (total * f + pseudo_counts * x) / (total + pseudo_counts)
+
+
+def towards_identity(knots: Knots, share: float) -> Knots:
+    """Return the map that goes only this share of the way from the identity: a learning rate."""
+    x, y = knots
+    return x, share * y + (1.0 - share) * x
+
+
+def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the least values below or at which each share of the weight lies."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weight[order])
+    found = np.searchsorted(cumulative, share * cumulative[-1], side="left")
+    return values[order[np.minimum(found, values.size - 1)]]
+
+
+def _mean_ranks(u: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return the distinct values, the mean rank of each from 1 on, and the total weight."""
+    x, group = np.unique(u, return_inverse=True)
+    mass = np.bincount(group, weight)
+    upper = np.cumsum(mass)
+    return x, 0.5 * (upper - mass + upper + 1.0), float(upper[-1])
+
+
+def _row_at(rising: FloatArray, cumulative: FloatArray, place: FloatArray) -> FloatArray:
+    """Return what lies at a place, from 0 on, of the rows that the weights stand for."""
+    found = np.searchsorted(cumulative, place, side="right")
+    return rising[np.minimum(found, rising.size - 1)]
+
+
+def _with_ends(x: FloatArray, y: FloatArray) -> Knots:
+    return np.concatenate(([0.0], x, [1.0])), np.concatenate(([0.0], y, [1.0]))

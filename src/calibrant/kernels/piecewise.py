@@ -1,0 +1,220 @@
+"""CDFs of many rows: linear between knots with exponential tails, or steps at samples; evaluated, inverted, scored.
+
+Points, levels, knots' places and knots' heights may have one row for all rows of the answer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from calibrant.kernels._jit import compiled
+from calibrant.numerics import FloatArray
+
+
+@compiled
+def _count_not_above(knots: FloatArray, t: float) -> int:
+    """Count the knots at or below t, of sorted ones."""
+    low, high = 0, knots.size
+    while low < high:
+        middle = (low + high) >> 1
+        if knots[middle] <= t:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _count_below(knots: FloatArray, t: float) -> int:
+    """Count the knots below t, of sorted ones."""
+    low, high = 0, knots.size
+    while low < high:
+        middle = (low + high) >> 1
+        if knots[middle] < t:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _left_tail(t: float, y: float, mass: float, scale: float) -> float:
+    """Return the CDF at t below the first knot y."""
+    return mass * math.exp((t - y) / scale) if scale > 0.0 else 0.0
+
+
+@compiled
+def _between(v: float, a: float, b: float, f: float, g: float) -> float:
+    """Interpolate linearly: f at a to g at b, never beyond."""
+    value = f + (g - f) * ((v - a) / (b - a))
+    return min(max(value, f), g)
+
+
+@compiled
+def evaluate_pieces(
+    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, is_below: bool, out: FloatArray
+) -> None:
+    """Write P(Y <= t), or P(Y < t), of each row at each point t."""
+    last = y.shape[1] - 1
+    for i in range(out.shape[0]):
+        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
+        at = points[i if points.shape[0] > 1 else 0]
+        for j in range(out.shape[1]):
+            t = at[j]
+            k = _count_below(knots, t) if is_below else _count_not_above(knots, t)
+            if k == 0:
+                out[i, j] = _left_tail(t, knots[0], f[0], scales[i, 0])
+            elif k > last:
+                scale = scales[i, 1]
+                above = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) if scale > 0.0 else 0.0
+                out[i, j] = 1.0 - above
+            else:
+                out[i, j] = _between(t, knots[k - 1], knots[k], f[k - 1], f[k])
+
+
+@compiled
+def invert_pieces(u: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray) -> None:
+    """Write the least t with P(Y <= t) >= u, of each row at each level u; at 0 where the support begins."""
+    last = y.shape[1] - 1
+    for i in range(out.shape[0]):
+        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
+        at = u[i if u.shape[0] > 1 else 0]
+        for j in range(out.shape[1]):
+            v = at[j]
+            if v <= f[0] and f[0] > 0.0:
+                scale = scales[i, 0]
+                if scale > 0.0:
+                    out[i, j] = knots[0] + scale * math.log(v / f[0]) if v > 0.0 else -math.inf
+                else:
+                    out[i, j] = knots[0]
+            elif v <= 0.0:
+                out[i, j] = knots[_count_not_above(f, 0.0) - 1]
+            elif v > f[last]:
+                scale = scales[i, 1]
+                if scale > 0.0:
+                    out[i, j] = knots[last] - scale * math.log((1.0 - v) / (1.0 - f[last])) if v < 1.0 else math.inf
+                else:
+                    out[i, j] = knots[last]
+            else:
+                k = _count_below(f, v)
+                out[i, j] = knots[0] if k == 0 else _between(v, f[k - 1], f[k], knots[k - 1], knots[k])
+
+
+@compiled
+def slope_of_pieces(
+    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray
+) -> None:
+    """Write the density of each row at each point: to the right of a knot, and infinite at an atom."""
+    last = y.shape[1] - 1
+    for i in range(out.shape[0]):
+        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
+        at = points[i if points.shape[0] > 1 else 0]
+        for j in range(out.shape[1]):
+            t = at[j]
+            k = _count_not_above(knots, t)
+            low = _count_below(knots, t)
+            if low < k and _is_atom(f, low, k, scales[i], last):
+                out[i, j] = math.inf
+            elif k == 0:
+                out[i, j] = _left_tail(t, knots[0], f[0], scales[i, 0]) / scales[i, 0] if scales[i, 0] > 0.0 else 0.0
+            elif k > last:
+                scale = scales[i, 1]
+                tail = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) / scale if scale > 0.0 else 0.0
+                at_end = low <= last and last > 0 and scale == 0.0  # the support ends here: the slope to the left
+                out[i, j] = _slope(knots, f, low) if at_end else tail
+            else:
+                out[i, j] = (f[k] - f[k - 1]) / (knots[k] - knots[k - 1])
+
+
+@compiled
+def _slope(knots: FloatArray, f: FloatArray, k: int) -> float:
+    """Return the slope of the piece that ends at knot k, the first of those at one place."""
+    return (f[k] - f[k - 1]) / (knots[k] - knots[k - 1]) if k > 0 else 0.0
+
+
+@compiled
+def _is_atom(f: FloatArray, low: int, k: int, scales: FloatArray, last: int) -> bool:
+    """Say whether probability sits where knots low to k - 1 lie."""
+    if f[k - 1] > f[low]:
+        return True
+    return (low == 0 and f[0] > 0.0 and scales[0] == 0.0) or (k > last and f[last] < 1.0 and scales[1] == 0.0)
+
+
+@compiled
+def _square(f: float, g: float, width: float) -> float:
+    """Integrate the square of a line from f to g over a width."""
+    return width * (f * f + f * g + g * g) / 3.0
+
+
+@compiled
+def score_pieces(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray) -> None:
+    """Write the CRPS of each row, exactly."""
+    last = y.shape[1] - 1
+    for i in range(out.size):
+        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
+        t = outcomes[i]
+        total = _tail_score(knots[0] - t, f[0], scales[i, 0])
+        total += _tail_score(t - knots[last], 1.0 - f[last], scales[i, 1])
+        for k in range(last):
+            a, b, p, q = knots[k], knots[k + 1], f[k], f[k + 1]
+            if b <= a:
+                continue
+            if t >= b:
+                total += _square(p, q, b - a)
+            elif t <= a:
+                total += _square(1.0 - p, 1.0 - q, b - a)
+            else:
+                middle = _between(t, a, b, p, q)
+                total += _square(p, middle, t - a) + _square(1.0 - middle, 1.0 - q, b - t)
+        out[i] = total
+
+
+@compiled
+def _tail_score(outside: float, mass: float, scale: float) -> float:
+    """Integrate over a tail that holds `mass`, into which the outcome lies `outside`; not at all if that is negative."""
+    if outside <= 0.0:
+        return 0.5 * scale * mass * mass
+    if scale == 0.0:
+        return outside
+    beyond = mass * math.exp(-outside / scale)
+    return outside - 2.0 * scale * (mass - beyond) + 0.5 * scale * mass * mass
+
+
+@compiled
+def count_samples(points: FloatArray, samples: FloatArray, is_below: bool, out: FloatArray) -> None:
+    """Write the share of each row's sorted samples at or below each point, or below it."""
+    size = samples.shape[1]
+    for i in range(out.shape[0]):
+        own, at = samples[i], points[i if points.shape[0] > 1 else 0]
+        for j in range(out.shape[1]):
+            out[i, j] = (_count_below(own, at[j]) if is_below else _count_not_above(own, at[j])) / size
+
+
+@compiled
+def pick_samples(u: FloatArray, samples: FloatArray, out: FloatArray) -> None:
+    """Write the least of each row's sorted samples that has a share of at least u at or below it."""
+    size = samples.shape[1]
+    for i in range(out.shape[0]):
+        own, at = samples[i], u[i if u.shape[0] > 1 else 0]
+        for j in range(out.shape[1]):
+            k = min(max(math.ceil(at[j] * size) - 1, 0), size - 1)
+            if k > 0 and k / size >= at[j]:  # the product was rounded up
+                k -= 1
+            if (k + 1) / size < at[j]:
+                k += 1
+            out[i, j] = own[k]
+
+
+@compiled
+def score_samples(outcomes: FloatArray, samples: FloatArray, out: FloatArray) -> None:
+    """Write the CRPS of the step function at each row's sorted samples, exactly."""
+    size = samples.shape[1]
+    for i in range(out.size):
+        own, t = samples[i], outcomes[i]
+        total = max(own[0] - t, 0.0) + max(t - own[size - 1], 0.0)
+        for k in range(size - 1):
+            a, b = own[k], own[k + 1]
+            below = (k + 1.0) / size
+            left = min(max(t - a, 0.0), b - a)
+            total += left * below * below + (b - a - left) * (1.0 - below) * (1.0 - below)
+        out[i] = total
