@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from benchmarks import calibrators, classifier, evaluate, imports, isotonic, metrics, mimic, quality
+from benchmarks import calibrators, classifier, evaluate, imports, isotonic, metrics, mimic, multiclass, quality
 from benchmarks._harness import RESULTS
 
 
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "isotonic": isotonic.run,
     "metrics": metrics.run,
     "mimic": mimic.run,
+    "multiclass": multiclass.run,
     "quality": quality.run,
 }
 

@@ -96,7 +96,7 @@ def _run(quality: Quality, split: Split, methods: list[Method]) -> None:
 
 
 def _predict(method: Method, split: Split) -> np.ndarray | None:
-    """Return the held-out probabilities; None where a peer fails."""
+    """Return the held-out probabilities; None where a peer fails, or lacks a number or a class."""
     silent = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
         warnings.simplefilter("ignore")
@@ -106,7 +106,8 @@ def _predict(method: Method, split: Split) -> np.ndarray | None:
             if not method.is_peer:
                 raise
             return None
-    return np.clip(q, 0.0, 1.0) if bool(np.isfinite(q).all()) else None
+    is_whole = q.shape == split.held_out.p.shape and bool(np.isfinite(q).all())
+    return np.clip(q, 0.0, 1.0) if is_whole else None
 
 
 def _compact(document: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ class Quality:
     rivals: dict[str, str]
     runs: list[dict[str, object]] = field(default_factory=list)
     rows: list[list[list[float]]] = field(default_factory=list)
-    failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    failures: Counter[str] = field(default_factory=Counter)
 
     @property
     def figures(self) -> np.ndarray:

@@ -144,3 +144,32 @@ def test_the_command_names_an_unknown_method(file):
     result = CliRunner().invoke(main, ["compare", file, "--methods", "bet"])
     assert result.exit_code == 2
     assert "Did you mean 'beta'" in result.output
+
+
+def draw_classes(n=500, n_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(n_classes, 0.6), n)
+    y = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, n_classes - 1)
+    return truth**2 / (truth**2).sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("input", ["probability", "logit", "score"])
+def test_several_classes_have_every_method_that_takes_such_scores_once(input):
+    p, y = draw_classes()
+    names = {m.name for m in cb.compare(p if input == "probability" else np.log(p), y, input=input, cv=2).methods}
+    assert "one_vs_rest" not in names  # the same as isotonic
+    assert {"temperature", "vector", "matrix", "ensemble_temperature", "auto", "isotonic"} <= names
+    assert ("top_label" in names, "dirichlet" in names, "none" in names) == {
+        "probability": (True, True, True),
+        "logit": (True, False, True),
+        "score": (False, False, False),
+    }[input]
+
+
+def test_calibrators_of_several_columns_are_compared_by_name_and_as_instances():
+    p, y = draw_classes()
+    ranked = cb.compare(p, y, methods=["one_vs_rest", "isotonic", "top_label", cb.TopLabelCalibrator("spline")], cv=3)
+    found = {m.name: m for m in ranked.methods}
+    assert found["one_vs_rest"].log_loss == found["isotonic"].log_loss
+    assert found["one_vs_rest"].brier == found["isotonic"].brier
+    assert found["TopLabelCalibrator('spline')"].brier != found["top_label"].brier

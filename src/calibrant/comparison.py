@@ -116,8 +116,8 @@ def compare(
     y : array-like of shape (n,)
         Labels of any kind.
     methods : sequence of str or Calibrator, optional
-        Names or unfitted instances; by default every calibrator that takes such scores, but none twice: calibrators
-        of one score are one-vs-rest for K columns, and "top_label" is left out where there are two classes. "none" is
+        Names or unfitted instances; by default every calibrator that takes such scores, none twice: not
+        "one_vs_rest", as K columns make any calibrator of one score that, nor "top_label" of two classes. "none" is
         always there where the scores are probabilities or logits.
     input : {"probability", "logit", "score"}
         What the scores are.
@@ -204,8 +204,10 @@ def _named(methods: Sequence[str | Calibrator] | None, input: InputKind, n_colum
 
 def _takers(input: InputKind, n_columns: int) -> list[str]:
     """Return the names of calibrators that take such scores, each with a fit of its own."""
-    same = {OneVsRestCalibrator.name} | ({TopLabelCalibrator.name} if n_columns <= 2 else set())
-    return [name for name in CALIBRATORS if name not in same and (input == "probability" or takes_input(name))]
+    left_out = {OneVsRestCalibrator.name}
+    if n_columns <= 2 or input == "score":
+        left_out.add(TopLabelCalibrator.name)
+    return [name for name in CALIBRATORS if name not in left_out and (input == "probability" or takes_input(name))]
 
 
 def _as_probabilities(values: FloatArray, input: InputKind) -> FloatArray:

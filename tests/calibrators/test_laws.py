@@ -211,7 +211,7 @@ def test_matrices_come_out_as_matrices_whose_rows_sum_to_one(method):
     np.testing.assert_array_equal(fitted.predict_proba(P[7:8])[0], q[7])
 
 
-@pytest.mark.parametrize("method", CALIBRATORS)
+@pytest.mark.parametrize("method", sorted(set(CALIBRATORS) - {"one_vs_rest"}))  # whose columns are two problems
 def test_two_columns_are_the_binary_problem(method):
     p, y = draw()
     one = make_calibrator(method).fit(p, y).predict_proba(p)

@@ -152,9 +152,7 @@ def test_only_the_classes_whose_share_is_wrong_are_off_and_come_first():
 
 
 def test_calibrated_classes_are_rarely_found_off():
-    n_off = sum(
-        bool(evaluate_classes(*draw_classes(150, n_classes=6, seed=seed), level=0.8).off) for seed in range(60)
-    )
+    n_off = sum(bool(evaluate_classes(*draw_classes(150, n_classes=6, seed=seed), level=0.8).off) for seed in range(60))
     assert n_off <= binom.ppf(0.999, 60, 0.2)
 
 

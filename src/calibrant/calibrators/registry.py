@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from calibrant.calibrators._wrapping import WrappingCalibrator
 from calibrant.calibrators.auto import AutoCalibrator
@@ -60,17 +61,18 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
 ALIASES = {"platt": "sigmoid"}
 
 
-def make_calibrator(calibrator: str | Calibrator, /, **params: object) -> Calibrator:
-    """Return a new, unfitted calibrator of the named kind, or like the given instance.
+def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:
+    """Return a new, unfitted calibrator of the named kind, or like the given instance but for the parameters given.
 
     `input`, where a calibrator is made of another one, is what the inner one takes.
     """
     if isinstance(calibrator, Calibrator):
-        return type(calibrator)(**calibrator.get_params(deep=False))
-    name = ALIASES.get(calibrator, calibrator)
-    if name not in CALIBRATORS:
-        raise unknown_name("calibrator", calibrator, CALIBRATORS)
-    kind = CALIBRATORS[name]
+        kind, params = type(calibrator), {**calibrator.get_params(deep=False), **params}
+    else:
+        name = ALIASES.get(calibrator, calibrator)
+        if name not in CALIBRATORS:
+            raise unknown_name("calibrator", calibrator, CALIBRATORS)
+        kind = CALIBRATORS[name]
     if issubclass(kind, WrappingCalibrator) and "input" in params:
         inner = params.pop("calibrator", inspect.signature(kind).parameters["calibrator"].default)
         params["calibrator"] = make_calibrator(inner, input=params.pop("input"))

@@ -179,3 +179,12 @@ def as_row_numbers(values: ArrayLike, n: int, *, name: str, rows: str) -> FloatA
     checked = as_numbers(values, name=name)
     check_same_length(n, checked.size, rows, name)
     return checked
+
+
+def as_number(value: object, *, name: str) -> float:
+    """Check one finite number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number.")
+    if not np.isfinite(float(value)):
+        raise InvalidInputError(f"{name}={value!r} is not finite. Pass a finite number.")
+    return float(value)

@@ -247,11 +247,10 @@ def _worst_gap(own: ScoreRows, bins: Bins, level: float, evaluated_on: str) -> S
     bounds = gap_bounds(own.scores, own.positive, own.weight, codes, len(bins.edges), level)
     sure = np.maximum(np.maximum(bounds.low, -bounds.high), 0.0)
     b = int(np.lexsort((np.abs(bounds.gap), sure))[-1])
-    values = (float(end[b]) for end in (bounds.gap, bounds.low, bounds.high))
-    low, high = bins.edges[b].tolist()
-    return Score(
-        "worst_gap", *values, level, int(np.sum(codes == b)), "Chernoff", evaluated_on, f"at {low:.3f} to {high:.3f}"
-    )
+    gap, low, high = (float(end[b]) for end in (bounds.gap, bounds.low, bounds.high))
+    first, last = bins.edges[b].tolist()
+    note = f"at {first:.3f} to {last:.3f}"
+    return Score("worst_gap", gap, low, high, level, int(np.sum(codes == b)), "Chernoff", evaluated_on, note)
 
 
 def _top_labels(rows: Rows) -> IntArray:
@@ -302,10 +301,10 @@ def _overall(rows: Rows, bins: list[Bins], n_bins: int, level: float, evaluated_
         Score(name, e.value, e.low, e.high, level, rows.n_rows, e.method, evaluated_on, e.note)
         for name, e in estimates.items()
     ]
-    gap = scores[1]
-    if at_least(gap) == 0.0:
-        return Scores(scores, verdict="The top label is not found off on average.")
-    return Scores(scores, verdict=f"The top label is too {_side(gap)}, by {abs(gap.value):.3f} on average.")
+    verdict = "The top label is not found off on average."
+    if at_least(scores[1]) > 0.0:
+        verdict = f"The top label is too {_side(scores[1])}, by {abs(gap):.3f} on average."
+    return Scores(scores, verdict=verdict)
 
 
 def _words(scores: Mapping[str, Score]) -> str:

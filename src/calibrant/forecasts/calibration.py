@@ -1,0 +1,320 @@
+"""Calibration errors of forecasts: on average, on both sides of a threshold rule, and by predicted distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.errors import InvalidProbabilityError, InvalidTypeError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.pit import pit_ends
+from calibrant.forecasts.points import Outcomes, as_number, as_numbers, read_outcomes
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.validation import ArrayLike, check_integer
+
+#: An atom of fewer levels than this is a point: its slope would swamp the others'.
+_NARROW = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdErrors:
+    """Threshold calibration errors over a family of rules.
+
+    Attributes
+    ----------
+    y0 : ndarray of shape (K,)
+        Thresholds on the number line.
+    alpha : ndarray of shape (A,)
+        Levels that P(Y <= y0) is compared with.
+    values : ndarray of shape (K, A)
+        Both sides added; NaN where a side has too few rows.
+    weighted : ndarray of shape (K, A)
+        The sides' errors, weighted by their shares of the rows.
+    """
+
+    y0: FloatArray
+    alpha: FloatArray
+    values: FloatArray
+    weighted: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """Mean over the rules with enough rows on both sides; NaN if none has."""
+        kept = self.values[np.isfinite(self.values)]
+        return float(kept.mean()) if kept.size else float("nan")
+
+    @property
+    def max(self) -> float:
+        """Greatest over the rules with enough rows on both sides; NaN if none has."""
+        kept = self.values[np.isfinite(self.values)]
+        return float(kept.max()) if kept.size else float("nan")
+
+    @property
+    def worst(self) -> tuple[float, float] | None:
+        """The (y0, alpha) of the greatest error; None if no rule has enough rows on both sides."""
+        if not np.isfinite(self.values).any():
+            return None
+        k, a = np.unravel_index(int(np.nanargmax(self.values)), self.values.shape)
+        return float(self.y0[k]), float(self.alpha[a])
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The distribution of PIT values as jumps and changes of slope, sorted by place, with the row of each."""
+
+    place: FloatArray
+    jump: FloatArray
+    slope: FloatArray
+    row: IntArray
+
+    @classmethod
+    def of(cls, rows: Outcomes) -> Events:
+        """Make the events of forecasts and outcomes: a jump at each PIT, a ramp over each atom's levels."""
+        low, high = pit_ends(rows)
+        weight = rows.weights
+        is_ramp = high - low > _NARROW
+        numbers = np.arange(high.size)
+        steep = weight[is_ramp] / (high[is_ramp] - low[is_ramp])
+        nothing = np.zeros(steep.size)
+        place = np.concatenate((high[~is_ramp], low[is_ramp], high[is_ramp]))
+        order = np.argsort(place, kind="stable")
+        jump = np.concatenate((weight[~is_ramp], nothing, nothing))
+        slope = np.concatenate((np.zeros(high.size - steep.size), steep, -steep))
+        row = np.concatenate((numbers[~is_ramp], numbers[is_ramp], numbers[is_ramp]))
+        return cls(place[order], jump[order], slope[order], row[order].astype(np.int64))
+
+    def distances(self, cell: IntArray, weight: FloatArray, n_cuts: int) -> tuple[FloatArray, FloatArray]:
+        """Return distance from uniform and weight of both sides of each cut, shape (n_cuts, 2) each.
+
+        Rows in cells up to `a` are on the first side of cut `a`.
+        """
+        in_cell = np.bincount(cell, weights=weight, minlength=n_cuts + 1)[: n_cuts + 1]
+        first = np.cumsum(in_cell)[:n_cuts]
+        mass = np.column_stack((first, np.cumsum(in_cell[::-1])[::-1][1:]))
+        out = np.empty((n_cuts, 2))
+        kernels.distances_of_sides(self.place, self.jump, self.slope, cell[self.row], mass, out)
+        return out, mass
+
+
+def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Measure how far the PIT values are from uniform: int |P[h(Y) <= c] - c| dc over levels c, exactly.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+        What happened.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+        In [0, 1/2]: the mean distance between a level and how often outcomes fall below its quantile.
+
+    Notes
+    -----
+    Biased upward: n outcomes of a calibrated forecast give about 0.31 / sqrt(n). `noise_floor` measures it. Outcomes
+    on atoms count with equal parts of the levels between P(Y < y) and P(Y <= y), as a randomised PIT does in
+    expectation. The weighted mean of `threshold_calibration_error` where a rule puts all rows on one side.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast, average_calibration_error
+    >>> average_calibration_error(GaussianForecast([0.0], 1.0), [0.0])
+    0.25
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    return uniform_distance(rows)
+
+
+def uniform_distance(rows: Outcomes) -> float:
+    """Return the average calibration error of checked rows."""
+    distances, _ = Events.of(rows).distances(np.zeros(len(rows), dtype=np.int64), rows.weights, 1)
+    return float(distances[0, 0])
+
+
+def threshold_calibration_error(
+    forecast: Forecast, y: ArrayLike, y0: float, alpha: float, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Measure how far PIT values are from uniform among the rows that a threshold rule picks, and among the others.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+        What happened.
+    y0, alpha : float
+        The rule picks the rows with P(Y <= y0) <= alpha.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+        In [0, 1]: int |P[h(Y) <= c | picked] - c| dc + int |P[h(Y) <= c | not picked] - c| dc, exactly. A side
+        without rows adds nothing.
+
+    Notes
+    -----
+    The sum of both sides, not weighted by their size, as the paper has it: a side of few rows is mostly noise. With
+    zero error at all alpha, the reliability gap of rules and losses at y0 is zero; the converse doesn't hold, nor
+    does it for losses at other thresholds than the rule's.
+
+    "Threshold calibration" also names another thing, P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting 2021;
+    Gneiting and Resin 2023), of which this is no measure.
+
+    References
+    ----------
+    Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with threshold calibration*, NeurIPS, definition 4.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast, threshold_calibration_error
+    >>> forecast = GaussianForecast([0.0, 4.0], 1.0)
+    >>> threshold_calibration_error(forecast, [0.0, 4.0], 2.0, 0.5)
+    0.5
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    levels = rows.forecast._cdf(np.array([[as_number(y0, name="y0")]]))[:, 0]
+    is_other = (levels > _as_alpha(alpha)).astype(np.int64)
+    distances, _ = Events.of(rows).distances(is_other, rows.weights, 1)
+    return float(distances.sum())
+
+
+def threshold_calibration_errors(
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    y0: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    min_rows: int = 21,
+    sample_weight: ArrayLike | None = None,
+) -> ThresholdErrors:
+    """Measure threshold calibration errors over a family of rules.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+    y0 : array-like of shape (K,), optional
+        Thresholds; by default 50 at equal steps from the 20% to the 80% quantile of the outcomes, as in the paper.
+    alpha : array-like of shape (A,), optional
+        Levels; 20 at equal steps from 0.05 to 0.95 by default.
+    min_rows : int
+        Rules that leave fewer rows than this on a side are NaN.
+    sample_weight : array-like of shape (n,), optional
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    return table_of_errors(
+        rows, thresholds_of(rows, y0), alphas_of(alpha, 20), check_integer("min_rows", min_rows, minimum=1)
+    )
+
+
+def table_of_errors(rows: Outcomes, y0: FloatArray, alpha: FloatArray, min_rows: int) -> ThresholdErrors:
+    """Return the threshold calibration errors of checked rows."""
+    events, weight = Events.of(rows), rows.weights
+    shape = (y0.size, alpha.size)
+    values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
+    for k, threshold in enumerate(y0):
+        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
+        cell = np.searchsorted(alpha, levels).astype(np.int64)
+        first = np.cumsum(np.bincount(cell, minlength=alpha.size + 1))[: alpha.size]
+        enough = (first >= min_rows) & (len(rows) - first >= min_rows)
+        if enough.any():
+            distances, mass = events.distances(cell, weight, alpha.size)
+            values[k] = np.where(enough, distances.sum(axis=1), np.nan)
+            weighted[k] = np.where(enough, np.sum(distances * mass, axis=1) / weight.sum(), np.nan)
+    return ThresholdErrors(y0, alpha, values, weighted)
+
+
+def distribution_calibration_error(
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    n_bins: tuple[int, int] = (5, 3),
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Measure how far PIT values are from uniform among rows with like forecasts, on average over the rows.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+    n_bins : pair of int
+        Bins of near-equal size by predicted median, and in each of these by predicted width (90th less 10th
+        percentile). Fewer where rows are few or forecasts equal.
+    sample_weight : array-like of shape (n,), optional
+
+    Notes
+    -----
+    A binned form of distribution calibration (Song, Diethe, Kull and Flach 2019, *Distribution calibration for
+    regression*, ICML): zero error in all bins is necessary for it. Biased upward, more with more bins.
+    """
+    if not (isinstance(n_bins, tuple) and len(n_bins) == 2):
+        raise InvalidTypeError(f"n_bins={n_bins!r} is no pair. Pass bins by median and by width, such as (5, 3).")
+    by_median, by_width = (check_integer("n_bins", count, minimum=1) for count in n_bins)
+    rows = read_outcomes(forecast, y, sample_weight)
+    return distance_in_bins(rows, forecast_bins(rows, by_median, by_width))
+
+
+def forecast_bins(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
+    """Return the bin of each row by its predicted median and, within those, its predicted width."""
+    low, median, high = rows.forecast._ppf(np.array([[0.1, 0.5, 0.9]])).T
+    outer = _equal_mass(median, rows.weights, by_median)
+    bins = np.zeros(len(rows), dtype=np.int64)
+    for j in range(by_median):
+        own = outer == j
+        if own.any():
+            bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
+    return bins
+
+
+def distance_in_bins(rows: Outcomes, bins: IntArray) -> float:
+    """Return the mean over rows of the distance from uniform in their bin."""
+    total = 0.0
+    for j in np.unique(bins):
+        own = np.flatnonzero(bins == j)
+        part = Outcomes(rows.forecast[own], rows.y[own], rows.weights[own])
+        total += float(rows.weights[own].sum()) * uniform_distance(part)
+    return total / float(rows.weights.sum())
+
+
+def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
+    """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
+    order = np.argsort(values, kind="stable")
+    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+    edges = values[order][np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)]
+    return np.searchsorted(edges, values, side="right").astype(np.int64)
+
+
+def thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
+    """Check thresholds, or make the paper's: 50 equal steps between the 20% and 80% quantiles of the outcomes."""
+    if y0 is not None:
+        return as_numbers(y0, name="y0")
+    order = np.argsort(rows.y)
+    share = np.cumsum(rows.weights[order]) / rows.weights.sum()
+    ends = rows.y[order][np.searchsorted(share, [0.2, 0.8], side="right").clip(max=len(rows) - 1)]
+    return np.linspace(ends[0], ends[1], 50)
+
+
+def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:
+    """Check rising levels, or make `count` at equal steps from 0.05 to 0.95."""
+    if alpha is None:
+        return np.linspace(0.05, 0.95, count)
+    levels = as_numbers(alpha, name="alpha")
+    bad = (levels < 0.0) | (levels > 1.0) | (np.diff(levels, prepend=-1.0) <= 0.0)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidProbabilityError(
+            f"alpha row {k}: {levels[k].item()!r} doesn't rise within [0, 1] ({bad.sum():,} of {bad.size:,}). "
+            "Pass distinct levels in rising order."
+        )
+    return levels
+
+
+def _as_alpha(alpha: float) -> float:
+    value = as_number(alpha, name="alpha")
+    if not 0.0 <= value <= 1.0:
+        raise InvalidProbabilityError(f"alpha={alpha!r} is outside [0, 1]. Pass a level such as 0.5.")
+    return value

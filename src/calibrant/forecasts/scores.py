@@ -1,0 +1,146 @@
+"""What forecasts are worth: proper scores, coverage and sharpness, as means over rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.numerics import FloatArray
+from calibrant.validation import ArrayLike, as_weight, check_fraction
+
+
+def crps(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Measure the mean continuous ranked probability score; smaller is better.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+        What happened.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none.
+
+    Returns
+    -------
+    float
+        In the units of y; the mean absolute error where forecasts are single values.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    The mean of int (F(t) - 1{y <= t})^2 dt: exact for normal distributions (Gneiting and Raftery 2007, equation 21),
+    for CDFs with straight pieces and exponential tails, and for samples; by quadrature for others.
+
+    References
+    ----------
+    Gneiting and Raftery (2007), *Strictly proper scoring rules, prediction, and estimation*, JASA 102.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast, crps
+    >>> round(crps(GaussianForecast([0.0, 1.0], 1.0), [0.5, 1.0]), 4)
+    0.2825
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    return weighted_mean(rows.forecast._crps(rows.y), rows)
+
+
+def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Measure the mean negative log density at what happened; smaller is better.
+
+    Returns
+    -------
+    float
+        In nats; infinite where something happened that had no density.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the forecast has no density, such as one of samples.
+
+    Notes
+    -----
+    Of a discrete distribution the probability takes the place of the density. An outcome on an atom of another
+    forecast, whose density there is infinite, makes the score minus infinity.
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    return weighted_mean(row_log_score(rows), rows)
+
+
+def pinball_loss(
+    forecast: Forecast, y: ArrayLike, *, level: float = 0.5, sample_weight: ArrayLike | None = None
+) -> float:
+    """Measure the mean pinball loss of the quantile at `level`; smaller is better.
+
+    Notes
+    -----
+    level * (y - q) above the quantile q and (1 - level) * (q - y) below it (Koenker and Bassett 1978).
+    """
+    level = check_fraction("level", level)
+    rows = read_outcomes(forecast, y, sample_weight)
+    return weighted_mean(row_pinball(rows, level), rows)
+
+
+def interval_score(
+    forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_weight: ArrayLike | None = None
+) -> float:
+    """Measure the mean interval score of central intervals; smaller is better.
+
+    Notes
+    -----
+    The width, plus 2 / (1 - level) times how far outside the outcome lies (Gneiting and Raftery 2007, equation 43).
+    """
+    level = check_fraction("level", level)
+    rows = read_outcomes(forecast, y, sample_weight)
+    return weighted_mean(row_interval_score(rows, level), rows)
+
+
+def coverage(forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
+    """Measure how often outcomes lie in the central intervals that should hold `level` of them; ends included."""
+    level = check_fraction("level", level)
+    rows = read_outcomes(forecast, y, sample_weight)
+    return weighted_mean(row_is_covered(rows, level), rows)
+
+
+def sharpness(forecast: Forecast, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
+    """Measure the mean width of central intervals, in the units of the outcome: how much forecasts say at all."""
+    level = check_fraction("level", level)
+    check_forecast(forecast)
+    weight = as_weight(sample_weight, len(forecast), rows="the forecast")
+    low, high = forecast.interval(level)
+    return float(np.average(high - low, weights=weight))
+
+
+def weighted_mean(values: FloatArray, rows: Outcomes) -> float:
+    """Return the mean of one value per row; infinite values stay infinite."""
+    return float(np.average(values, weights=rows.weight))
+
+
+def row_log_score(rows: Outcomes) -> FloatArray:
+    """Return the negative log density at each outcome, shape (n,)."""
+    return -rows.forecast._logpdf(rows.y[:, None])[:, 0]
+
+
+def row_pinball(rows: Outcomes, level: float) -> FloatArray:
+    """Return the pinball loss of each row, shape (n,)."""
+    above = rows.y - rows.forecast._ppf(np.array([[level]]))[:, 0]
+    return np.where(above >= 0.0, level * above, (level - 1.0) * above)
+
+
+def row_interval_score(rows: Outcomes, level: float) -> FloatArray:
+    """Return the interval score of each row, shape (n,)."""
+    low, high = rows.forecast.interval(level)
+    outside = np.maximum(low - rows.y, 0.0) + np.maximum(rows.y - high, 0.0)
+    score: FloatArray = high - low + 2.0 / (1.0 - level) * outside
+    return score
+
+
+def row_is_covered(rows: Outcomes, level: float) -> FloatArray:
+    """Return 1 where the outcome lies in the central interval, shape (n,)."""
+    low, high = rows.forecast.interval(level)
+    return ((low <= rows.y) & (rows.y <= high)).astype(np.float64)
