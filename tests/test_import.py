@@ -46,3 +46,12 @@ def test_public_names_are_unique_and_listed_by_dir() -> None:
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'calibrant' has no attribute 'IsotonicCalibrater'"):
         _ = cb.IsotonicCalibrater
+
+
+def test_the_classifier_says_which_package_it_needs() -> None:
+    script = "import sys\nsys.modules['sklearn'] = None\nimport calibrant\ncalibrant.CalibratedClassifierCV"
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert (
+        "ImportError: CalibratedClassifierCV wraps scikit-learn's classifiers: pip install 'calibrant[sklearn]'"
+        in done.stderr
+    )

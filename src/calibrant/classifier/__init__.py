@@ -3,7 +3,8 @@
 try:
     import sklearn  # noqa: F401
 except ImportError as error:
-    raise ImportError("CalibratedClassifierCV wraps scikit-learn's classifiers: pip install scikit-learn") from error
+    message = "CalibratedClassifierCV wraps scikit-learn's classifiers: pip install 'calibrant[sklearn]'"
+    raise ImportError(message) from error
 
 from calibrant.classifier.estimator import CalibratedClassifierCV
 from calibrant.classifier.pairs import CalibratedPair

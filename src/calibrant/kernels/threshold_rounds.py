@@ -138,7 +138,7 @@ def push_slopes(
 def _at(x: FloatArray, y: FloatArray, p: int, v: float) -> float:
     """Return the map of v, which lies between the knots p and p + 1: the sum that NumPy's `interp` takes."""
     slope = (y[p + 1] - y[p]) / (x[p + 1] - x[p])
-    return slope * (v - x[p]) + y[p]
+    return min(slope * (v - x[p]) + y[p], y[p + 1])
 
 
 @compiled

@@ -15,8 +15,8 @@ def empirical_map(u: FloatArray, weight: FloatArray) -> Knots:
     The isotonic fit of the official code of Sahoo et al. (2021) and of Kuleshov et al. (2018), whose target, the
     empirical distribution, already rises.
     """
-    x, rank, total = _mean_ranks(np.clip(u, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), weight)
-    return _with_ends(x, rank / (total + 2.0))
+    x, mean_share = mean_ranks(np.clip(u, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), weight, 2.0)
+    return _with_ends(x, mean_share)
 
 
 def smooth_map(u: FloatArray, weight: FloatArray, n_knots: int, pseudo_counts: float) -> Knots:
@@ -46,20 +46,22 @@ def towards_identity(knots: Knots, share: float) -> Knots:
     return x, share * y + (1.0 - share) * x
 
 
+def mean_ranks(values: FloatArray, weight: FloatArray, more: float) -> tuple[FloatArray, FloatArray]:
+    """Return the distinct values, rising, and the mean of rank / (n + `more`) of the rows of each, ranks being 1 to n."""
+    order = np.argsort(values, kind="stable")
+    w = weight[order]
+    cumulative = np.cumsum(w)
+    share = (cumulative - 0.5 * w + 0.5) / (cumulative[-1] + more)
+    x, group = np.unique(values[order], return_inverse=True)
+    return x, np.bincount(group, w * share) / np.bincount(group, w)
+
+
 def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray) -> FloatArray:
     """Return the least values below or at which each share of the weight lies."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
     found = np.searchsorted(cumulative, share * cumulative[-1], side="left")
     return values[order[np.minimum(found, values.size - 1)]]
-
-
-def _mean_ranks(u: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return the distinct values, the mean rank of each from 1 on, and the total weight."""
-    x, group = np.unique(u, return_inverse=True)
-    mass = np.bincount(group, weight)
-    upper = np.cumsum(mass)
-    return x, 0.5 * (upper - mass + upper + 1.0), float(upper[-1])
 
 
 def _row_at(rising: FloatArray, cumulative: FloatArray, place: FloatArray) -> FloatArray:

@@ -1,0 +1,285 @@
+"""Losses that forecasts promise and losses that come true, under decisions by a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.calibration import alphas_of
+from calibrant.forecasts.losses import LossFunction, as_loss, expected_losses, realised_losses
+from calibrant.forecasts.points import Outcomes, as_number, as_numbers, check_forecast, read_outcomes
+from calibrant.numerics import BoolArray, FloatArray
+from calibrant.validation import ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdRule:
+    """Decide yes where a forecast gives values up to `y0` a probability of at most `alpha`.
+
+    Attributes
+    ----------
+    y0 : float
+        Threshold on the number line.
+    alpha : float
+        Level in [0, 1].
+    """
+
+    y0: float
+    alpha: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y0", as_number(self.y0, name="y0"))
+        object.__setattr__(self, "alpha", as_number(self.alpha, name="alpha"))
+        if not 0.0 <= self.alpha <= 1.0:
+            raise InvalidProbabilityError(f"alpha={self.alpha!r} is outside [0, 1]. Pass a level such as 0.5.")
+
+    def decide(self, forecast: Forecast) -> BoolArray:
+        """Return whether each row is decided with yes, shape (n,)."""
+        check_forecast(forecast)
+        return forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLoss:
+    """What decisions were expected to cost, and what they cost.
+
+    Attributes
+    ----------
+    predicted : float
+        Mean loss by the forecasts.
+    true : float
+        Mean loss by what happened.
+    """
+
+    predicted: float
+    true: float
+
+    @property
+    def gap(self) -> float:
+        """How far the two are apart."""
+        return abs(self.predicted - self.true)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReliabilityGaps:
+    """Predicted and true losses over a family of threshold rules and losses.
+
+    The loss of cost ratio c is `scale` * c for a decision of no where Y > y0, and `scale` * (1 - c) for one of yes
+    where Y <= y0; a right decision costs nothing. A rule decides yes where P(Y <= y0) <= alpha.
+
+    Attributes
+    ----------
+    y0 : ndarray of shape (K,)
+    alpha : ndarray of shape (A,)
+    cost : ndarray of shape (C,)
+        Cost ratios c.
+    predicted, true : ndarray of shape (K, A, C)
+        Mean losses.
+    """
+
+    y0: FloatArray
+    alpha: FloatArray
+    cost: FloatArray
+    predicted: FloatArray
+    true: FloatArray
+
+    @property
+    def values(self) -> FloatArray:
+        """Reliability gaps, shape (K, A, C)."""
+        return np.abs(self.predicted - self.true)
+
+    @property
+    def mean(self) -> float:
+        """Mean over the family."""
+        return float(self.values.mean())
+
+    @property
+    def max(self) -> float:
+        """Greatest of the family."""
+        return float(self.values.max())
+
+    @property
+    def worst(self) -> tuple[float, float, float]:
+        """The (y0, alpha, c) of the greatest gap."""
+        k, a, c = np.unravel_index(int(self.values.argmax()), self.values.shape)
+        return float(self.y0[k]), float(self.alpha[a]), float(self.cost[c])
+
+
+def reliability_gap(
+    forecast: Forecast,
+    y: ArrayLike,
+    decision: ThresholdRule | tuple[float, float],
+    loss: LossFunction | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Measure how far the mean loss that forecasts promise is from the one that comes true.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+        What happened.
+    decision : ThresholdRule or (y0, alpha)
+        Yes where P(Y <= y0) <= alpha.
+    loss : array-like of shape (2, 2), ThresholdLoss or callable
+        A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
+        y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+        In the units of the loss.
+
+    Notes
+    -----
+    Zero, up to sampling, for a forecast that is right, whatever the loss. A forecast without threshold calibration
+    error promises the right loss where rule and loss share y0, and not always elsewhere. Biased upward by noise:
+    `noise_floor` measures by how much.
+
+    References
+    ----------
+    Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with threshold calibration*, NeurIPS, definition 2.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast, reliability_gap
+    >>> forecast = GaussianForecast([0.0, 0.0], 1.0)
+    >>> reliability_gap(forecast, [-1.0, -2.0], (0.0, 0.6), [[0.0, 0.0], [0.0, 10.0]])
+    5.0
+    """
+    return decision_loss(forecast, y, decision, loss, sample_weight=sample_weight).gap
+
+
+def decision_loss(
+    forecast: Forecast,
+    y: ArrayLike,
+    decision: ThresholdRule | tuple[float, float],
+    loss: LossFunction | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> DecisionLoss:
+    """Measure the mean loss of a threshold rule, as the forecasts promise it and as it came true.
+
+    See `reliability_gap` for the arguments.
+    """
+    rule = as_rule(decision)
+    checked = as_loss(loss, rule.y0)
+    rows = read_outcomes(forecast, y, sample_weight)
+    promised, realised = rule_losses(rows, rule, checked)
+    return DecisionLoss(
+        float(np.average(promised, weights=rows.weight)), float(np.average(realised, weights=rows.weight))
+    )
+
+
+def rule_losses(rows: Outcomes, rule: ThresholdRule, loss: LossFunction) -> tuple[FloatArray, FloatArray]:
+    """Return the loss of each row that is promised, and the one that came, shape (n,) each."""
+    taken = rule.decide(rows.forecast).astype(np.intp)[:, None]
+    promised = np.take_along_axis(expected_losses(rows.forecast, loss), taken, axis=1)[:, 0]
+    realised = np.take_along_axis(realised_losses(rows, loss), taken, axis=1)[:, 0]
+    return promised, realised
+
+
+def reliability_gaps(
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    y0: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    cost: ArrayLike | None = None,
+    scale: float = 10.0,
+    sample_weight: ArrayLike | None = None,
+) -> ReliabilityGaps:
+    """Measure predicted and true losses over a family of threshold rules and losses; see `ReliabilityGaps`.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    y : array-like of shape (n,)
+    y0 : array-like of shape (K,), optional
+        Thresholds of rules and losses; by default 50 at equal steps from the least to the greatest outcome.
+    alpha, cost : array-like, optional
+        Levels and cost ratios; 50 each at equal steps from 0.05 to 0.95 by default, as in the paper.
+    scale : float
+        What both errors together cost; 10 in the paper.
+    sample_weight : array-like of shape (n,), optional
+
+    Notes
+    -----
+    The gap is scale * |A(alpha, y0) - c A(1, y0)| with A(alpha, y0) = mean[(h(y0) - 1{Y <= y0}) 1{h(y0) <= alpha}],
+    so that the whole family takes one pass over the rows per y0.
+    """
+    rows = read_outcomes(forecast, y, sample_weight)
+    scale = as_number(scale, name="scale")
+    if scale <= 0.0:
+        raise InvalidInputError(f"scale={scale!r} is not above zero. Pass what both errors together cost.")
+    return table_of_gaps(rows, gap_thresholds(rows, y0), alphas_of(alpha, 50), costs_of(cost), scale)
+
+
+def table_of_gaps(
+    rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float
+) -> ReliabilityGaps:
+    """Return the losses of checked rows over a family."""
+    predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
+    weight = rows.weights / rows.weights.sum()
+    for k, threshold in enumerate(y0):
+        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
+        cell = np.searchsorted(alpha, levels)
+        predicted[k] = _mean_losses(cell, weight, levels, alpha.size, cost)
+        true[k] = _mean_losses(cell, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
+    return ReliabilityGaps(y0, alpha, cost, scale * predicted, scale * true)
+
+
+def _mean_losses(
+    cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]],
+    weight: FloatArray,
+    event: FloatArray,
+    n_alpha: int,
+    cost: FloatArray,
+) -> FloatArray:
+    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances."""
+    yes_wrong = np.cumsum(np.bincount(cell, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
+    other = np.bincount(cell, weights=weight * (1.0 - event), minlength=n_alpha + 1)
+    no_wrong = np.cumsum(other[::-1])[::-1][1:]
+    losses: FloatArray = (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
+    return losses
+
+
+def mean_decision_loss(rows: Outcomes, y0: FloatArray, cost: FloatArray, scale: float) -> DecisionLoss:
+    """Return the mean loss over thresholds and cost ratios c of the best rule for each, alpha = c."""
+    table = table_of_gaps(rows, y0, cost, cost, scale)
+    best = np.arange(cost.size)
+    return DecisionLoss(float(table.predicted[:, best, best].mean()), float(table.true[:, best, best].mean()))
+
+
+def gap_thresholds(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
+    """Check thresholds, or make 50 at equal steps from the least to the greatest outcome."""
+    return np.linspace(rows.y.min(), rows.y.max(), 50) if y0 is None else as_numbers(y0, name="y0")
+
+
+def costs_of(cost: ArrayLike | None) -> FloatArray:
+    """Check cost ratios, or make 50 at equal steps from 0.05 to 0.95."""
+    if cost is None:
+        return np.linspace(0.05, 0.95, 50)
+    ratios = as_numbers(cost, name="cost")
+    bad = (ratios < 0.0) | (ratios > 1.0)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidInputError(
+            f"cost row {k}: {ratios[k].item()!r} is outside [0, 1] ({bad.sum():,} of {bad.size:,}). Pass the share of "
+            "`scale` that a wrong no costs."
+        )
+    return ratios
+
+
+def as_rule(decision: object) -> ThresholdRule:
+    """Check a rule, or make one from the pair (y0, alpha)."""
+    if isinstance(decision, ThresholdRule):
+        return decision
+    if isinstance(decision, (tuple, list)) and len(decision) == 2:
+        return ThresholdRule(*decision)
+    raise InvalidTypeError(f"decision={decision!r:.80} is no rule. Pass ThresholdRule(y0, alpha) or (y0, alpha).")
