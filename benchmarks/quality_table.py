@@ -15,6 +15,8 @@ SIZES = (100, 300, 1_000, 3_000, 10_000)
 TIE = 1e-9
 #: Standard errors that count as noise.
 NOISE = 2.0
+#: What the clip of a probability of 0 that is left alone may cost.
+NEGLIGIBLE = 1e-6
 
 
 @dataclass
@@ -127,7 +129,7 @@ class Quality:
                 d = difference[cell]
                 between = d.var(ddof=1) / d.size if d.size > 1 else 0.0
                 error = float(np.sqrt((held_out[cell] ** 2).mean() + between))
-                if d.mean() > NOISE * error:
+                if d.mean() > NOISE * error + NEGLIGIBLE:
                     found.append((str(name), int(n), float(d.mean()), error))
         return sorted(found, key=lambda cell: -cell[2])
 

@@ -49,6 +49,7 @@ ELSEWHERE = {
     "PurgedTimeSeriesSplit": "times: tests/test_splits.py",
     "class_rates": "labels without scores: tests/prior/test_class_rates.py",
     "class_rates_of_groups": "labels without scores: tests/prior/test_class_rates.py",
+    "ConvergenceDisplay": "what solve returned: tests/displays/test_convergence_display.py",
     "MarginKind": "a type",
     "Method": "a type",
     "Mismatch": "a type",

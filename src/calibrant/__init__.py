@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from calibrant.displays import (
         CalibrationDisplay,
         ComparisonDisplay,
+        ConvergenceDisplay,
         DecompositionDisplay,
         MimicDisplay,
         MulticlassReliabilityDisplay,
@@ -71,6 +72,7 @@ _HOME = {
     "CalibrationDisplay": "displays",
     "CalibrationMetrics": "results",
     "ComparisonDisplay": "displays",
+    "ConvergenceDisplay": "displays",
     "Curve": "results",
     "DecompositionDisplay": "displays",
     "GroupedCalibrator": "grouped",
@@ -109,6 +111,7 @@ __all__ = [
     "CalibrationMetrics",
     "CenteredIsotonicCalibrator",
     "ComparisonDisplay",
+    "ConvergenceDisplay",
     "Curve",
     "DecompositionDisplay",
     "DirichletCalibrator",

@@ -59,6 +59,7 @@ CASES: dict[str, Callable[[], cb.Report]] = {
     "2 columns": lambda: cb.Report(*multiclass(500, 2)),
     "3 classes": lambda: cb.Report(*multiclass(2_000, 3, sharpness=2.0)),
     "15 classes": lambda: cb.Report(*multiclass(2_000, 15)),
+    "100 classes": lambda: cb.Report(*multiclass(3_000, 100, sharpness=3.0)),
     "hostile names": hostile_report,
     "groups": lambda: cb.Report(*binary(2_000, sharpness=1.5), by=np.arange(2_000) % 4, group_name="city"),
     "hostile groups": hostile_groups,

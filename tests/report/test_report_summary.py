@@ -72,19 +72,56 @@ def test_scores_and_bins_equal_the_metrics(weight: Any) -> None:
 def test_class_curves_are_one_against_the_rest() -> None:
     y, p = multiclass(600, 3)
     curves = cb.Report(y, p).summary()["class_curves"]
-    for k, curve in enumerate(curves):
-        expected = cb.reliability_curve(y == k, p[:, k])
+    assert sorted(curve["label"] for curve in curves) == ["0", "1", "2"]
+    for curve in curves:
+        k = int(curve["label"])
+        expected = cb.reliability_curve(y == k, p[:, k], n_bins=10, strategy="uniform")
         assert [row["observed"] for row in curve["bins"]] == expected.y.tolist()
         assert curve["mean_error"] == cb.metrics.ece(y == k, p[:, k], n_bins=10, strategy="quantile")
         assert curve["mean_predicted"] == pytest.approx(p[:, k].mean())
         assert curve["mean_observed"] == pytest.approx((y == k).mean())
 
 
-def test_of_many_classes_those_of_largest_error_are_kept() -> None:
-    y, p = multiclass(2_000, 15)
-    shown = [curve["label"] for curve in cb.Report(y, p).summary()["class_curves"]]
-    errors = [cb.metrics.ece(y == k, p[:, k], n_bins=10, strategy="quantile") for k in range(15)]
-    assert shown == [str(k) for k in np.argsort(errors)[::-1][:12]]
+def test_of_many_classes_the_worst_have_a_panel_and_all_are_in_the_summary() -> None:
+    y, p = multiclass(3_000, 15, sharpness=2.0)
+    summary = cb.Report(y, p).summary()
+    found = cb.metrics.evaluate_classes(y, p)
+    assert len(found.off) > 3
+    assert [row["label"] for row in summary["classes"]["rows"]] == [str(k) for k in found.classes]
+    assert [curve["label"] for curve in summary["class_curves"]] == [str(k) for k in found.classes][:12]
+    assert summary["classes"]["n_off"] == len(found.off)
+    for row, scores in zip(summary["classes"]["rows"], found.classes.values(), strict=True):
+        for name in ("mean_prob", "base_rate", "mean_gap", "brier", "ece_debiased", "slope", "auc", "top_gap"):
+            assert row[name] == scores[name].to_dict()
+        assert row["words"] == scores.verdict
+
+
+def test_what_rows_were_instead_of_the_most_probable_class_is_counted() -> None:
+    y, p = multiclass(800, 4, sharpness=2.0)
+    w = np.random.default_rng(0).gamma(2.0, 0.5, 800)
+    top = p.argmax(axis=1)
+    for row in cb.Report(y, p, sample_weight=w).summary()["classes"]["rows"]:
+        k = int(row["label"])
+        kept = top == k
+        share = np.array([w[kept & (y == j)].sum() for j in range(4)]) / w[kept].sum()
+        share[k] = 0.0
+        assert [int(other["label"]) for other in row["instead"]] == np.argsort(-share)[:2].tolist()
+        for other in row["instead"]:
+            j = int(other["label"])
+            assert other["observed"] == pytest.approx(share[j])
+            assert other["predicted"] == pytest.approx(np.average(p[kept, j], weights=w[kept]))
+
+
+def test_a_class_that_is_never_on_top_and_one_that_is_always_right_are_said() -> None:
+    p = np.array([[0.6, 0.25, 0.15], [0.2, 0.65, 0.15], [0.55, 0.3, 0.15]] * 40)
+    report = cb.Report(np.array([0, 1, 2] * 40), p)
+    rows = {row["label"]: row for row in report.summary()["classes"]["rows"]}
+    assert (rows["2"]["n_on_top"], rows["2"]["top_gap"]["value"], rows["2"]["instead"]) == (0, None, [])
+    assert rows["1"]["instead"] == []
+    assert [other["label"] for other in rows["0"]["instead"]] == ["2"]
+    assert "Never the most probable class." in report.html()
+    assert "Always right." in report.html()
+    assert "| 2 | 0 | never |" in report.markdown()
 
 
 def test_panels_of_the_classes_share_their_axes() -> None:
@@ -179,7 +216,7 @@ def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
     assert f"**{summary['verdict']['headline']}**" in lines
     tables = [list(rows) for rows in table_blocks(lines)]
     expected = [len(summary["scores"]), len(summary["curve"]["bins"])]
-    expected += [len(summary["class_curves"])] if summary["class_curves"] else []
+    expected += [len(summary["class_curves"])] * (3 if summary["classes"] else 1) if summary["class_curves"] else []
     expected += [len(summary["groups"]["curves"])] if summary["groups"] else []
     assert [len(rows) - 2 for rows in tables] == expected
     for rows in tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def test_correction_is_recommended_only_on_evidence(report: cb.Report) -> None:
     evidence = summary["top_label_scores"] or summary["scores"]
     gap, error = evidence["mean_gap"], summary["scores"]["ece_debiased"]
     has_evidence = error["low"] > 0.0 or gap["low"] > 0.0 or gap["high"] < 0.0
+    has_evidence |= summary["classes"] is not None and summary["classes"]["n_off"] > 0
     verdict = summary["verdict"]
     assert (verdict["state"] == "miscalibrated") == has_evidence
     assert ("Not calibrated" in verdict["headline"]) == has_evidence
@@ -98,21 +100,52 @@ def test_one_class_alone_asks_for_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "method"),
+    ("data", "scores"),
     [
-        (binary(2_000, sharpness=2.0), None),
-        (binary(20_000, sharpness=2.0), None),
-        (multiclass(2_000, 3, sharpness=2.0), "temperature"),
+        (binary(2_000, sharpness=2.0), "SCORE"),
+        (binary(20_000, sharpness=2.0), "SCORE"),
+        (multiclass(2_000, 3, sharpness=2.0), "SCORES --method auto"),
     ],
 )
-def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], method: str | None) -> None:
+def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], scores: str) -> None:
     from calibrant.calibrators import make_calibrator
 
     y, p = data
-    option = f" --method {method}" if method else ""
-    assert words(y, p)["command"] == f"calibrant fit FILE --label LABEL --score SCORE{option} -o calibrator.json"
-    mended = make_calibrator(method or "auto").fit(p[::2], y[::2]).predict_proba(p[1::2])
+    assert words(y, p)["command"] == f"calibrant fit FILE --label LABEL --score {scores} -o calibrator.json"
+    mended = make_calibrator("auto").fit(p[::2], y[::2]).predict_proba(p[1::2])
     assert cb.metrics.log_loss(y[1::2], mended) < cb.metrics.log_loss(y[1::2], p[1::2])
+
+
+def off_by_class(n: int = 6_000) -> tuple[Any, Any]:
+    """Return rows whose most probable class is right as often as it says, but whose other classes are exchanged."""
+    y, p = multiclass(n, 4)
+    order = p.argsort(axis=1)
+    wrong = y != order[:, -1]
+    takers = np.where(np.random.default_rng(0).random(n) < 0.7, 2, y)
+    y = np.where(wrong & (order[:, -1] != 2), takers, y)
+    return y, p
+
+
+def test_classes_that_are_off_are_named_though_the_most_probable_one_is_right() -> None:
+    verdict = words(*off_by_class())
+    assert verdict["state"] == "miscalibrated"
+    assert verdict["headline"] == "Not calibrated: some classes are off"
+    assert verdict["is_it_calibrated"].startswith("No. 4 of 4 classes are off, worst first: 2, ")
+    assert "Of the most probable class: yes: no error is shown" in verdict["is_it_calibrated"]
+    assert verdict["where"].startswith("Most in class 2: predicted too low: 0.")
+    assert "it needs a term for each class, which temperature scaling lacks" in verdict["what_to_do"]
+    assert verdict["in_short"].startswith("Not calibrated. Off, worst first: 2, ")
+
+
+def test_a_sharp_model_whose_shares_are_right_is_told_that_one_number_may_do() -> None:
+    verdict = words(*multiclass(4_000, 3, sharpness=2.0))
+    assert "3 of 3 classes are off, worst first: " in verdict["where"]
+    assert verdict["what_to_do"].endswith("temperature scaling may be enough.")
+
+
+def test_of_many_classes_five_are_named_and_the_others_counted() -> None:
+    where = words(*multiclass(20_000, 15, sharpness=2.5))["where"]
+    assert re.search(r"15 of 15 classes are off, worst first: (\d+, ){4}\d+ and 10 more\.$", where)
 
 
 def test_where_names_the_bin_of_the_largest_gap() -> None:

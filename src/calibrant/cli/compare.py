@@ -18,7 +18,7 @@ from calibrant.validation import INPUT_KINDS, InputKind, check_choice
     cls=Command,
     examples=[
         "calibrant compare scores.parquet --label y --score p",
-        "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,isotonic",
+        "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
     ],
 )
 @data_options(positive=False)
@@ -36,7 +36,7 @@ def command(
     """Rank the methods of calibration by held-out log loss on the scores and labels in FILE.
 
     Every method calibrates the same folds, each by a fit to the others. Intervals are of the paired difference to the
-    scores as they are; below zero is better.
+    scores as they are; below zero is better. --json has that of the Brier score too.
     """
     check_choice("--input", input, INPUT_KINDS)
     rows = Request(**options).read(input=input)
@@ -76,14 +76,14 @@ def verdict(ranked: Comparison) -> str:
 def as_table(ranked: Comparison) -> str:
     """Return the methods, best first."""
     level = f"{_percent(ranked.level)} interval"
-    header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}", level]
+    header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}"]
     lines = [
         [
             method.name,
             _figure(method.log_loss),
             *_change(method.log_loss_difference, is_baseline=method.name == ranked.baseline),
             _figure(method.brier),
-            *_change(method.brier_difference, is_baseline=method.name == ranked.baseline),
+            *_change(method.brier_difference, is_baseline=method.name == ranked.baseline)[:1],
         ]
         for method in ranked.methods
     ]

@@ -12,6 +12,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.cli.output import listed
 from calibrant.engines import open_table
 from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
@@ -19,6 +20,9 @@ from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_pro
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: Columns that a line names before it counts the others.
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class ScoredRows:
 
     def describe(self) -> str:
         """Return a line that says what was read."""
-        what = f"label {self.label!r}, score {', '.join(map(repr, self.score))}"
+        what = f"label {self.label!r}, score {listed(list(map(repr, self.score)), most=_MOST_NAMED)}"
         weight = f", weight {self.weight_name!r}" if self.weight_name is not None else ""
         return f"{self.file}: {self.labels.codes.size:,} rows, {what}{weight}; {self.order}"
 
@@ -263,8 +267,8 @@ def _in_order(score: list[str], classes: list[Any], known: list[Any] | None) -> 
     else:
         matched = match_by_name(score, [str(label) for label in classes])
         score, how = (matched, "by name") if matched is not None else (score, "in the order given")
-    pairs = ", ".join(f"{name} = {label!r}" for name, label in zip(score[:20], classes[:20], strict=True))
-    return score, f"classes {how}: {pairs}{', ...' if len(score) > 20 else ''}"
+    pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
+    return score, f"classes {how}: {pairs}"
 
 
 def _as_labelled(texts: list[str], kind: pa.DataType) -> list[Any]:

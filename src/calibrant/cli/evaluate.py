@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -9,12 +10,14 @@ import click
 from calibrant.cli.data import Request, ScoredRows, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.gates import Gate, check_gates, parse_gates
-from calibrant.cli.output import count, interval, notes, number, table, write_json
-from calibrant.metrics import GroupScores, evaluate, evaluate_groups
+from calibrant.cli.output import count, interval, notes, number, shorten, table, write_json
+from calibrant.metrics import ClassScores, GroupScores, evaluate, evaluate_classes, evaluate_groups
 from calibrant.results import Scores
 
-#: Groups that the table shows; JSON has them all.
+#: Groups, or classes, that the table shows; JSON has them all.
 _MOST_GROUPS = 20
+#: Width of the table of classes without their names.
+_FIGURES_WIDTH = 68
 
 
 @click.command(
@@ -59,6 +62,9 @@ def command(
     of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to
     a, b, c; where names don't say it, their order is that of the sorted classes.
 
+    Of more than two classes a table has a row for each, those that are off first: predicted and observed share and
+    the gap between them, the debiased calibration error, and the gap where the class is the most probable one.
+
     --group adds a table with a row for each group, the one that is surely off by most first. Its intervals are
     corrected for the number of groups.
 
@@ -77,14 +83,18 @@ def command(
     scores = evaluate(rows.y, rows.scores, rng=seed, **settings)
     check_gates(gates, scores)
     by_group = {name: evaluate_groups(rows.y, rows.scores, column, **settings) for name, column in rows.groups.items()}
+    by_class = evaluate_classes(rows.y, rows.scores, **settings) if len(rows.classes) > 2 else None
     if as_json:
-        write_json(as_document(rows, scores, gates, by_group))
+        write_json(as_document(rows, scores, gates, by_class, by_group))
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}")
         click.echo(f"\n{scores.verdict}\n")
         click.echo(as_table(scores))
         for note in notes(scores):
             click.echo(note)
+        if by_class is not None:
+            click.echo(f"\nBy class: {by_class.describe(lambda label: shorten(str(label)))}\n")
+            click.echo(as_class_table(by_class))
         for name, found in by_group.items():
             click.echo(f"\nBy {name!r}: {found.verdict}\n")
             click.echo(as_group_table(found))
@@ -104,6 +114,24 @@ def as_table(scores: Scores) -> str:
     return table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows)
 
 
+def as_class_table(found: ClassScores) -> str:
+    """Return a row for each class, those that are off by most first."""
+    rows = []
+    widest = max(12, get_terminal_size((120, 24)).columns - _FIGURES_WIDTH)
+    for label, scores in list(found.classes.items())[:_MOST_GROUPS]:
+        gap, on_top = scores["mean_gap"], scores["top_gap"]
+        shares = [f"{scores[name].value:.4f}" for name in ("mean_prob", "base_rate")]
+        bounds = f"[{gap.low:z.3f}, {gap.high:z.3f}]"
+        top = "n/a" if on_top.n == 0 else f"{on_top.value:+z.3f}"
+        figures = (f"{gap.value:+z.3f}", bounds, f"{scores['ece_debiased'].value:.3f}", top)
+        rows.append((shorten(str(label), widest), *shares, *figures, "off" if found.is_off(label) else ""))
+    level = f"{100 * found.interval_level:.4g}% interval"
+    shown = table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
+    left = len(found.classes) - len(rows)
+    more = f"\nand {left:,} more: see --json" if left else ""
+    return f"{shown}{more}\ngap: predicted less observed; error: debiased; top gap: where it is the top label"
+
+
 def as_group_table(found: GroupScores) -> str:
     """Return a row for each of the groups that are off by most."""
     level = f"{100 * found.interval_level:.6g}% interval"
@@ -119,7 +147,11 @@ def as_group_table(found: GroupScores) -> str:
 
 
 def as_document(
-    rows: ScoredRows, scores: Scores, gates: list[Gate], by_group: dict[str, GroupScores]
+    rows: ScoredRows,
+    scores: Scores,
+    gates: list[Gate],
+    by_class: ClassScores | None,
+    by_group: dict[str, GroupScores],
 ) -> dict[str, object]:
     """Return what was measured as one plain document."""
     columns = {"label": rows.label, "score": rows.score, "weight": rows.weight_name}
@@ -131,6 +163,8 @@ def as_document(
         "positive": rows.positive,
         **scores.to_dict(),
     }
+    if by_class is not None:
+        document["by_class"] = by_class.to_dict()
     for name, found in by_group.items():
         document["groups"] = {"column": name, **{k: v for k, v in found.to_dict().items() if k != "overall"}}
     if gates:

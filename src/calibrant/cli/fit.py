@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import persistence
-from calibrant.calibrators import ALIASES, CALIBRATORS, AutoCalibrator, Calibrator, make_calibrator
+from calibrant.calibrators import (
+    ALIASES,
+    BINARY_CALIBRATORS,
+    CALIBRATORS,
+    AutoCalibrator,
+    Calibrator,
+    make_calibrator,
+    takes_input,
+)
 from calibrant.cli.data import Request, ScoredRows, check_output, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, listed, notes, number, table
@@ -35,6 +43,9 @@ _OPTIONS = {
     "strategy": "--strategy",
     "form": "--form",
     "threshold_pos": "--threshold-pos",
+    "calibrator": "--calibrator",
+    "coupling": "--coupling",
+    "per_class": "--per-class",
     "input": "--input",
 }
 
@@ -47,6 +58,7 @@ _OPTIONS = {
         "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
         "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
         "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
+        "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
     ],
 )
 @data_options(positive=False)
@@ -61,10 +73,15 @@ _OPTIONS = {
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
-@click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
+@click.option(
+    "--bins", "n_bins", type=int, metavar="N", help="histogram, near_isotonic, scaling_binning: number of bins."
+)
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
 @click.option("--form", metavar="NAME", help="beta: abm, am, ab or a.")
+@click.option("--calibrator", metavar="NAME", help="one_vs_rest, top_label, bagged: the method for each score.")
+@click.option("--coupling", metavar="NAME", help="one_vs_rest: normalise or likelihood.")
+@click.option("--per-class", is_flag=True, default=None, help="top_label: one map for each class on top.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -83,6 +100,9 @@ def command(
     strategy: str | None,
     form: str | None,
     threshold_pos: int | None,
+    calibrator: str | None,
+    coupling: str | None,
+    per_class: bool | None,
     seed: int,
     **options: Any,
 ) -> None:
@@ -100,6 +120,9 @@ def command(
         "strategy": strategy,
         "form": form,
         "threshold_pos": threshold_pos,
+        "calibrator": calibrator,
+        "coupling": coupling,
+        "per_class": per_class,
         "input": input,
     }
     single = new_calibrator(method, {key: value for key, value in given.items() if value is not None})
@@ -107,19 +130,19 @@ def command(
     check_output(output, request.file)
     rows = request.read(input=single.input)
     check_both_classes(rows.labels, f"column {rows.label!r} of {rows.file}", rows.weight)
-    calibrator: Calibrator | GroupedCalibrator = single
+    fitted: Calibrator | GroupedCalibrator = single
     by = None
     for name, column in rows.groups.items():
         groups = as_groups(column, name=name)
-        calibrator, by = GroupedCalibrator(single), groups.classes[groups.codes]
-    fit_rows(calibrator, rows, by, np.ones(len(rows.scores), dtype=bool))
-    figures = out_of_fold_table(calibrator, rows, seed, by)
+        fitted, by = GroupedCalibrator(single), groups.classes[groups.codes]
+    fit_rows(fitted, rows, by, np.ones(len(rows.scores), dtype=bool))
+    figures = out_of_fold_table(fitted, rows, seed, by)
     metadata = {"score": rows.score, "label": rows.label, **({} if by is None else {"group": group})}
-    persistence.save(calibrator, output, metadata=metadata)
+    persistence.save(fitted, output, metadata=metadata)
     click.echo(rows.describe())
-    click.echo(f"Fitted {describe(calibrator, rows, group)}.\n")
-    if isinstance(calibrator, AutoCalibrator) and hasattr(calibrator, "report_"):
-        click.echo(f"{calibrator.report_}\n")
+    click.echo(f"Fitted {describe(fitted, rows, group)}.\n")
+    if isinstance(fitted, AutoCalibrator) and hasattr(fitted, "report_"):
+        click.echo(f"{fitted.report_}\n")
     click.echo(figures)
     click.echo(f"\nSaved {output}")
     click.echo(f"Next:  calibrant apply {shlex.quote(output)} {_new_file(rows.file)}")
@@ -138,11 +161,17 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
         raise unknown_name("method", method, [*CALIBRATORS, *ALIASES])
     if "input" in params:
         check_choice("--input", params["input"], INPUT_KINDS)
-    taken = [key for key in inspect.signature(CALIBRATORS[name]).parameters if key in _OPTIONS]
+    parameters = inspect.signature(CALIBRATORS[name]).parameters
+    taken = [key for key in _OPTIONS if key in parameters or (key == "input" and takes_input(name))]
     for key in params:
         if key not in taken:
             takes = f"It takes {' and '.join(_OPTIONS[k] for k in taken)}." if taken else "It takes no such option."
             raise InvalidInputError(f"method {method!r} does not take {_OPTIONS[key]}. {takes}")
+    inner = params.get("calibrator")
+    if inner is not None and inner not in BINARY_CALIBRATORS and inner not in ALIASES:
+        raise unknown_name("--calibrator", inner, [*BINARY_CALIBRATORS, *ALIASES])
+    if inner is not None and "input" in params and not takes_input(inner):
+        raise InvalidInputError(f"--calibrator {inner} does not take --input: it calibrates probabilities only.")
     return make_calibrator(name, **params)
 
 
@@ -150,7 +179,8 @@ def describe(calibrator: Calibrator | GroupedCalibrator, rows: ScoredRows, group
     """Say what was fitted to what."""
     what = f"on {count(calibrator.n_rows_, 'row')} of classes {listed(rows.classes)}"
     if isinstance(calibrator, Calibrator):
-        return f"{calibrator.name} {what}"
+        inner = calibrator.get_params(deep=False).get("calibrator")
+        return f"{calibrator.name}{'' if inner is None else f' of {make_calibrator(inner).name}'} {what}"
     name, n_groups = make_calibrator(calibrator.calibrator).name, len(calibrator.groups_)
     drawn = f"all rows count for {calibrator.shrinkage_:,g}" if math.isfinite(calibrator.shrinkage_) else "all as one"
     return f"{name} by {group!r} ({count(n_groups, 'group')}; {drawn}) {what}"

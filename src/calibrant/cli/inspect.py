@@ -183,11 +183,13 @@ def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
     """Return a table of scores and what they become; None where a row of several scores is needed."""
     maps: tuple[BinaryMap, ...]
     kind: InputKind
+    least = 0.0
     match fitted:
         case SoftmaxMap() | MixtureMap() | LogPoolMap():
             return None
         case TopLabelMap(maps=(only,)):
             maps, title, names, kind = (only,), "The largest of a row:\n", ["becomes"], "probability"
+            least = 1.0 / fitted.n_classes
         case OneVsRestMap(maps=several, coupling=coupling):
             maps, title = several[:_MOST_CLASSES], f"Before rows are {_COUPLED[coupling].format('their')}:\n"
             names = [str(label) for label in classes[: len(maps)]]
@@ -195,15 +197,18 @@ def examples(fitted: Map, classes: list[Any], input: InputKind) -> str | None:
         case TopLabelMap(maps=several):
             maps, title = several[:_MOST_CLASSES], "The largest of a row, by its class:\n"
             names, kind = [str(label) for label in classes[: len(maps)]], "probability"
+            least = 1.0 / fitted.n_classes
         case _:
             maps, title, names, kind = (fitted,), "", ["becomes"], input
-    return title + examples_of(maps, names, kind)
+    return title + examples_of(maps, names, kind, least=least)
 
 
-def examples_of(maps: Sequence[BinaryMap], names: list[str], kind: InputKind) -> str:
-    """Return a table of scores and what each map makes of them."""
+def examples_of(maps: Sequence[BinaryMap], names: list[str], kind: InputKind, *, least: float = 0.0) -> str:
+    """Return a table of scores and what each map makes of them; probabilities that are at least `least`."""
     at = example_scores(maps, kind)
-    columns = [m.apply(at) for m in maps]
+    if least > 0.0:
+        at = at[at >= least]
+    columns = [np.maximum(m.apply(at), least) for m in maps]
     rows = [[f"{s:.4g}", *(number(column[i]) for column in columns)] for i, s in enumerate(at.tolist())]
     return table(["score", *names[: len(maps)]], rows, left=0)
 

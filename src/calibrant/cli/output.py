@@ -37,6 +37,11 @@ def interval(low: float, high: float) -> str:
     return f"[{low:.4f}, {high:.4f}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 
+def shorten(text: str, most: int = 24) -> str:
+    """Cut a long name, and say so by an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def write_json(document: dict[str, Any]) -> None:
     """Print one JSON document; what is not a finite number, which JSON lacks, becomes null."""
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))

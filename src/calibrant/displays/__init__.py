@@ -2,6 +2,7 @@
 
 from calibrant.displays.calibration import CalibrationDisplay
 from calibrant.displays.comparison import ComparisonDisplay
+from calibrant.displays.convergence import ConvergenceDisplay
 from calibrant.displays.decomposition import DecompositionDisplay
 from calibrant.displays.histogram import ScoreHistogram
 from calibrant.displays.mimic import MimicDisplay
@@ -11,6 +12,7 @@ from calibrant.displays.reliability import ReliabilityDisplay
 __all__ = [
     "CalibrationDisplay",
     "ComparisonDisplay",
+    "ConvergenceDisplay",
     "DecompositionDisplay",
     "MimicDisplay",
     "MulticlassReliabilityDisplay",

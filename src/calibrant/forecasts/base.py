@@ -183,7 +183,8 @@ def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
         ) from None
     if picked.ndim != 1 or picked.size == 0:
         raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
-    return picked.astype(np.intp, copy=False)
+    rows: npt.NDArray[np.intp] = picked.astype(np.intp, copy=False)
+    return rows
 
 
 def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:

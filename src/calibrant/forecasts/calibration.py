@@ -90,9 +90,8 @@ class Events:
 
         Rows in cells up to `a` are on the first side of cut `a`.
         """
-        in_cell = np.bincount(cell, weights=weight, minlength=n_cuts + 1)[: n_cuts + 1]
-        first = np.cumsum(in_cell)[:n_cuts]
-        mass = np.column_stack((first, np.cumsum(in_cell[::-1])[::-1][1:]))
+        in_cell: FloatArray = np.bincount(cell, weights=weight, minlength=n_cuts + 1).astype(np.float64)
+        mass = np.column_stack((np.cumsum(in_cell)[:n_cuts], np.cumsum(in_cell[::-1])[::-1][1:]))
         out = np.empty((n_cuts, 2))
         kernels.distances_of_sides(self.place, self.jump, self.slope, cell[self.row], mass, out)
         return out, mass
@@ -251,11 +250,15 @@ def distribution_calibration_error(
     A binned form of distribution calibration (Song, Diethe, Kull and Flach 2019, *Distribution calibration for
     regression*, ICML): zero error in all bins is necessary for it. Biased upward, more with more bins.
     """
-    if not (isinstance(n_bins, tuple) and len(n_bins) == 2):
-        raise InvalidTypeError(f"n_bins={n_bins!r} is no pair. Pass bins by median and by width, such as (5, 3).")
-    by_median, by_width = (check_integer("n_bins", count, minimum=1) for count in n_bins)
+    by_median, by_width = _pair_of_bins(n_bins)
     rows = read_outcomes(forecast, y, sample_weight)
     return distance_in_bins(rows, forecast_bins(rows, by_median, by_width))
+
+
+def _pair_of_bins(n_bins: object) -> tuple[int, int]:
+    if not isinstance(n_bins, (tuple, list)) or len(n_bins) != 2:
+        raise InvalidTypeError(f"n_bins={n_bins!r} is no pair. Pass bins by median and by width, such as (5, 3).")
+    return check_integer("n_bins", n_bins[0], minimum=1), check_integer("n_bins", n_bins[1], minimum=1)
 
 
 def forecast_bins(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
@@ -284,7 +287,9 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
     order = np.argsort(values, kind="stable")
     middle = np.cumsum(weight[order]) - 0.5 * weight[order]
-    edges = values[order][np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)]
+    edges = values[order][
+        np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
+    ]
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 

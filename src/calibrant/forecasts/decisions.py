@@ -25,10 +25,13 @@ class ThresholdRule:
         Threshold on the number line.
     alpha : float
         Level in [0, 1].
+    is_above : bool
+        Decide yes where the probability is above `alpha` instead.
     """
 
     y0: float
     alpha: float
+    is_above: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y0", as_number(self.y0, name="y0"))
@@ -39,7 +42,8 @@ class ThresholdRule:
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
         check_forecast(forecast)
-        return forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
+        is_low: BoolArray = forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
+        return is_low ^ self.is_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ def rule_losses(rows: Outcomes, rule: ThresholdRule, loss: LossFunction) -> tupl
     """Return the loss of each row that is promised, and the one that came, shape (n,) each."""
     taken = rule.decide(rows.forecast).astype(np.intp)[:, None]
     promised = np.take_along_axis(expected_losses(rows.forecast, loss), taken, axis=1)[:, 0]
-    realised = np.take_along_axis(realised_losses(rows, loss), taken, axis=1)[:, 0]
+    realised = np.take_along_axis(realised_losses(rows.y, loss), taken, axis=1)[:, 0]
     return promised, realised
 
 
@@ -220,9 +224,7 @@ def reliability_gaps(
     return table_of_gaps(rows, gap_thresholds(rows, y0), alphas_of(alpha, 50), costs_of(cost), scale)
 
 
-def table_of_gaps(
-    rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float
-) -> ReliabilityGaps:
+def table_of_gaps(rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float) -> ReliabilityGaps:
     """Return the losses of checked rows over a family."""
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_number
+from calibrant.forecasts.points import as_number
 from calibrant.numerics import BoolArray, FloatArray
 
 #: Levels at whose quantiles a loss without a table is averaged, to expect it.
@@ -97,9 +97,9 @@ def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:
     return expected
 
 
-def realised_losses(rows: Outcomes, loss: LossFunction) -> FloatArray:
-    """Return what deciding no and yes cost in each row, shape (n, 2)."""
-    return np.column_stack([_called(loss, np.full(len(rows), bool(d)), rows.y) for d in (0, 1)])
+def realised_losses(y: FloatArray, loss: LossFunction) -> FloatArray:
+    """Return what deciding no and yes costs with each outcome, shape (n, 2)."""
+    return np.column_stack([_called(loss, np.full(y.size, bool(d)), y) for d in (0, 1)])
 
 
 def as_loss(loss: object, y0: float | None = None) -> LossFunction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -102,7 +103,7 @@ def as_points(values: ArrayLike, n: int, *, name: str) -> Points:
 
     They may be infinite, but not NaN.
     """
-    if isinstance(values, numbers.Real) and not isinstance(values, bool):
+    if _is_number(values):
         array = np.array([[float(values)]])
         is_flat = True
     else:
@@ -152,6 +153,10 @@ def _is_plain(values: ArrayLike) -> bool:
     return all(isinstance(v, numbers.Real) for v in values)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
 def check_rising(values: FloatArray, *, name: str, fix: str) -> None:
     """Raise InvalidInputError unless every row of `values`, shape (n, m), rises or stays."""
     falls = np.diff(values, axis=1) < 0.0
@@ -172,10 +177,8 @@ def frozen(values: FloatArray) -> FloatArray:
 
 def as_row_numbers(values: ArrayLike, n: int, *, name: str, rows: str) -> FloatArray:
     """Check a finite number for all rows, or one for each of the n rows of `rows`; shape (n,)."""
-    if isinstance(values, numbers.Real) and not isinstance(values, bool):
-        if not np.isfinite(values):
-            raise InvalidScoreError(f"{name}={values!r} is not finite. Pass a number.")
-        return np.full(n, float(values))
+    if _is_number(values):
+        return np.full(n, as_number(values, name=name))
     checked = as_numbers(values, name=name)
     check_same_length(n, checked.size, rows, name)
     return checked
@@ -185,6 +188,6 @@ def as_number(value: object, *, name: str) -> float:
     """Check one finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number.")
-    if not np.isfinite(float(value)):
+    if not math.isfinite(value):
         raise InvalidInputError(f"{name}={value!r} is not finite. Pass a finite number.")
     return float(value)

@@ -50,7 +50,7 @@ class ScipyForecast(Forecast):
     _parameters: tuple[FloatArray, ...]
 
     def __init__(self, frozen: Any, *, n: int | None = None) -> None:
-        kind = getattr(frozen, "dist", None)
+        kind: Any = getattr(frozen, "dist", None)
         if not (hasattr(kind, "_parse_args") and hasattr(frozen, "kwds")):
             raise InvalidTypeError(
                 f"frozen is a {type(frozen).__name__}, not a frozen distribution. Pass one such as "

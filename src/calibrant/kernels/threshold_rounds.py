@@ -35,7 +35,8 @@ def push_state(
     n_lines, n = values.shape
     n_left = 0
     for i in range(n):
-        n_left += 1 - np.int64(side[i])
+        if side[i] == 0:
+            n_left += 1
     value = np.empty(n)
     row = np.empty(n, np.int32)
     for k in range(n_lines):
@@ -138,7 +139,9 @@ def push_slopes(
 def _at(x: FloatArray, y: FloatArray, p: int, v: float) -> float:
     """Return the map of v, which lies between the knots p and p + 1: the sum that NumPy's `interp` takes."""
     slope = (y[p + 1] - y[p]) / (x[p + 1] - x[p])
-    return min(slope * (v - x[p]) + y[p], y[p + 1])
+    mapped: float = slope * (v - x[p]) + y[p]
+    highest: float = y[p + 1]
+    return min(mapped, highest)
 
 
 @compiled

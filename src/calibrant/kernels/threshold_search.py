@@ -226,7 +226,11 @@ def measure_cuts(
             i = by_level[r]
             u = level[i]
             w = weight[i]
-            middle = min(max(np.int64(place[i]), first), end)
+            middle = first
+            if place[i] > end:
+                middle = end
+            elif place[i] > first:
+                middle = int(place[i])
             if by_ranks:
                 for b in range(first, middle):
                     area[1, b] += abs(u - seen[1, b] * scale[1, b])

@@ -64,8 +64,8 @@ class ClassScores:
         """What the level of the intervals means, in a sentence."""
         return (
             f"{len(self.classes):,} classes are looked at, so the intervals of each have the level "
-            f"{100.0 * self.interval_level:.6g}%: of calibrated predictions, with {100.0 * self.level:g}% no class is "
-            "found off."
+            f"{100.0 * self.interval_level:.6g}%: with probability {100.0 * self.level:g}% no class of calibrated "
+            "predictions is found off."
         )
 
     @property

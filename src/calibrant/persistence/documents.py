@@ -66,6 +66,11 @@ def register_kind(
     _KINDS[kind] = _Kind(cls, encode, decode)
 
 
+def kind_of_object(obj: Any) -> str | None:
+    """Return what documents call objects of this kind, or None if they hold none."""
+    return next((name for name, known in _KINDS.items() if isinstance(obj, known.cls)), None)
+
+
 def to_document(obj: Any, *, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a fitted object as a document: a dict of plain data that `from_document` reads.
 
@@ -84,7 +89,7 @@ def to_document(obj: Any, *, metadata: Mapping[str, Any] | None = None) -> dict[
     DocumentError
         If what it holds could not be read back.
     """
-    kind = next((name for name, known in _KINDS.items() if isinstance(obj, known.cls)), None)
+    kind = kind_of_object(obj)
     if kind is None:
         raise InvalidTypeError(f"can't save {show(obj)} of type {type(obj).__name__}. Pass a fitted calibrator.")
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "calibrant": __version__}

@@ -32,7 +32,7 @@ MARGIN_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Columns sorted, each with the rows it came from; see `kernels.rank_preserving` for the layout.
+    """Columns sorted, each with the rows it came from; see `kernels.columns` for the layout.
 
     Attributes
     ----------
@@ -51,7 +51,6 @@ class Problem:
     is_kept : shape (N,) or None
         Rows of positive weight, where there are others.
     container : Container
-    names : tuple of str or None
     """
 
     p: FloatArray
@@ -101,8 +100,8 @@ def check_problem(
     if values.ndim == 1:
         raise ShapeError(f"P has shape {values.shape}. Pass one column per class, shape (n, K).")
     _check_sums(values)
-    if hasattr(sample_weight, "__len__"):
-        check_same_length(values.shape[0], len(sample_weight), "P", "sample_weight")
+    if isinstance(sample_weight, np.ndarray) and sample_weight.ndim == 1:
+        check_same_length(values.shape[0], sample_weight.size, "P", "sample_weight")
     weight = as_weight(sample_weight, values.shape[0])
     is_kept: BoolArray | None = None
     if weight is None:

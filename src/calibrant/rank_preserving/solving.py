@@ -174,7 +174,9 @@ def _result(problem: Problem, ending: Ending, watch: Watch, method: str, nearly:
 
 
 def _fall(problem: Problem, q: FloatArray) -> float:
-    return max(max(float(-np.diff(column).min(initial=0.0)), _spread(problem, j, column)) for j, column in enumerate(q))
+    return max(
+        max(float(0.0 - np.diff(column).min(initial=0.0)), _spread(problem, j, column)) for j, column in enumerate(q)
+    )
 
 
 def _spread(problem: Problem, j: int, column: FloatArray) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 #: Names longer than this are cut in the page and in Markdown; JSON keeps them whole.
 MAX_NAME = 160
@@ -44,6 +45,18 @@ def signed(value: float, digits: int = 3) -> str:
     """Write a difference with its sign."""
     text = decimals(value, digits)
     return f"+{text}" if round(value, digits) > 0.0 else text
+
+
+def figure(score: dict[str, Any], digits: int = 4) -> str:
+    """Write the value of a score that may be undefined."""
+    return "undefined" if score["value"] is None else decimals(score["value"], digits)
+
+
+def ends(score: dict[str, Any], digits: int = 4) -> str:
+    """Write the interval of a score that may have none."""
+    if score["low"] is None or score["high"] is None:
+        return ""
+    return f"{decimals(score['low'], digits)} to {decimals(score['high'], digits)}"
 
 
 def count(value: float) -> str:

@@ -17,8 +17,11 @@ from calibrant.report.formats import (
     count,
     decimals,
     digits_of,
+    ends,
     escape_markdown,
     escape_text,
+    figure,
+    percent,
     percent_level,
     sentence,
     shorten,
@@ -136,6 +139,9 @@ def _environment() -> Environment:
         axis_end,
         capitalize_first,
         escape_text,
+        percent,
+        figure,
+        ends,
     ):
         environment.filters[function.__name__] = function
     environment.filters["md"] = escape_markdown

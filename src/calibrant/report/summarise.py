@@ -13,13 +13,12 @@ from calibrant.displays import ScoreHistogram
 from calibrant.displays.curves import axis_end
 from calibrant.errors import ShapeError
 from calibrant.metrics.rows import Rows, read_rows
+from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
 from calibrant.report.words import MEANINGS, verdict
 from calibrant.results import Scores
 from calibrant.summary import ScoreRows
 from calibrant.validation import ArrayLike, check_fraction
 
-#: With more classes than this, only those of the largest calibration error get a panel.
-MAX_CLASS_PANELS = 12
 #: What the curve of one class of several leaves out: its panel shows no histogram.
 OF_HISTOGRAM = ("histogram", "n_above")
 
@@ -55,17 +54,20 @@ def summarise(
     curve = curve_of(rows.one_column(), n_bins, level, label, band="consistency", rng=rng)
     counts = _class_counts(rows)
     top = scores if rows.is_binary else _plain_scores(_top_label_scores(rows, level, rng))
-    words = verdict(top, scores["auc"], curve, counts, is_multiclass=not rows.is_binary)
+    labels = [entry["label"] for entry in counts]
+    by_class = summarise_classes(rows, labels, level) if rows.n_classes > 2 else None
+    words = verdict(top, scores["auc"], curve, counts, by_class, is_multiclass=not rows.is_binary)
     return {
         "title": clean(title),
         "version": __version__,
         "kind": "binary" if rows.is_binary else "multiclass",
-        "verdict": {**words, "in_short": measured.verdict},
+        "verdict": {**words, "in_short": _in_short(measured.verdict, by_class)},
         "scores": scores,
         "top_label_scores": {} if rows.is_binary else {name: top[name] for name in ("mean_gap", "base_rate")},
         "curve": curve,
         "groups": None,
-        "class_curves": [] if rows.is_binary else _class_curves(rows, n_bins, level, counts),
+        "classes": by_class,
+        "class_curves": [] if rows.is_binary else _class_curves(rows, n_bins, level, labels, by_class),
         "data": {
             "source": None if source is None else clean(source),
             "score_names": names,
@@ -78,6 +80,13 @@ def summarise(
             "level": level,
         },
     }
+
+
+def _in_short(of_top_label: str, by_class: dict[str, Any] | None) -> str:
+    """Return the verdict of the scores, preceded by that of the classes where only these are off."""
+    if by_class is None or not by_class["n_off"] or of_top_label.startswith("Not calibrated"):
+        return of_top_label
+    return f"Not calibrated. {by_class['verdict']} Of the predicted class: {of_top_label}"
 
 
 def clean(text: object) -> str:
@@ -129,6 +138,7 @@ def curve_of(
     level: float,
     label: str,
     *,
+    strategy: Literal["quantile", "uniform"] = "quantile",
     band: Literal["consistency"] | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
@@ -137,7 +147,14 @@ def curve_of(
 
     weight = rows.weight
     curve = reliability_curve(
-        rows.positive, rows.scores, sample_weight=weight, n_bins=n_bins, level=level, band=band, rng=rng
+        rows.positive,
+        rows.scores,
+        sample_weight=weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        level=level,
+        band=band,
+        rng=rng,
     )
     upper = axis_end([curve])
     columns = (curve.edges, curve.x, curve.y, curve.low, curve.high, curve.n)
@@ -182,13 +199,17 @@ def curve_of(
     }
 
 
-def _class_curves(rows: Rows, n_bins: int, level: float, counts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Measure each class against the rest; of many classes, those of the largest calibration error."""
-    shown = list(range(len(counts)))
-    if len(counts) > MAX_CLASS_PANELS:
-        errors = [_error(rows.of_class(k), n_bins) for k in shown]
-        shown = sorted(shown, key=lambda k: -errors[k])[:MAX_CLASS_PANELS]
-    curves = [curve_of(rows.of_class(k), n_bins, level, counts[k]["label"]) for k in shown]
+def _class_curves(
+    rows: Rows, n_bins: int, level: float, labels: list[str], by_class: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Measure each class against the rest; of several classes, the worst first, and of many only these.
+
+    Bins of several classes have equal width: nearly all rows are of other classes, with probabilities near zero, and
+    would fill all bins of equal weight but one.
+    """
+    strategy: Literal["quantile", "uniform"] = "quantile" if by_class is None else "uniform"
+    codes = range(rows.n_classes) if by_class is None else [row["code"] for row in by_class["rows"][:MAX_CLASS_PANELS]]
+    curves = [curve_of(rows.of_class(k), n_bins, level, labels[k], strategy=strategy) for k in codes]
     upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
     return [{**{k: v for k, v in curve.items() if k not in OF_HISTOGRAM}, "upper": upper} for curve in curves]
 

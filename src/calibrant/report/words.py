@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from calibrant.report.formats import percent, percent_level, points, points_range
+from calibrant.report.formats import percent, percent_level, points, points_range, shorten
 
 State: TypeAlias = Literal["calibrated", "miscalibrated", "unclear", "undefined"]
 
@@ -27,7 +27,11 @@ MEANINGS = {
     ),
     "classwise_ece": (
         "Class-wise calibration error",
-        "The mean gap for each class against the rest, averaged over the classes.",
+        "The mean gap for each class against the rest, averaged over the classes. Noise alone makes it positive.",
+    ),
+    "marginal_calibration_error": (
+        "Marginal calibration error",
+        "Root mean squared gap of all classes over bins less the part that noise explains.",
     ),
     "auc": ("AUC", "Chance that an event is ranked above a non-event. Says nothing about calibration."),
     "miscalibration": ("Miscalibration", "Part of the Brier score that a perfect recalibration would remove."),
@@ -68,6 +72,9 @@ QUESTIONS = {
 #: A calibration error below this share of the rarer outcome, and below `SMALL_ERROR`, is too small to correct.
 SMALL_SHARE = 0.2
 SMALL_ERROR = 0.05
+#: Classes that a sentence names, and the longest name in it.
+_MOST_NAMED = 5
+_SHORT = 40
 
 #: Headline and sentence for each way in which predictions can be off.
 _DIRECTIONS = {
@@ -94,6 +101,10 @@ _DIRECTIONS = {
         "the model is under-confident",
         "The most probable class was right more often than its probability stated.",
     ),
+    "classes": (
+        "some classes are off",
+        "The most probable class is not off, but the probabilities of single classes are.",
+    ),
     "none": ("off by a little in many places", "No single range of predictions stands out."),
 }
 
@@ -109,6 +120,7 @@ def verdict(
     auc: dict[str, Any],
     curve: dict[str, Any],
     classes: list[dict[str, Any]],
+    by_class: dict[str, Any] | None,
     *,
     is_multiclass: bool,
 ) -> dict[str, Any]:
@@ -116,7 +128,8 @@ def verdict(
 
     The evidence is that of `metrics.evaluate`: the intervals of the mean gap and of the debiased calibration error.
     Miscalibrated where either excludes 0; calibrated where neither does and both end at an error too small to
-    matter; unclear where they are too wide to tell.
+    matter; unclear where they are too wide to tell. Of several classes this is said of the most probable one, and
+    "miscalibrated" also where `metrics.evaluate_classes` finds a class off.
 
     Parameters
     ----------
@@ -127,6 +140,8 @@ def verdict(
         The main curve.
     classes : list of dict
         Weight of each class.
+    by_class : dict or None
+        What `summarise_classes` says of more than two classes.
     is_multiclass : bool
     """
     seen = [entry["weight"] for entry in classes if entry["weight"] > 0.0]
@@ -138,14 +153,24 @@ def verdict(
     direction = "none"
     if state == "miscalibrated":
         direction = _direction(evidence["mean_gap"], auc, outside, is_multiclass=is_multiclass)
+    n_off = 0 if by_class is None else by_class["n_off"]
     came_true = "was right" if is_multiclass else "happened"
+    evidence_text = _evidence(evidence["mean_gap"], evidence["ece_debiased"], state)
+    where = _where(curve, outside, state, came_true)
+    if by_class is not None and n_off:
+        where = f"{where} {_which_classes(by_class)}"
+        if state != "miscalibrated":
+            evidence_text = (
+                f"No. {_which_classes(by_class)} Of the most probable class: {_uncapitalised(evidence_text)}"
+            )
+            state, direction, where = "miscalibrated", "classes", _worst_class(by_class)
     return {
         "state": state,
         "headline": _headline(state, direction),
-        "is_it_calibrated": _evidence(evidence["mean_gap"], evidence["ece_debiased"], state),
+        "is_it_calibrated": evidence_text,
         "which_way": _which_way(evidence, state, direction, came_true),
-        "where": _where(curve, outside, state, came_true),
-        "what_to_do": _advice(state, direction, has_two_classes=len(seen) > 1),
+        "where": where,
+        "what_to_do": _advice(state, direction, by_class, has_two_classes=len(seen) > 1),
         "command": _command(state, direction, seen, is_multiclass=is_multiclass),
     }
 
@@ -252,13 +277,39 @@ def _where(curve: dict[str, Any], outside: list[dict[str, Any]], state: State, c
     )
 
 
-def _advice(state: State, direction: str, *, has_two_classes: bool) -> str:
+def _which_classes(by_class: dict[str, Any]) -> str:
+    """Name the classes that are off."""
+    off = [shorten(row["label"], _SHORT) for row in by_class["rows"] if row["is_off"]]
+    named = ", ".join(off[:_MOST_NAMED]) + (f" and {len(off) - _MOST_NAMED} more" if len(off) > _MOST_NAMED else "")
+    verb = "is" if len(off) == 1 else "are"
+    return f"{len(off):,} of {len(by_class['rows']):,} classes {verb} off, worst first: {named}."
+
+
+def _worst_class(by_class: dict[str, Any]) -> str:
+    worst = by_class["rows"][0]
+    return f"Most in class {shorten(worst['label'], _SHORT)}: {_uncapitalised(worst['words'])}"
+
+
+def _uncapitalised(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _advice(state: State, direction: str, by_class: dict[str, Any] | None, *, has_two_classes: bool) -> str:
     if not has_two_classes:
         return "Collect rows of the other class too: a calibrator needs both."
     if direction == "reversed":
         return "Check first which class is the positive one: the labels or the scores seem to be turned round."
     if state == "miscalibrated":
-        return "Fit a calibrator on labelled rows that the model was not trained on, and check it on rows new to both."
+        general = (
+            "Fit a calibrator on labelled rows that the model was not trained on, and check it on rows new to both."
+        )
+        if by_class is None:
+            return general
+        if any(row["is_share_off"] for row in by_class["rows"]):
+            return (
+                f"{general} Shares of classes are off: it needs a term for each class, which temperature scaling lacks."
+            )
+        return f"{general} No class is predicted too often or too rarely: temperature scaling may be enough."
     if state == "calibrated":
         return "Leave it alone. These rows give no reason for a correction, and one fitted to noise would harm."
     return "Collect more labelled rows before deciding. Don't correct on this evidence."
@@ -267,5 +318,5 @@ def _advice(state: State, direction: str, *, has_two_classes: bool) -> str:
 def _command(state: State, direction: str, seen: list[float], *, is_multiclass: bool) -> str | None:
     if state != "miscalibrated" or direction == "reversed" or len(seen) < 2:
         return None
-    method = " --method temperature" if is_multiclass else ""  # for one score `calibrant fit` chooses by itself
-    return f"calibrant fit FILE --label LABEL --score SCORE{method} -o calibrator.json"
+    score = "SCORES --method auto" if is_multiclass else "SCORE"
+    return f"calibrant fit FILE --label LABEL --score {score} -o calibrator.json"

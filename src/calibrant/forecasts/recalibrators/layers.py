@@ -82,9 +82,7 @@ class ThresholdChain(MapLayer):
         chosen: MapNumbers = np.empty((len(forecast), len(self)), dtype=np.int32)
         for part in row_batches(forecast, self.thresholds.size):
             level = levels_at(forecast[part], self.thresholds)
-            kernels.choose_maps(
-                level, self.column, self.alpha, self.maps.start, self.maps.x, self.maps.y, chosen[part]
-            )
+            kernels.choose_maps(level, self.column, self.alpha, self.maps.start, self.maps.x, self.maps.y, chosen[part])
         return ChainRows(self.maps, chosen)
 
 

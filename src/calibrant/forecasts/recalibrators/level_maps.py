@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 
@@ -35,7 +38,7 @@ def smooth_map(u: FloatArray, weight: FloatArray, n_knots: int, pseudo_counts: f
     high = _row_at(rising, cumulative, whole + 1.0)
     at = low + (place - whole) * (high - low)
     x, group = np.unique(np.clip(at, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), return_inverse=True)
-    f = np.bincount(group, share) / np.bincount(group) if share.size else share
+    f = sum_groups(group, share) / sum_groups(group, np.ones(share.size))
     x, f = _with_ends(x, f)
     return x, (total * f + pseudo_counts * x) / (total + pseudo_counts)
 
@@ -47,13 +50,18 @@ def towards_identity(knots: Knots, share: float) -> Knots:
 
 
 def mean_ranks(values: FloatArray, weight: FloatArray, more: float) -> tuple[FloatArray, FloatArray]:
-    """Return the distinct values, rising, and the mean of rank / (n + `more`) of the rows of each, ranks being 1 to n."""
+    """Return the distinct values, rising, and of each the mean of rank / (n + `more`), ranks being 1 to n."""
     order = np.argsort(values, kind="stable")
     w = weight[order]
     cumulative = np.cumsum(w)
     share = (cumulative - 0.5 * w + 0.5) / (cumulative[-1] + more)
     x, group = np.unique(values[order], return_inverse=True)
-    return x, np.bincount(group, w * share) / np.bincount(group, w)
+    return x, sum_groups(group, w * share) / sum_groups(group, w)
+
+
+def sum_groups(group: npt.NDArray[np.integer[Any]], values: FloatArray, n: int = 0) -> FloatArray:
+    """Return the sum of the values of each of at least `n` groups, numbered from 0 on."""
+    return np.asarray(np.bincount(group, values, minlength=n), dtype=np.float64)
 
 
 def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray) -> FloatArray:
@@ -61,13 +69,15 @@ def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
     found = np.searchsorted(cumulative, share * cumulative[-1], side="left")
-    return values[order[np.minimum(found, values.size - 1)]]
+    quantiles: FloatArray = values[order[np.minimum(found, values.size - 1)]]
+    return quantiles
 
 
 def _row_at(rising: FloatArray, cumulative: FloatArray, place: FloatArray) -> FloatArray:
     """Return what lies at a place, from 0 on, of the rows that the weights stand for."""
     found = np.searchsorted(cumulative, place, side="right")
-    return rising[np.minimum(found, rising.size - 1)]
+    at: FloatArray = rising[np.minimum(found, rising.size - 1)]
+    return at
 
 
 def _with_ends(x: FloatArray, y: FloatArray) -> Knots:

@@ -131,6 +131,10 @@ class Rounds:
         while len(self.records) < most and self.step():
             yield len(self.records)
 
+    def chain_of_last(self) -> PackedMaps:
+        """Return the two maps of the latest round."""
+        return PackedMaps.pack(list(self.knots[-1]))
+
     def chain(self) -> ThresholdChain:
         """Return the rounds so far as a layer."""
         maps = PackedMaps.pack([knots for pair in self.knots for knots in pair])

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.recalibrators.level_maps import Knots, weighted_quantiles
+from calibrant.forecasts.recalibrators.level_maps import Knots, sum_groups, weighted_quantiles
 from calibrant.numerics import FloatArray
 
 #: Cells in which levels are counted where not all cuts are looked at.
@@ -54,13 +54,13 @@ class SearchState:
         else:
             edge = np.arange(1, _CELLS + 1) / _CELLS
             cell = np.minimum(self.level * _CELLS, _CELLS - 1.0).astype(np.uint8)
-            mass = np.bincount(cell, self.weight, minlength=_CELLS)
+            mass = sum_groups(cell, self.weight, _CELLS)
             kernels.search_some_cuts(values, order, cell, self.weight, mass, edge, n_cuts, least, best, cut)
         k = int(best.argmax())
         return k, int(cut[k]), float(best[k])
 
     def errors_on_grid(self, alphas: FloatArray, least: float, *, by_ranks: bool, by_mass: bool) -> FloatArray:
-        """Return the L1 threshold calibration error at each threshold and alpha, shape (K, A); NaN with a small side."""
+        """Return the L1 error at each threshold and alpha, shape (K, A); NaN with a small side."""
         error = np.empty((self.thresholds.size, alphas.size))
         kernels.measure_cuts(
             self._values[:-1],
@@ -117,9 +117,7 @@ def row_batches(forecast: Forecast, width: int) -> list[slice]:
     return [slice(start, min(start + step, len(forecast))) for start in range(0, len(forecast), step)]
 
 
-def middle_thresholds(
-    y: FloatArray, weight: FloatArray, n: int, low: float = 0.0, high: float = 1.0
-) -> FloatArray:
+def middle_thresholds(y: FloatArray, weight: FloatArray, n: int, low: float = 0.0, high: float = 1.0) -> FloatArray:
     """Return up to `n` thresholds at equal steps of weight between two shares, each midway between two labels."""
     distinct = np.unique(y)
     if distinct.size == 1:

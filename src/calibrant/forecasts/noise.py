@@ -1,0 +1,170 @@
+"""What measured gaps owe to chance: their values for a forecast that is right, and draws of the noise in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.errors import InvalidTypeError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.pit import pit_ends
+from calibrant.forecasts.points import Outcomes, check_forecast
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
+
+#: Rows are put in this many groups, whose sums show how much sums over rows vary.
+_GROUPS = 200
+_DRAWS = 200
+#: Parts of [0, 1] on which the noise of a distribution of levels is followed.
+_PARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """What a metric would be if the forecast were right.
+
+    Attributes
+    ----------
+    mean : float
+        Mean over draws of the outcomes from the forecast.
+    low, high : float
+        Where `level` of the draws lie.
+    level : float
+    n_draws : int
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float
+    n_draws: int
+
+
+def noise_floor(
+    forecast: Forecast,
+    metric: Callable[..., float],
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_draws: int = 50,
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = 0,
+) -> NoiseFloor:
+    """Measure a metric on outcomes drawn from the forecast itself.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    metric : callable
+        Takes a forecast, outcomes and ``sample_weight=``, and returns a number: any metric of this module, or a
+        function such as ``lambda f, y, sample_weight: reliability_gaps(f, y, sample_weight=sample_weight).mean``.
+    sample_weight : array-like of shape (n,), optional
+    n_draws : int
+        Number of sets of outcomes.
+    level : float
+        Share of the draws between `low` and `high`.
+    rng : int, Generator or None
+        The same seed gives the same numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import GaussianForecast, average_calibration_error, noise_floor
+    >>> floor = noise_floor(GaussianForecast(np.zeros(1000), 1.0), average_calibration_error)
+    >>> round(floor.mean, 3)
+    0.01
+    """
+    check_forecast(forecast)
+    n_draws, level = check_integer("n_draws", n_draws, minimum=2), check_fraction("level", level)
+    if not callable(metric):
+        raise InvalidTypeError(f"metric={metric!r:.60} can't be called. Pass a function of a forecast and outcomes.")
+    weight = as_weight(sample_weight, len(forecast), rows="the forecast")
+    generator = as_generator(rng)
+    found = [
+        metric(forecast, forecast._ppf(generator.random((len(forecast), 1)))[:, 0], sample_weight=weight)
+        for _ in range(n_draws)
+    ]
+    return floor_of(np.array(found), level)
+
+
+def floor_of(found: FloatArray, level: float) -> NoiseFloor:
+    """Summarise what a metric was on drawn outcomes."""
+    low, high = np.quantile(found, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist()
+    return NoiseFloor(float(found.mean()), low, high, level, found.size)
+
+
+class RowGroups:
+    """Random groups of rows, and draws of how sums over the rows would vary over new rows."""
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        self.n_groups = min(n, _GROUPS)
+        self.group: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n_groups)
+        self._rng = rng
+
+    def sums(self, cell: IntArray, n_cells: int, values: FloatArray) -> FloatArray:
+        """Return the sum of values by group and cell, shape (groups, cells)."""
+        at = self.group * n_cells + cell
+        summed: FloatArray = np.bincount(at, weights=values, minlength=self.n_groups * n_cells).astype(np.float64)
+        return summed.reshape(self.n_groups, n_cells)
+
+    def multipliers(self) -> FloatArray:
+        """Return a weight for each group in each draw, shape (draws, groups), of mean zero over the groups."""
+        drawn = self._rng.standard_normal((_DRAWS, self.n_groups))
+        spread = math.sqrt(self.n_groups / max(self.n_groups - 1, 1))
+        centred: FloatArray = (drawn - drawn.mean(axis=1, keepdims=True)) * spread
+        return centred
+
+
+def level_noise(rows: Outcomes, cells: list[IntArray], n_cells: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Draw the noise of distributions of PIT values, in total variation of area, for several ways to cut the rows.
+
+    For each assignment of rows to cells, return the noise of int |F(c) - c| dc of the rows in cells up to each one
+    and of those in later cells, shape (draws, n_cells - 1, 2), or (draws, 1, 1) where there is one cell.
+    """
+    _, high = pit_ends(rows)
+    part = np.minimum((high * _PARTS).astype(np.int64), _PARTS - 1)
+    weight = rows.weights / rows.weights.sum()
+    groups = RowGroups(len(rows), rng)
+    draws = groups.multipliers()
+    found = []
+    for cell in cells:
+        counts = groups.sums(cell * _PARTS + part, n_cells * _PARTS, weight)
+        noise = np.einsum("dg,gm->dm", draws, counts).reshape(len(draws), n_cells, _PARTS)
+        share = counts.sum(axis=0).reshape(n_cells, _PARTS)
+        sides = [(noise.cumsum(axis=1), share.cumsum(axis=0))]
+        if n_cells > 1:
+            after = (noise[:, ::-1].cumsum(axis=1)[:, ::-1], share[::-1].cumsum(axis=0)[::-1])
+            sides = [(sides[0][0][:, :-1], sides[0][1][:-1]), (after[0][:, 1:], after[1][1:])]
+        found.append(np.stack([_area(*side) for side in sides], axis=2))
+    return found
+
+
+def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
+    """Return int |noise of F| dc, shape (draws, cuts), of noise (draws, cuts, parts) in shares (cuts, parts)."""
+    mass = share.sum(axis=1)
+    safe = np.where(mass > 0.0, mass, 1.0)
+    height = share.cumsum(axis=1) / safe[:, None]
+    moved = (noise.cumsum(axis=2) - height * noise.sum(axis=2, keepdims=True)) / safe[:, None]
+    area: FloatArray = np.abs(moved).mean(axis=2)
+    return area
+
+
+def gap_noise(
+    rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw the noise of reliability gaps over a family: its mean and its maximum in each draw, shape (draws,) each."""
+    weight = rows.weights / rows.weights.sum()
+    groups = RowGroups(len(rows), rng)
+    draws = groups.multipliers()
+    mean, largest = np.zeros(len(draws)), np.zeros(len(draws))
+    for threshold in y0:
+        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
+        cell = np.searchsorted(alpha, levels).astype(np.int64)
+        excess = groups.sums(cell, alpha.size + 1, weight * (levels - (rows.y <= threshold)))
+        up_to = np.einsum("dg,gm->dm", draws, excess).cumsum(axis=1)
+        noise = scale * np.abs(up_to[:, :-1, None] - cost * up_to[:, -1:, None])
+        mean += noise.mean(axis=(1, 2)) / y0.size
+        largest = np.maximum(largest, noise.max(axis=(1, 2)))
+    return mean, largest

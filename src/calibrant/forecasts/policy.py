@@ -1,0 +1,269 @@
+"""Policies: what to decide from calibrated predictions, what it should cost, and what it did cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.calibration import alphas_of
+from calibrant.forecasts.decisions import ThresholdRule
+from calibrant.forecasts.losses import LossFunction, ThresholdLoss, as_loss, expected_losses, realised_losses
+from calibrant.forecasts.points import as_matrix, as_numbers, check_forecast, read_outcomes
+from calibrant.metrics.estimates import mean_of, normal_estimate
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.results import Score
+from calibrant.validation import (
+    ArrayLike,
+    as_labels,
+    as_probabilities,
+    as_weight,
+    check_fraction,
+    check_same_length,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyScores:
+    """What a policy's decisions were expected to cost on some rows, and what they cost.
+
+    Attributes
+    ----------
+    promised, realised : Score
+        Mean loss by the predictions, and by what happened.
+    gap : Score
+        Promised less realised, paired by row: above zero where the policy cost less than it promised.
+    baseline : Score
+        Mean loss of the best single decision for all rows, chosen with hindsight.
+    """
+
+    promised: Score
+    realised: Score
+    gap: Score
+    baseline: Score
+
+    def __str__(self) -> str:
+        return "\n".join(str(score) for score in (self.promised, self.realised, self.gap, self.baseline))
+
+
+class ThresholdPolicy:
+    """Find the threshold rule that a forecast expects to cost least, and hold it to its promise.
+
+    Parameters
+    ----------
+    loss : ThresholdLoss or callable
+        A function takes decisions (booleans) and outcomes, arrays of one shape, and returns losses.
+    y0 : array-like of shape (K,), optional
+        Thresholds to choose from. By default the loss's own, or for a function 50 quantiles of the forecast.
+    alpha : array-like, optional
+        Levels to choose from. By default the best cut between the rows, exactly.
+
+    Attributes
+    ----------
+    rule_ : ThresholdRule
+        Yes where P(Y <= y0) is at most alpha, or above it.
+    promised_ : float
+        Mean loss that the forecast expects of the rule on the rows that it was chosen on.
+
+    Notes
+    -----
+    The rule is chosen from forecasts alone, so outcomes of the same rows still judge it without favour. The promise
+    is kept, up to sampling, where the forecast is threshold calibrated and rule and loss share y0: recalibrate first
+    (`ThresholdRecalibrator`), on other rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import GaussianForecast, ThresholdLoss, ThresholdPolicy
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(2.0, 2.0, 1000)
+    >>> forecast, y = GaussianForecast(mean, 1.0), mean + rng.normal(size=1000)
+    >>> frost = ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
+    >>> policy = ThresholdPolicy(frost).fit(forecast)
+    >>> round(policy.promised_, 2), policy.rule_.is_above
+    (0.81, True)
+    >>> print(policy.evaluate(forecast, y).realised)
+    realised 0.7060 [0.5967, 0.8153]
+    """
+
+    def __init__(self, loss: LossFunction, *, y0: ArrayLike | None = None, alpha: ArrayLike | None = None) -> None:
+        self.loss = loss
+        self.y0 = y0
+        self.alpha = alpha
+
+    def fit(self, forecast: Forecast, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the rule that these forecasts expect to cost least; nothing that happened is needed."""
+        check_forecast(forecast)
+        loss = as_loss(self.loss)
+        weight = as_weight(sample_weight, len(forecast), rows="the forecast")
+        counted = np.ones(len(forecast)) if weight is None else weight
+        expected = expected_losses(forecast, loss) * counted[:, None] / counted.sum()
+        saved = expected[:, 1] - expected[:, 0]  # what yes costs more than no
+        alphas = None if self.alpha is None else alphas_of(self.alpha, 1)
+        best: tuple[float, float, float, bool] | None = None
+        for threshold in self._thresholds(forecast, loss):
+            levels = forecast._cdf(np.array([[threshold]]))[:, 0]
+            cuts, up_to = _savings(levels, saved, alphas)
+            for sums, is_above in ((up_to, False), (float(saved.sum()) - up_to, True)):
+                j = int(sums.argmin())
+                if best is None or sums[j] < best[0]:
+                    best = float(sums[j]), float(threshold), float(cuts[j]), is_above
+        if best is None:
+            raise InvalidInputError("y0 is empty. Pass at least one threshold.")
+        self.rule_ = ThresholdRule(*best[1:])
+        self.promised_ = float(expected[:, 0].sum()) + best[0]
+        return self
+
+    def _thresholds(self, forecast: Forecast, loss: LossFunction) -> FloatArray:
+        if self.y0 is not None:
+            return as_numbers(self.y0, name="y0")
+        if isinstance(loss, ThresholdLoss):
+            return np.array([loss.y0])
+        levels = np.linspace(0.02, 0.98, 50)[None, :]
+        return np.unique(np.quantile(forecast._ppf(levels), levels[0]))
+
+    def decide(self, forecast: Forecast) -> BoolArray:
+        """Return whether each row is decided with yes, shape (n,)."""
+        if not hasattr(self, "rule_"):
+            raise NotFittedError("this ThresholdPolicy has no rule yet. Call fit(forecast) first.")
+        return self.rule_.decide(forecast)
+
+    def evaluate(
+        self,
+        forecast: Forecast,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        level: float = 0.95,
+        evaluated_on: str = "held-out",
+    ) -> PolicyScores:
+        """Measure what the rule's decisions were expected to cost on some rows, and what they cost.
+
+        Intervals are normal, over independent rows; that of the gap is of paired differences.
+        """
+        level = check_fraction("level", level)
+        rows = read_outcomes(forecast, y, sample_weight)
+        decided = self.decide(rows.forecast)
+        loss = as_loss(self.loss)
+        promised = _picked(expected_losses(rows.forecast, loss), decided.astype(np.int64))
+        realised = realised_losses(rows.y, loss)
+        return _policy_scores(
+            promised, realised, decided.astype(np.int64), rows.weights, level=level, evaluated_on=evaluated_on
+        )
+
+
+class CostPolicy:
+    """Decide what calibrated class probabilities expect to cost least.
+
+    Parameters
+    ----------
+    costs : array-like of shape (n_decisions, n_classes)
+        What each decision costs where each class, in sorted order, is the true one; at least two decisions.
+
+    Notes
+    -----
+    The same as `ThresholdPolicy` for classifiers: the decision with the least expected cost, sum over k of
+    p_k costs[d, k] (Elkan 2001, *The foundations of cost-sensitive learning*, IJCAI). Its promise is kept where the
+    probabilities are calibrated.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import CostPolicy
+    >>> policy = CostPolicy([[0.0, 10.0], [1.0, 0.0]])
+    >>> policy.decide([0.05, 0.2])
+    array([0, 1])
+    >>> print(policy.evaluate([0, 1] * 50, [0.05, 0.2] * 50).realised)
+    realised 0.0000 [0.0000, 0.0000]
+    """
+
+    def __init__(self, costs: ArrayLike) -> None:
+        self.costs = as_matrix(costs, name="costs")
+        if len(self.costs) < 2:
+            raise ShapeError(f"costs has shape {self.costs.shape}. Pass a row per decision, at least two.")
+
+    def decide(self, y_prob: ArrayLike) -> IntArray:
+        """Return the number of the decision for each row, shape (n,); the first of those that cost the same."""
+        decided: IntArray = self._expected(y_prob).argmin(axis=1).astype(np.int64)
+        return decided
+
+    def evaluate(
+        self,
+        y_true: ArrayLike,
+        y_prob: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        level: float = 0.95,
+        evaluated_on: str = "held-out",
+    ) -> PolicyScores:
+        """Measure what the decisions were expected to cost on some rows, and what they cost.
+
+        Intervals are normal, over independent rows; that of the gap is of paired differences.
+        """
+        level = check_fraction("level", level)
+        expected = self._expected(y_prob)
+        labels = as_labels(y_true, classes=classes, n_columns=self.costs.shape[1])
+        check_same_length(labels.codes.size, len(expected), "y_true", "y_prob")
+        weight = as_weight(sample_weight, len(expected))
+        kept = np.arange(len(expected)) if weight is None else np.flatnonzero(weight > 0.0)
+        decided = expected.argmin(axis=1).astype(np.int64)[kept]
+        realised = self.costs.T[labels.codes[kept]]
+        counted = np.ones(len(expected)) if weight is None else weight
+        return _policy_scores(
+            _picked(expected[kept], decided), realised, decided, counted[kept], level=level, evaluated_on=evaluated_on
+        )
+
+    def _expected(self, y_prob: ArrayLike) -> FloatArray:
+        """Return the expected cost of each decision in each row, shape (n, n_decisions)."""
+        prob = as_probabilities(y_prob).values
+        prob = np.column_stack((1.0 - prob, prob)) if prob.ndim == 1 else prob
+        if prob.shape[1] != self.costs.shape[1]:
+            raise ShapeError(
+                f"y_prob is of {prob.shape[1]} classes and costs of {self.costs.shape[1]}. Pass a column of costs per "
+                "class."
+            )
+        expected: FloatArray = np.einsum("nk,dk->nd", prob, self.costs)
+        return expected
+
+
+def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return cuts, and what saying yes to the rows at or below each costs more than no to all.
+
+    Without given cuts: those between distinct levels, half way, and one above them all.
+    """
+    order = np.argsort(levels, kind="stable")
+    ordered, sums = levels[order], np.concatenate(([0.0], np.cumsum(saved[order])))
+    if alphas is None:
+        last = np.flatnonzero(np.append(np.diff(ordered) > 0.0, True))
+        after = np.append(ordered[1:], 1.0)
+        middle = 0.5 * (ordered[last] + after[last])
+        return np.where(middle < after[last], middle, ordered[last]), sums[last + 1]
+    return alphas, sums[np.searchsorted(ordered, alphas, side="right")]
+
+
+def _picked(losses: FloatArray, decided: IntArray) -> FloatArray:
+    return np.take_along_axis(losses, decided[:, None], axis=1)[:, 0]
+
+
+def _policy_scores(
+    promised: FloatArray, losses: FloatArray, decided: IntArray, weight: FloatArray, *, level: float, evaluated_on: str
+) -> PolicyScores:
+    """Score decisions: `losses` of every decision in each row, shape (n, D)."""
+    size = float(weight.sum()) ** 2 / float(np.square(weight).sum())
+    realised = _picked(losses, decided)
+    best = int(np.average(losses, axis=0, weights=weight).argmin())
+    named = {
+        "promised": promised,
+        "realised": realised,
+        "promised_less_realised": promised - realised,
+        "best_single_decision": losses[:, best],
+    }
+    found = []
+    for name, values in named.items():
+        e = normal_estimate(mean_of([(values, weight)], size), level, least=-np.inf, most=np.inf)
+        note = f"decision {best} for all rows" if name == "best_single_decision" else ""
+        found.append(Score(name, e.value, e.low, e.high, level, values.size, e.method, evaluated_on, note))
+    return PolicyScores(*found)

@@ -1,0 +1,62 @@
+"""Average recalibration: one map of levels for all rows."""
+
+from __future__ import annotations
+
+from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.recalibrators.base import Recalibrator
+from calibrant.forecasts.recalibrators.layers import Layer, OneMap
+from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
+from calibrant.forecasts.recalibrators.search_state import outcome_levels
+from calibrant.forecasts.recalibrators.settings import check_not_negative
+from calibrant.validation import check_integer
+
+
+class AverageRecalibrator(Recalibrator):
+    """Recalibrate so that, over all rows, a share c of outcomes lies below the quantile of level c.
+
+    Parameters
+    ----------
+    n_knots : int, optional
+        Steps of equal weight that the map follows. By default it goes through every row: the isotonic regression of
+        Kuleshov et al., whose density is rough.
+    pseudo_counts : float
+        With `n_knots`, the rows of the identity that the map is drawn towards.
+
+    Attributes
+    ----------
+    layers_, n_rows_
+        See `Recalibrator`.
+
+    Notes
+    -----
+    The map goes through (u_(i), i / (n + 2)), u_(i) being the i-th smallest level of an outcome, tied ones at their
+    mean, and through (0, 0) and (1, 1). It says nothing of groups of rows: those whose forecast is too wide and those
+    where it is too narrow may balance each other.
+
+    References
+    ----------
+    Kuleshov, Fenner and Ermon (2018), *Accurate uncertainties for deep learning using calibrated regression*, ICML,
+    algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import AverageRecalibrator, GaussianForecast
+    >>> y = np.random.default_rng(0).normal(scale=2.0, size=5000)
+    >>> narrow = GaussianForecast(np.zeros(5000), 1.0)
+    >>> wide = AverageRecalibrator().fit(narrow, y).transform(narrow[:1])
+    >>> wide.cdf([[-2.0, 0.0, 2.0]]).round(2)
+    array([[0.16, 0.51, 0.84]])
+    """
+
+    def __init__(self, *, n_knots: int | None = None, pseudo_counts: float = 20.0) -> None:
+        self.n_knots = n_knots
+        self.pseudo_counts = pseudo_counts
+
+    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
+        check_not_negative("pseudo_counts", self.pseudo_counts)
+        level = outcome_levels(rows.forecast, rows.y)
+        if self.n_knots is None:
+            return (OneMap(*empirical_map(level, rows.weights)),)
+        n_knots = check_integer("n_knots", self.n_knots, minimum=1)
+        return (OneMap(*smooth_map(level, rows.weights, n_knots, self.pseudo_counts)),)

@@ -1,0 +1,148 @@
+"""Recalibration that depends on the predicted distribution: a map per bin of centre and width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.recalibrated import ChainRows, PackedMaps, RowMaps
+from calibrant.forecasts.recalibrators.base import Recalibrator
+from calibrant.forecasts.recalibrators.layers import Layer, MapLayer
+from calibrant.forecasts.recalibrators.level_maps import smooth_map, weighted_quantiles
+from calibrant.forecasts.recalibrators.search_state import outcome_levels
+from calibrant.forecasts.recalibrators.settings import check_not_negative
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.validation import check_integer
+
+#: Levels of the quartiles and the median.
+_QUARTILES = np.array([[0.25, 0.5, 0.75]])
+
+
+class DistributionRecalibrator(Recalibrator):
+    """Recalibrate rows of like forecasts by themselves: one map of levels per bin of median and width.
+
+    Parameters
+    ----------
+    n_bins : pair of int
+        Bins of the forecast's median, and within each, bins of its width (the distance between its quartiles), all
+        of equal weight. Fewer where the rows would not give each bin `min_leaf`.
+    min_leaf : int
+        Least weight per bin.
+    n_knots : int
+        Steps of equal weight of each map.
+    pseudo_counts : float
+        Rows of the identity that each map is drawn towards.
+
+    Attributes
+    ----------
+    layers_, n_rows_
+        See `Recalibrator`.
+
+    Notes
+    -----
+    A forecast is calibrated in distribution where, of all rows that were given the same distribution, the outcomes
+    follow it (Song et al., definition 3). They model the map as a function of mean and standard deviation by a
+    Gaussian process; here it is constant within bins, which needs no optimiser, and takes every kind of forecast.
+
+    References
+    ----------
+    Song, Diethe, Kull and Flach (2019), *Distribution calibration for regression*, ICML. Boström, Johansson and
+    Löfström (2021), *Mondrian conformal predictive distributions*, COPA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import DistributionRecalibrator, GaussianForecast
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(size=3000)
+    >>> y = mean + np.where(mean > 0, 2.0, 0.5) * rng.normal(size=3000)
+    >>> recalibrator = DistributionRecalibrator(n_bins=(4, 1)).fit(GaussianForecast(mean, 1.0), y)
+    >>> low, high = recalibrator.transform(GaussianForecast([-1.0, 1.0], 1.0)).interval(0.9)
+    >>> (high - low).round(1)
+    array([1.7, 6.4])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: tuple[int, int] = (5, 3),
+        min_leaf: int = 20,
+        n_knots: int = 20,
+        pseudo_counts: float = 20.0,
+    ) -> None:
+        self.n_bins = n_bins
+        self.min_leaf = min_leaf
+        self.n_knots = n_knots
+        self.pseudo_counts = pseudo_counts
+
+    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
+        n_medians, n_widths = self._checked_bins()
+        weight = rows.weights
+        most = max(int(weight.sum() // self.min_leaf), 1)
+        n_medians = min(n_medians, most)
+        n_widths = min(n_widths, max(most // n_medians, 1))
+        median, width = centre_and_width(rows.forecast)
+        inner = np.arange(1, n_medians) / n_medians
+        edges = weighted_quantiles(median, weight, inner)
+        column = np.searchsorted(edges, median, side="left")
+        width_edges = np.zeros((n_medians, n_widths - 1))
+        inner = np.arange(1, n_widths) / n_widths
+        for j in range(n_medians):
+            own = column == j
+            if own.any():  # tied medians may leave bins empty
+                width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
+        bins = _bins(median, width, edges, width_edges)
+        level = outcome_levels(rows.forecast, rows.y)
+        identity = np.array([0.0, 1.0])
+        maps = []
+        for j in range(n_medians * n_widths):
+            own = bins == j
+            maps.append(
+                smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts)
+                if own.any()
+                else (identity, identity)
+            )
+        return (BinnedMaps(edges, width_edges, PackedMaps.pack(maps)),)
+
+    def _checked_bins(self) -> tuple[int, int]:
+        check_integer("min_leaf", self.min_leaf, minimum=1)
+        check_integer("n_knots", self.n_knots, minimum=1)
+        check_not_negative("pseudo_counts", self.pseudo_counts)
+        pair: object = self.n_bins
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InvalidInputError(
+                f"n_bins={self.n_bins!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
+            )
+        n_medians, n_widths = (check_integer(f"n_bins[{i}]", pair[i], minimum=1) for i in (0, 1))
+        return n_medians, n_widths
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedMaps(MapLayer):
+    """A map per bin: `edges` between the bins of the median, and for each of them, `width_edges` between widths."""
+
+    edges: FloatArray
+    width_edges: FloatArray
+    maps: PackedMaps
+
+    def rows(self, forecast: Forecast) -> RowMaps:
+        """Return the map of the bin that each row falls in."""
+        bins = _bins(*centre_and_width(forecast), self.edges, self.width_edges)
+        return ChainRows(self.maps, bins.astype(np.int32)[:, None])
+
+
+def centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
+    """Return median and interquartile range of each row."""
+    quartiles = forecast._ppf(_QUARTILES)
+    return quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
+
+
+def _bins(median: FloatArray, width: FloatArray, edges: FloatArray, width_edges: FloatArray) -> IntArray:
+    column = np.searchsorted(edges, median, side="left")
+    inner = (width[:, None] > width_edges[column]).sum(axis=1)
+    bins: IntArray = column * (width_edges.shape[1] + 1) + inner
+    return bins

@@ -1,0 +1,300 @@
+"""Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose."""
+
+from __future__ import annotations
+
+from typing import Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, InvalidWeightError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.forecasts.recalibrators.base import Recalibrator
+from calibrant.forecasts.recalibrators.direct import fit_levels
+from calibrant.forecasts.recalibrators.layers import Layer, MeanOfChains, OneMap
+from calibrant.forecasts.recalibrators.level_maps import smooth_map
+from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, ThresholdRound
+from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds, outcome_levels
+from calibrant.forecasts.recalibrators.settings import check_not_negative
+from calibrant.forecasts.recalibrators.stopping import Choice, Chosen, Progress, choose, dealt_folds, one_part
+from calibrant.numerics import FloatArray
+from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
+
+Algorithm: TypeAlias = Literal["regularised", "paper"]
+ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
+STOPPINGS: tuple[str, ...] = get_args(Stopping)
+
+_ROUNDS = {"regularised": 150, "paper": 40}
+#: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
+_MOST_EXACT = 5_000
+_MOST_FOLDED = 20_000
+_N_CUTS = 64
+#: Steps of the regularised maps, and rows of the identity that each is drawn towards.
+_N_KNOTS = 20
+
+
+class ThresholdRecalibrator(Recalibrator):
+    """Recalibrate so that outcomes are as the forecast says among the rows on either side of every threshold.
+
+    For all y0 and alpha, of the rows with P(Y <= y0) <= alpha, and of those above, a share c shall have outcomes
+    below their forecast's quantile of level c. Each round finds the (y0, alpha) where this fails the most, and maps
+    the levels of the rows on both sides.
+
+    Parameters
+    ----------
+    algorithm : {"regularised", "paper"}
+        "paper" is algorithm 1 of Sahoo et al. as their code runs it: 50 thresholds between the 20% and 80% quantiles
+        of the outcomes, 20 alphas from 0.05 to 0.95, the L1 error of both sides added, and the empirical distribution
+        of the levels as map. It has no density to speak of after 40 rounds. "regularised" splits by the
+        mass-weighted Cramer-von Mises distance over all cuts and takes small steps along smoothed maps, as many as
+        held-out rows ask for.
+    epsilon : float
+        Stop when the greatest error is at most this: of "paper", its own; of "regularised", the root of the
+        distance, which the mass-weighted threshold calibration error never exceeds.
+    max_rounds : int, optional
+        150, and 40 of "paper", by default.
+    min_leaf : int, optional
+        Least weight on both sides of a split. By default 30 or a twentieth of the weight, whichever is more; of
+        "paper", more than 200, or than a quarter of the rows where these are fewer than 800.
+    learning_rate, pseudo_counts : float
+        Of "regularised": the share of the way to go in each round, and the rows of the identity that each map is
+        drawn towards.
+    n_thresholds : int
+        Number of thresholds y0 that are searched: of "regularised" at equal steps between the 2% and 98% quantiles,
+        each midway between two distinct outcomes. As many as there are rows searches all.
+    n_cuts : int, optional
+        Number of alphas per threshold that are searched, at equal steps of weight, with the levels counted in 64
+        cells. By default all are, exactly, up to 5,000 rows, and 64 above.
+    stopping : {"auto", "cross-validation", "validation", "epsilon"}
+        What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows; no
+        recalibration and the average one are candidates too, and the simplest within half a standard error of the
+        best is taken. "epsilon" runs until the greatest error is at most
+        `epsilon`, or `max_rounds`. "auto" uses folds up to 20,000 rows and one part above.
+    n_folds : int, optional
+        By default 5, and up to 20 where there are less than 1,000 rows.
+    validation_share : float
+        The part of the rows that "validation" leaves out.
+    bagged : bool
+        Keep the mixture of the folds' recalibrations, in place of one fitted to all rows.
+    direct_layer : bool
+        Then fit, for each of `n_thresholds` thresholds, an isotonic regression of Y <= y0 on its probability. It
+        lowers the reliability gap further, and gives single outcomes that are frequent a probability of their own.
+    seed : int
+        Of the folds.
+    progress : callable, optional
+        Called after each round with the rounds done, the most there may be, and the greatest error.
+
+    Attributes
+    ----------
+    rounds_ : tuple of ThresholdRound
+        What each round split on, the greatest error before and after it, and the weight on both sides.
+    choice_ : {"none", "average", "rounds"}
+        What was kept: "none" where held-out rows say that the forecasts are best left alone.
+    cv_ : Chosen or None
+        The held-out score of each candidate, where there was a choice.
+    layers_, n_rows_
+        See `Recalibrator`.
+
+    Notes
+    -----
+    **Guarantee.** A forecast without error at (y0, alpha) makes the loss of the decision [P(Y <= y0) <= alpha] come
+    out as promised for every loss that asks whether Y <= y0. For losses that ask about another threshold it need not,
+    and a loss that comes out as promised doesn't imply that the error is zero, unlike the paper's theorem 1 says.
+
+    **Rounds.** With full steps along unsmoothed maps, a split whose mass-weighted error is w raises the mean log
+    score of the fitting rows by 2 w^2 or more (Pinsker), so that at most KL / (2 epsilon^2) rounds end with an error
+    of at most epsilon, KL being what the log score could gain at all. This holds of the mass-weighted error, not of
+    the paper's plain sum. "regularised" takes smaller steps; `max_rounds` is its bound.
+
+    **Weights.** A weight of 2 is two rows in every map, leaf and error. Only folds deal rows out by their number.
+    "paper" counts rows, so that its weights must be whole numbers.
+
+    "Threshold calibration" also names P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting), which is another notion.
+
+    References
+    ----------
+    Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with threshold calibration*, NeurIPS, definition 4 and
+    algorithm 1. Henzi, Ziegel and Gneiting (2021), *Isotonic distributional regression*, JRSS B 83.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import GaussianForecast, ThresholdRecalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(size=2000)
+    >>> y = mean + np.where(mean > 0, 2.0, 0.5) * rng.normal(size=2000)
+    >>> forecast = GaussianForecast(mean, np.ones(2000))
+    >>> recalibrator = ThresholdRecalibrator().fit(forecast, y)
+    >>> recalibrator.choice_
+    'rounds'
+    >>> low, high = recalibrator.transform(GaussianForecast([-1.0, 1.0], [1.0, 1.0])).interval(0.9)
+    >>> (high - low).round(1)
+    array([1.9, 6.3])
+    """
+
+    rounds_: tuple[ThresholdRound, ...]
+    choice_: Choice
+    cv_: Chosen | None
+
+    def __init__(
+        self,
+        algorithm: Algorithm = "regularised",
+        *,
+        epsilon: float = 0.0,
+        max_rounds: int | None = None,
+        min_leaf: int | None = None,
+        learning_rate: float = 0.3,
+        pseudo_counts: float = 20.0,
+        n_thresholds: int = 50,
+        n_cuts: int | None = None,
+        stopping: Stopping = "auto",
+        n_folds: int | None = None,
+        validation_share: float = 0.2,
+        bagged: bool = False,
+        direct_layer: bool = False,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.epsilon = epsilon
+        self.max_rounds = max_rounds
+        self.min_leaf = min_leaf
+        self.learning_rate = learning_rate
+        self.pseudo_counts = pseudo_counts
+        self.n_thresholds = n_thresholds
+        self.n_cuts = n_cuts
+        self.stopping = stopping
+        self.n_folds = n_folds
+        self.validation_share = validation_share
+        self.bagged = bagged
+        self.direct_layer = direct_layer
+        self.seed = seed
+        self.progress = progress
+
+    def fit_more(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Go on from what was fitted, on other rows or more of them: further rounds are made of what is left to do.
+
+        Parameters
+        ----------
+        forecast : Forecast
+            From the same forecaster as those of the fit, not recalibrated.
+        y, sample_weight
+            See `fit`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        self._check_fitted()
+        check_forecast(forecast)
+        rows = read_outcomes(self.transform(forecast), y, sample_weight)
+        layers, rounds = self.layers_, self.rounds_
+        self.layers_ = (*layers, *self._fit(rows))
+        self.rounds_ = (*rounds, *self.rounds_)
+        self.n_rows_ += len(rows)
+        return self
+
+    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
+        self._check_settings()
+        self.cv_ = None
+        layers = self._fit_paper(rows) if self.algorithm == "paper" else self._fit_regularised(rows)
+        if not self.direct_layer:
+            return layers
+        for layer in layers:
+            rows = Outcomes(layer.apply(rows.forecast), rows.y, rows.weight)
+        return (*layers, fit_levels(rows, self.n_thresholds, self.pseudo_counts))
+
+    def _fit_paper(self, rows: Outcomes) -> tuple[Layer, ...]:
+        rows = _repeated(rows)
+        n = len(rows)
+        rising = np.sort(rows.y)
+        ends = rising[int(0.2 * n)], rising[int(0.8 * n)]
+        thresholds = np.linspace(*ends, self.n_thresholds) if ends[0] < ends[1] else np.array(ends[:1])
+        least = min(200, (n - 1) // 4) if self.min_leaf is None else self.min_leaf
+        alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
+        state = SearchState(rows.forecast, rows.y, rows.weights, thresholds)
+        return self._run(Rounds(state, Paper(alphas, float(least)), self.epsilon), self._most())
+
+    def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
+        n, weight = len(rows), rows.weights
+        total = float(weight.sum())
+        least = max(30.0, total / 20.0) if self.min_leaf is None else float(self.min_leaf)
+        n_cuts = self.n_cuts if self.n_cuts is not None or n <= _MOST_EXACT else _N_CUTS
+        rule = Smooth(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
+        thresholds = middle_thresholds(rows.y, weight, self.n_thresholds, 0.02, 0.98)
+        most = self._most()
+        if self.stopping != "epsilon":
+            most = self._choose(rows, thresholds, rule, most)
+            if self.choice_ == "average":
+                u = outcome_levels(rows.forecast, rows.y)
+                self.rounds_ = ()
+                return (OneMap(*smooth_map(u, weight, _N_KNOTS, self.pseudo_counts)),)
+            if self.cv_ is not None and self.bagged and most:
+                self.rounds_ = ()
+                return (MeanOfChains(self.cv_.chains),)
+        if most == 0:
+            self.choice_, self.rounds_ = "none", ()
+            return ()
+        return self._run(Rounds(SearchState(rows.forecast, rows.y, weight, thresholds), rule, self.epsilon), most)
+
+    def _choose(self, rows: Outcomes, thresholds: FloatArray, rule: Smooth, most: int) -> int:
+        """Let held-out rows say how many rounds to make; sets `choice_` and `cv_`."""
+        n = len(rows)
+        if n < 2:
+            self.choice_ = "none"
+            return 0
+        stopping = self.stopping
+        if stopping == "auto":
+            stopping = "cross-validation" if n <= _MOST_FOLDED or self.bagged else "validation"
+        if stopping == "validation":
+            folds = one_part(n, self.validation_share, self.seed)
+        else:
+            folds = dealt_folds(n, self.n_folds, self.seed)
+        self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, most, self.progress)
+        self.choice_ = self.cv_.choice
+        return self.cv_.n_rounds
+
+    def _run(self, rounds: Rounds, most: int) -> tuple[Layer, ...]:
+        for done in rounds.run(most):
+            if self.progress is not None:
+                self.progress(done, most, rounds.greatest_error)
+        self.rounds_ = tuple(rounds.records)
+        self.choice_ = "rounds" if self.rounds_ else "none"
+        return (rounds.chain(),) if self.rounds_ else ()
+
+    def _most(self) -> int:
+        return _ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
+
+    def _check_settings(self) -> None:
+        check_choice("algorithm", self.algorithm, ALGORITHMS)
+        check_choice("stopping", self.stopping, STOPPINGS)
+        check_integer("n_thresholds", self.n_thresholds, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+        for name, minimum in (("max_rounds", 1), ("min_leaf", 1), ("n_cuts", 2), ("n_folds", 2)):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), minimum=minimum)
+        check_fraction("validation_share", self.validation_share)
+        for name in ("epsilon", "pseudo_counts"):
+            check_not_negative(name, getattr(self, name))
+        check_not_negative("learning_rate", self.learning_rate)
+        if not 0.0 < self.learning_rate <= 1.0:
+            raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
+
+
+def _repeated(rows: Outcomes) -> Outcomes:
+    """Return each row as often as its weight says."""
+    if rows.weight is None:
+        return rows
+    bad = rows.weight != np.floor(rows.weight)
+    if bad.any():
+        row = int(bad.argmax())
+        raise InvalidWeightError(
+            f"sample_weight row {row}: {rows.weight[row].item()!r} is no whole number ({bad.sum():,} of "
+            f'{bad.size:,} rows), but algorithm="paper" counts rows. Use algorithm="regularised", or whole numbers.'
+        )
+    numbers_ = np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64))
+    return Outcomes(rows.forecast._take(numbers_), rows.y[numbers_], None)

@@ -1,0 +1,70 @@
+"""What SQL dialects do differently, as far as the builder of expressions does not know it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+DialectName: TypeAlias = Literal["duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite"]
+DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
+_POWER = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A dialect of SQL.
+
+    Attributes
+    ----------
+    name : str
+    double : callable
+        Writes a number that the engine reads as that very float64, and never as a decimal.
+    is_strict : bool
+        Whether arithmetic beyond the range of float64, or below it, is an error.
+    inlines : bool
+        Whether the engine writes a subquery's expressions out at every place that uses them.
+    """
+
+    name: DialectName
+    double: Callable[[float], str]
+    is_strict: bool = False
+    inlines: bool = False
+
+
+def _with_exponent(value: float) -> str:
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _dyadic(value: float) -> str:
+    """Return whole numbers and powers of two: SQLite's own reading of decimals is off by a bit now and then."""
+    top, bottom = value.as_integer_ratio()
+    if bottom == 1 and abs(top) < 2**53:
+        return f"{top}.0"
+    doublings = 0
+    while abs(top) >= 2**53:  # which is even, as a float64 is
+        top, doublings = top // 2, doublings + 1
+    halvings = bottom.bit_length() - 1
+    return f"({top}.0{_powers('*', doublings)}{_powers('/', halvings)})"
+
+
+def _powers(operator: str, exponent: int) -> str:
+    whole, rest = divmod(exponent, _POWER)
+    parts = [_POWER] * whole + [rest] * (rest > 0)
+    return "".join(f" {operator} {2**part}.0" for part in parts)
+
+
+_DIALECTS = {
+    "duckdb": Dialect("duckdb", _with_exponent),
+    "spark": Dialect("spark", lambda value: f"{value!r}D"),
+    "postgres": Dialect("postgres", lambda value: f"FLOAT8 '{value!r}'", is_strict=True, inlines=True),
+    "bigquery": Dialect("bigquery", repr, is_strict=True),
+    "snowflake": Dialect("snowflake", lambda value: f"'{value!r}'::DOUBLE", is_strict=True),
+    "sqlite": Dialect("sqlite", _dyadic, inlines=True),
+}
+
+
+def dialect_of(name: DialectName) -> Dialect:
+    """Return the dialect of that name."""
+    return _DIALECTS[name]

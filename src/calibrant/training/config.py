@@ -1,0 +1,169 @@
+"""Settings of a training run, in memory and as TOML."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from calibrant.calibrators import CALIBRATORS
+from calibrant.calibrators.registry import ALIASES
+from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
+from calibrant.training.labels import LABEL_KINDS, LabelKind
+from calibrant.validation import check_choice, check_fraction, check_integer
+
+ClassWeight = Literal["none", "balanced"]
+#: Names of calibrators that a run takes, beside those of `CALIBRATORS`.
+SPECIFIED = "specified"
+#: The table of a run's config.toml that says what the run found, and is not read back.
+FOUND = "found"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Settings of a training run.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model, one of `calibrant.training.models.MODELS`.
+    horizon : int
+        The most bars that a label takes.
+    data : str
+        File of bars; empty for the bars that ship with a dependency.
+    label : {"triple_barrier", "sign", "binary"}
+    profit, stop, band : float
+        Barriers, and the band of "sign"; see `calibrant.training.labels.label_bars`.
+    calibrator : str
+        Name of a calibrator, or "specified" for `ProbabilityCalibrator`.
+    class_weight : {"none", "balanced"}
+        "balanced" gives all classes the same weight in training; probabilities are corrected for that before they
+        are calibrated.
+    uniqueness : bool
+        Whether training rows are weighted by how little their labels overlap others.
+    validation, test : float
+        Share of the rows that calibrators are fitted on, and that figures are measured on: the last ones in time.
+    stop_share : float
+        Share of the rows before these that only tells boosting when to stop: their last ones.
+    embargo : int
+        Bars that have to lie between the end of a label and the part of the data that comes next.
+    seed, n_threads : int
+    params : dict
+        Settings that go to the model's library as they are.
+
+    Raises
+    ------
+    CalibrantError
+        If a value can't be used.
+    """
+
+    model: str = "xgboost"
+    horizon: int = 20
+    data: str = ""
+    label: LabelKind = "triple_barrier"
+    profit: float = 0.75
+    stop: float = 0.75
+    band: float = 0.43
+    calibrator: str = "temperature"
+    class_weight: ClassWeight = "none"
+    uniqueness: bool = True
+    validation: float = 0.2
+    test: float = 0.2
+    stop_share: float = 0.15
+    embargo: int = 0
+    seed: int = 0
+    n_threads: int = 1
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from calibrant.training.models import MODELS
+
+        if self.model not in MODELS and self.model != "sklearn":
+            raise unknown_name("model", self.model, MODELS)
+        for name in ("horizon", "n_threads"):
+            check_integer(name, getattr(self, name), minimum=1)
+        for name in ("embargo", "seed"):
+            check_integer(name, getattr(self, name), minimum=0)
+        for name in ("validation", "test", "stop_share"):
+            check_fraction(name, getattr(self, name))
+        if self.validation + self.test >= 0.9:
+            raise InvalidInputError(
+                f"validation={self.validation} and test={self.test} leave less than a tenth of the rows to train on. "
+                "Lower one of them."
+            )
+        check_choice("label", self.label, LABEL_KINDS)
+        check_choice("class_weight", self.class_weight, get_args(ClassWeight))
+        for name in ("profit", "stop", "band"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number such as 0.75.")
+            if not math.isfinite(value) or value < 0.0 or (value == 0.0 and name != "band"):
+                raise InvalidInputError(f"{name}={value!r} can't be. Pass a number above 0.")
+        if self.calibrator != SPECIFIED and ALIASES.get(self.calibrator, self.calibrator) not in CALIBRATORS:
+            raise unknown_name("calibrator", self.calibrator, [SPECIFIED, *CALIBRATORS, *ALIASES])
+        for name, kind, what in (("data", str, "a string"), ("uniqueness", bool, "true or false")):
+            if not isinstance(getattr(self, name), kind):
+                raise InvalidTypeError(f"{name}={getattr(self, name)!r} is not {what}. Correct it.")
+        if not isinstance(self.params, dict):
+            raise InvalidTypeError(f"params={self.params!r:.80} is no table. Pass settings by name.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings by name."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def to_toml(self, found: dict[str, Any] | None = None) -> str:
+        """Return the settings as TOML, and beside them what a run found, in a table that is not read back."""
+        settings = self.to_dict()
+        params = settings.pop("params")
+        parts = [_lines(settings)]
+        if params:
+            parts.append("[params]\n" + _lines(params))
+        if found:
+            parts.append(f"[{FOUND}]\n" + _lines(found))
+        return "\n".join(parts)
+
+
+def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the settings in a TOML file, such as the config.toml of a run, by name.
+
+    Raises
+    ------
+    CalibrantError
+        If it is no TOML, or names a setting that doesn't exist.
+    """
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{os.fspath(path)} is no TOML file: {error}. Correct it.") from None
+    document.pop(FOUND, None)
+    known = [entry.name for entry in fields(TrainConfig)]
+    for name in document:
+        if name not in known:
+            raise unknown_name(f"setting in {os.fspath(path)}:", name, known)
+    return document
+
+
+def _lines(values: dict[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_value(name, value)}\n" for name, value in values.items())
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_value(name, item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_value(key, item)}" for key, item in value.items()) + "}"
+    raise InvalidTypeError(f"setting {name!r} is a {type(value).__name__}. Pass a number, a string, or a list of them.")

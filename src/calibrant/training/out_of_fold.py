@@ -1,0 +1,241 @@
+"""Out-of-fold predictions of rows in time, calibrated without their own labels."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator, IsotonicCalibrator, OneVsRestCalibrator, make_calibrator
+from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.splits import CombinatorialPurgedKFold, PurgedKFold
+from calibrant.training.config import SPECIFIED
+from calibrant.training.dataset import Dataset
+from calibrant.training.models import Model, make_model
+from calibrant.validation import Labels, check_choice, check_integer
+
+Variant: TypeAlias = Literal["nested", "blocks", "specified"]
+VARIANTS: tuple[str, ...] = get_args(Variant)
+#: Rows of each training set that early stopping is decided on: the last ones.
+STOPPING_SHARE = 0.15
+_SPECIFIED_SHARE = 0.3
+_LEAST_FOLDS = {"nested": 3, "blocks": 2, "specified": 2}
+_LEAST_STOPPING_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutOfFold:
+    """Predictions of every row by models, and calibrators, that have not seen it.
+
+    Attributes
+    ----------
+    raw, calibrated : ndarray of shape (n, K)
+        Probabilities of the classes, before and after calibration.
+    fold : ndarray of shape (n,)
+        The fold of each row, from 0.
+    calibrator : Calibrator
+        Fitted to `raw` of all rows: for what a model that is fitted to all of them says of new rows.
+    variant : str
+    n_models : int
+        Number of models that were fitted.
+    train_s, calibrate_s : float
+        Processor time of fitting and predicting, and of calibration.
+    """
+
+    raw: FloatArray
+    calibrated: FloatArray
+    fold: IntArray
+    calibrator: Calibrator
+    variant: str
+    n_models: int
+    train_s: float
+    calibrate_s: float
+
+
+def out_of_fold_predictions(
+    data: Dataset,
+    model: Any = "xgboost",
+    *,
+    calibrator: str | Calibrator = "temperature",
+    variant: Variant = "nested",
+    n_folds: int = 5,
+    embargo: Any = None,
+    seed: int = 0,
+    n_threads: int = 1,
+    params: dict[str, Any] | None = None,
+    stop_early: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> OutOfFold:
+    """Predict every row by a model trained without it, and calibrate it without its label.
+
+    Parameters
+    ----------
+    data : Dataset
+    model : str or scikit-learn classifier
+        As for `make_model`.
+    calibrator : str or Calibrator
+        A name, an unfitted instance, or "specified": isotonic one-vs-rest, what `ProbabilityCalibrator` uses where no
+        class is small.
+    variant : {"nested", "blocks", "specified"}
+        "nested": the calibrator of a fold is fitted to predictions of the other folds by models that were trained
+        without it. "blocks": fitted to the other folds' out-of-fold predictions, whose models did see the fold.
+        "specified": one calibrator, fitted to a random 30% of the rows and applied to all, these among them.
+    n_folds : int
+        Folds, next to each other in time: at least three for "nested", else two.
+    embargo : timedelta, optional
+        Rows that start within this span after a fold's last label are not trained on; the horizon by default.
+    seed, n_threads, params
+        As for `make_model`.
+    stop_early : bool
+        Stop boosting by the last 15% of the rows of each training set, purged. The fold that is predicted is never
+        among them.
+    progress : callable, optional
+        Told of each model in a line.
+
+    Returns
+    -------
+    OutOfFold
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used, or folds leave nothing to train on.
+
+    Warns
+    -----
+    DataWarning
+        For the variant "specified", which is optimistic.
+
+    Notes
+    -----
+    A row's label can reach its own calibrated prediction by three ways: a model trained on the row or on labels that
+    overlap it (purging by label ends closes this), a calibrator fitted to the row (fitting it to the other folds
+    closes this), and a calibrator fitted to predictions of models that were trained on the row. Only "nested"
+    closes the third one, at the price of a model for each pair of folds besides one for each fold: K (K + 1) / 2
+    for K folds.
+
+    References
+    ----------
+    López de Prado (2018), *Advances in financial machine learning*, chapter 7.
+    Stone (1974), *Cross-validatory choice and assessment of statistical predictions*, JRSS B 36: nesting.
+    """
+    check_choice("variant", variant, VARIANTS)
+    n_folds = check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
+    unfitted = _new_calibrator(calibrator)
+    spans = {
+        "times": data.time,
+        "label_end": data.label_end,
+        "embargo": data.horizon_time if embargo is None else embargo,
+    }
+
+    def fitted(train: IntArray, which: str) -> Model:
+        if progress is not None:
+            progress(f"{which}: training on {train.size:,} rows")
+        made = make_model(model, data.classes.size, seed=seed, n_threads=n_threads, params=params)
+        return fit_stopped(made, data, train, stop_early=stop_early)
+
+    started = time.process_time()
+    raw = np.empty((data.n_rows, data.classes.size))
+    fold = np.empty(data.n_rows, dtype=np.int64)
+    trains = []
+    for k, (train, test) in enumerate(PurgedKFold(n_folds, **spans).split(data.X)):
+        raw[test] = fitted(train, f"fold {k + 1} of {n_folds}").predict_proba(data.X[test])
+        fold[test] = k
+        trains.append(train)
+    sources = _pair_predictions(data, fold, spans, n_folds, fitted) if variant == "nested" else [raw] * n_folds
+    trained = time.process_time()
+    final = _fit(unfitted, raw, data, np.arange(data.n_rows))
+    if variant == "specified":
+        calibrated = _calibrate_as_specified(unfitted, raw, data, seed)
+    else:
+        calibrated = np.empty_like(raw)
+        for k, train in enumerate(trains):
+            calibrated[fold == k] = _fit(unfitted, sources[k], data, train).apply_checked(raw[fold == k])
+    n_models = n_folds * (n_folds + 1) // 2 if variant == "nested" else n_folds
+    seconds = (trained - started, time.process_time() - trained)
+    return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
+
+
+def fit_stopped(model: Model, data: Dataset, train: IntArray, *, stop_early: bool = True) -> Model:
+    """Fit a model to some rows, its early stopping to the last of them.
+
+    Parameters
+    ----------
+    model : Model
+    data : Dataset
+    train : ndarray of int
+        Numbers of the rows, rising.
+    stop_early : bool
+        Whether the last rows are set apart; they are not where they would be fewer than twenty.
+    """
+    kept, stop = train, np.empty(0, dtype=np.int64)
+    n_stop = int(STOPPING_SHARE * train.size)
+    if stop_early and n_stop >= _LEAST_STOPPING_ROWS:
+        stop = train[-n_stop:]
+        kept = train[:-n_stop]
+        kept = kept[data.label_end[kept] < data.time[stop].min()]
+    if np.unique(data.y[kept]).size < 2:
+        raise InvalidInputError(
+            f"a training set of {kept.size:,} rows holds fewer than two classes. Pass more rows or ask for fewer folds."
+        )
+    codes = data.codes
+    watched = (data.X[stop], codes[stop]) if stop.size else None
+    return model.fit(data.X[kept], codes[kept], sample_weight=data.weight[kept], eval_set=watched)
+
+
+def _pair_predictions(
+    data: Dataset, fold: IntArray, spans: dict[str, Any], n_folds: int, fitted: Callable[[IntArray, str], Model]
+) -> list[FloatArray]:
+    """Return, for each fold, predictions of the other folds by models trained without both; its own rows stay NaN."""
+    sources = [np.full((data.n_rows, data.classes.size), np.nan) for _ in range(n_folds)]
+    splits = CombinatorialPurgedKFold(n_folds, 2, **spans).split(data.X)
+    for (j, k), (train, test) in zip(combinations(range(n_folds), 2), splits, strict=True):
+        predicted = fitted(train, f"folds {j + 1} and {k + 1} of {n_folds}").predict_proba(data.X[test])
+        of_j = fold[test] == j
+        sources[k][test[of_j]] = predicted[of_j]
+        sources[j][test[~of_j]] = predicted[~of_j]
+    return sources
+
+
+def _calibrate_as_specified(unfitted: Calibrator, raw: FloatArray, data: Dataset, seed: int) -> FloatArray:
+    warnings.warn(
+        f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then calibrates "
+        "these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. Use "
+        "variant='nested' for figures that hold on new rows.",
+        DataWarning,
+        stacklevel=3,
+    )
+    n = data.n_rows
+    chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
+    return _fit(unfitted, raw, data, np.sort(chosen)).apply_checked(raw)
+
+
+def _fit(unfitted: Calibrator, raw: FloatArray, data: Dataset, rows: IntArray) -> Calibrator:
+    """Fit a new calibrator to some rows, each counting as one."""
+    codes = data.codes[rows]
+    if np.unique(codes).size < 2:
+        raise InvalidInputError(
+            f"a calibrator would be fitted to {rows.size:,} rows of one class. Pass more rows or ask for fewer folds."
+        )
+    made = make_calibrator(unfitted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)  # such as a class that a fold lacks
+        return made.fit_checked(np.ascontiguousarray(raw[rows]), Labels(codes, data.classes), None)
+
+
+def _new_calibrator(calibrator: str | Calibrator) -> Calibrator:
+    if isinstance(calibrator, str) and calibrator == SPECIFIED:
+        return OneVsRestCalibrator(IsotonicCalibrator())
+    made = make_calibrator(calibrator)
+    if made.input != "probability":
+        raise InvalidInputError(
+            f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
+            'Pass one of input="probability".'
+        )
+    return made

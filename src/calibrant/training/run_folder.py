@@ -1,0 +1,256 @@
+"""Run folders: written under a temporary name and renamed when all is there, so that half a run is never seen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant import persistence
+from calibrant.errors import DocumentError, InvalidInputError, ShapeError
+from calibrant.numerics import FloatArray
+from calibrant.training.config import FOUND, TrainConfig, read_config
+from calibrant.training.models import Model, read_model
+from calibrant.validation import ArrayLike, as_columns
+
+DEFAULT_ROOT = "experiments/runs"
+_RUN = "run.json"
+_PARTIAL = ".partial-"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder; its name is the run's id.
+    """
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The name of the folder."""
+        return self.path.name
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """When it ran, how long each step took, and the hash of each file."""
+        return _json(self.path / _RUN)
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """What was measured."""
+        return _json(self.path / "metrics.json")
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        """The settings."""
+        return TrainConfig(**read_config(self.path / "config.toml"))
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """Versions, the hash of the bars, features and classes, as config.toml says them."""
+        document = tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+        found = document.get(FOUND)
+        if not isinstance(found, dict):
+            raise DocumentError(f"{self.path / 'config.toml'} has no table [{FOUND}]. Train the model again.")
+        return found
+
+    @cached_property
+    def model(self) -> Model:
+        """The fitted model."""
+        self._check("checkpoints/")
+        name, n_classes = self.config.model, len(self.found["classes"])
+        return read_model(name, n_classes, self.path / "checkpoints", n_threads=self.config.n_threads)
+
+    @cached_property
+    def calibrator(self) -> Any:
+        """The fitted calibrator."""
+        self._check("checkpoints/")
+        return persistence.load(self.path / "checkpoints" / "calibrator.json")
+
+    def predict_proba(self, X: ArrayLike, *, calibrated: bool = True) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The features, in the order of ``found["features"]``.
+        calibrated : bool
+            Whether to calibrate what the model says.
+
+        Raises
+        ------
+        CalibrantError
+            If the features can't be used, or a file of the run is broken.
+        """
+        from calibrant.training.trainer import Fitted
+
+        values, n_features = as_columns(X, name="X").values, len(self.found["features"])
+        if values.ndim != 2 or values.shape[1] != n_features:
+            raise ShapeError(f"X has shape {values.shape}, and this model has {n_features} features. Pass them all.")
+        shift_file = self.path / "checkpoints" / "prior_shift.json"
+        shift = persistence.load(shift_file) if shift_file.exists() else None
+        fitted = Fitted(self.model, shift, self.calibrator)
+        raw = self.model.predict_proba(values)
+        return fitted.calibrate(raw) if calibrated else raw
+
+    def check(self) -> None:
+        """Read every file, and compare it with the hash that was noted when it was written.
+
+        Raises
+        ------
+        DocumentError
+            If one is missing or differs.
+        """
+        self._check("")
+
+    def _check(self, prefix: str) -> None:
+        for name, expected in self.record["files"].items():
+            if name.startswith(prefix):
+                file = self.path / name
+                if not file.is_file() or _sha256(file) != expected:
+                    raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
+
+
+@contextmanager
+def new_run(root: str | os.PathLike[str], name: str, record: dict[str, Any]) -> Iterator[Path]:
+    """Give a folder to write a run into; when the block ends without an error, it appears under its own name.
+
+    Parameters
+    ----------
+    root : path-like
+        The folder of all runs, which is made if need be.
+    name : str
+        What the run's id starts with.
+    record : dict
+        Written to run.json at the end, with the hash of every file; the block may fill it. Gets `run_id`.
+    """
+    root = Path(root)
+    root.mkdir(parents=True, exist_ok=True)
+    run_id = f"{name}_{datetime.now(UTC):%Y%m%d_%H%M%S_%f}_{secrets.token_hex(2)}"
+    partial = root / f".{run_id}{_PARTIAL}{secrets.token_hex(4)}"
+    partial.mkdir()
+    try:
+        record["run_id"] = run_id
+        yield partial
+        files = sorted(file for file in partial.rglob("*") if file.is_file())
+        record["files"] = {file.relative_to(partial).as_posix(): _sha256(file) for file in files}
+        write_json(partial / _RUN, record)
+        for file in [*files, partial / _RUN]:
+            _sync(file)
+        for folder in [*(folder for folder in partial.rglob("*") if folder.is_dir()), partial]:
+            _sync(folder)
+        partial.rename(root / run_id)
+        _sync(root)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Return a finished run.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder holds none.
+    """
+    folder = Path(path)
+    if _PARTIAL in folder.name or not (folder / _RUN).is_file():
+        raise InvalidInputError(f"{os.fspath(path)} holds no finished run. See: calibrant runs list.")
+    return Run(folder)
+
+
+def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], int]:
+    """Return the finished runs of a folder, the oldest first, and how many were begun and not finished."""
+    folder = Path(root)
+    if not folder.is_dir():
+        return [], 0
+    inside = [entry for entry in folder.iterdir() if entry.is_dir()]
+    finished = [Run(entry) for entry in inside if _PARTIAL not in entry.name and (entry / _RUN).is_file()]
+    n_partial = sum(_PARTIAL in entry.name for entry in inside)
+    return sorted(finished, key=lambda run: (_stamp(run.run_id), run.run_id)), n_partial
+
+
+def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
+    """Return the run of this id, or of the only id that holds this text; "last" is the latest one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is none, or more than one.
+    """
+    if (Path(name) / _RUN).is_file():
+        return load_run(name)
+    runs, _ = list_runs(root)
+    matching = runs[-1:] if name == "last" else [run for run in runs if run.run_id == name]
+    matching = matching or [run for run in runs if name in run.run_id]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        shown = ", ".join(run.run_id for run in matching[-5:])
+        raise InvalidInputError(f"{name!r} is in the ids of {len(matching)} runs, such as {shown}. Name one of them.")
+    raise InvalidInputError(f"no run in {os.fspath(root)} is called {name!r}. See: calibrant runs list.")
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a document as indented JSON, with keys in the order given."""
+    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8", newline="\n")
+
+
+def write_table(path: Path, columns: dict[str, Any]) -> None:
+    """Write columns of NumPy arrays as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {
+        name: pa.array(values.tolist() if np.asarray(values).dtype == object else values)
+        for name, values in columns.items()
+    }
+    pq.write_table(pa.table(arrays), path)
+
+
+def _stamp(run_id: str) -> str:
+    found = re.search(r"\d{8}_\d{6}_\d{6}", run_id)
+    return found[0] if found else ""
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError) as error:
+        raise DocumentError(f"{path} can't be read: {error}. Train the model again.") from None
+    if not isinstance(document, dict):
+        raise DocumentError(f"{path} holds no record. Train the model again.")
+    return document
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    """Have the system write a file or folder to its disk before the run gets its name."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

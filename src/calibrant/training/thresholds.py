@@ -1,0 +1,330 @@
+"""Trade only if the confidence is above a threshold: chosen on one set of rows, judged on another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.metrics.estimates import wilson
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.results import plain
+from calibrant.splits.times import TimeArray, as_times
+from calibrant.training.paired import block_draws, block_length, effective_rows, paired_means
+from calibrant.training.sizing import Directions, StakeRule, read_bets
+from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer
+
+THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
+_N_DRAWS = 1000
+#: Trades, at least, by which a threshold can be chosen: independent ones.
+_LEAST_TRADES = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdResult:
+    """What trading only above one threshold promised and gave.
+
+    Attributes
+    ----------
+    threshold : float
+    n_trades : int
+        Rows whose confidence is above the threshold and whose stake is not zero.
+    n_independent : float
+        What these are worth where labels overlap.
+    promised : float
+        Mean confidence: the probability of the side that was traded. NaN without trades.
+    realised, low, high : float
+        Share of trades whose side came, and its interval (Wilson, with the independent number). NaN without trades.
+    turnover : float
+        Stakes opened and closed, per row of the table.
+    growth, growth_low, growth_high : float
+        Mean logarithm of what the capital grew by, per row of the table, after costs, and its block-bootstrap
+        interval. Minus infinity where a loss took all.
+    """
+
+    threshold: float
+    n_trades: int
+    n_independent: float
+    promised: float
+    realised: float
+    low: float
+    high: float
+    turnover: float
+    growth: float
+    growth_low: float
+    growth_high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values; what is not finite becomes None."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdChoice:
+    """A threshold, or None: do not trade.
+
+    Attributes
+    ----------
+    threshold : float or None
+    reason : str
+        Why, in a sentence.
+    table : tuple of ThresholdResult
+        All that were tried, on the rows of the choice.
+    """
+
+    threshold: float | None
+    reason: str
+    table: tuple[ThresholdResult, ...]
+
+
+def threshold_table(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    thresholds: Sequence[float] = THRESHOLDS,
+    rule: StakeRule | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = 0,
+) -> tuple[ThresholdResult, ...]:
+    """Return, for each threshold, the hit rate that was promised and the one that came, turnover and growth.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        -1, 0 or 1 for three columns; else two labels, of which the larger is a rise.
+    y_prob : array-like of shape (n,), (n, 2) or (n, 3)
+        Probability of a rise; or of a fall and a rise; or of a fall, of neither, and of a rise.
+    thresholds : sequence of float
+        In [0, 1): a row is traded where the probability of its side is above.
+    rule : StakeRule, optional
+        What bets win, lose and cost, and how much is staked; half Kelly at even moves by default.
+    time, label_end : array-like of shape (n,), optional
+        When the label of each row starts and is known: rows are taken in this order, and intervals widened for
+        overlapping labels. By default rows are in order, and no labels overlap.
+    classes : array-like, optional
+        All labels, sorted as fall, (neither,) rise, where they are others or `y_true` may lack some.
+    level : float
+        Nominal coverage of the intervals.
+    rng : int or Generator, optional
+
+    Returns
+    -------
+    tuple of ThresholdResult
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    The side is the one that the rule stakes on, and the confidence its probability. Growth takes bets one after
+    another; where they overlap, let the rule's cap be the share of each. Each interval is for one threshold: the
+    best of many looks better than it is, so choose on other rows, by `choose_threshold`.
+
+    References
+    ----------
+    Kelly (1956), *A new interpretation of information rate*, Bell System Technical Journal 35: growth.
+    López de Prado (2018), *Advances in financial machine learning*, chapter 4: overlapping labels.
+
+    Examples
+    --------
+    >>> from calibrant.training.thresholds import threshold_table
+    >>> (result,) = threshold_table([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.5], thresholds=[0.6])
+    >>> result.n_trades, round(result.promised, 2), round(result.realised, 2)
+    (3, 0.8, 0.67)
+    """
+    bets = _read(y_true, y_prob, time, label_end, classes, rule)
+    level = check_fraction("level", level)
+    cuts = _check_thresholds(thresholds)
+    growths = bets.growths(cuts)
+    finite = {str(j): column for j, column in enumerate(growths.T) if np.isfinite(column).all()}
+    means = paired_means(finite, block=bets.block, level=level, n_draws=_N_DRAWS, rng=rng) if finite else {}
+    results = []
+    for j, cut in enumerate(cuts):
+        traded = bets.traded(cut)
+        n, size = int(traded.sum()), bets.independent(traded)
+        promised = realised = low = high = float("nan")
+        if n:
+            promised, realised = float(bets.confidence[traded].mean()), float(bets.is_hit[traded].mean())
+            low, high = (float(end[0]) for end in wilson(np.array([realised]), np.array([size]), level))
+        turnover = float(2.0 * np.abs(np.where(traded, bets.stakes, 0.0)).mean())
+        mean = means.get(str(j))
+        growth = (-np.inf, -np.inf, -np.inf) if mean is None else (mean.value, mean.low, mean.high)
+        results.append(ThresholdResult(cut, n, size, promised, realised, low, high, turnover, *growth))
+    return tuple(results)
+
+
+def choose_threshold(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    thresholds: Sequence[float] = THRESHOLDS,
+    rule: StakeRule | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+    rng: int = 0,
+) -> ThresholdChoice:
+    """Choose the threshold of the fastest growth among those that grow beyond chance, or none.
+
+    Parameters
+    ----------
+    y_true, y_prob, thresholds, rule, time, label_end, classes, rng
+        As for `threshold_table`; rows that neither the model nor the calibrator was fitted on. Judge the choice on
+        others again.
+    level : float
+        With this probability no threshold is chosen where none grows, however many were tried.
+
+    Returns
+    -------
+    ThresholdChoice
+        Its `threshold` is None where none grows beyond chance: do not trade.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    Each threshold's growth is divided by its block-bootstrap standard error, and must be above the quantile, at
+    `level`, of the largest of all such ratios that the centred draws show: a threshold isn't chosen for being the
+    luckiest of many. Thresholds with fewer than ten independent trades are out.
+
+    References
+    ----------
+    White (2000), *A reality check for data snooping*, Econometrica 68; studentised as in Romano and Wolf (2005),
+    *Stepwise multiple testing as formalized data snooping*, Econometrica 73.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.training.thresholds import choose_threshold
+    >>> y = np.random.default_rng(0).integers(0, 2, 500)
+    >>> choose_threshold(y, np.full(500, 0.6)).threshold is None  # a coin that the model believes in
+    True
+    """
+    check_integer("rng", rng, minimum=0)
+    cuts = _check_thresholds(thresholds)
+    level = check_fraction("level", level)
+    table = threshold_table(
+        y_true,
+        y_prob,
+        thresholds=thresholds,
+        rule=rule,
+        time=time,
+        label_end=label_end,
+        classes=classes,
+        level=level,
+        rng=rng,
+    )
+    bets = _read(y_true, y_prob, time, label_end, classes, rule)
+    kept = [j for j, row in enumerate(table) if row.n_independent >= _LEAST_TRADES and np.isfinite(row.growth)]
+    if not kept:
+        reason = f"do not trade: no threshold has {_LEAST_TRADES:g} independent trades to be judged by, or none keeps "
+        return ThresholdChoice(None, reason + "its capital", table)
+    growths = bets.growths([cuts[j] for j in kept])
+    means = growths.mean(axis=0)
+    draws = block_draws(growths, bets.block, _N_DRAWS, as_generator(rng))
+    error = draws.std(axis=0, ddof=1)
+    ratio = np.divide(means, error, out=np.where(means > 0.0, np.inf, -np.inf), where=error > 0.0)
+    largest = np.divide(draws - means, error, out=np.zeros_like(draws), where=error > 0.0).max(axis=1)
+    needed = float(np.quantile(largest, level))
+    is_better = ratio > needed
+    if not is_better.any():
+        best = int(np.argmax(means))
+        reason = (
+            f"do not trade: none of {len(kept)} thresholds grows beyond chance (the best, {cuts[kept[best]]:g}, by "
+            f"{1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 a row, where {needed:.1f} standard "
+            f"errors are needed at the level {level:g})"
+        )
+        return ThresholdChoice(None, reason, table)
+    best = int(np.argmax(np.where(is_better, means, -np.inf)))
+    reason = (
+        f"trade above {cuts[kept[best]]:g}: growth of {1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 "
+        f"a row, {ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
+    )
+    return ThresholdChoice(cuts[kept[best]], reason, table)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bets:
+    """Rows in the order of time: their stakes, the confidence in the side, whether it came, and what was earned."""
+
+    stakes: FloatArray
+    confidence: FloatArray
+    is_hit: BoolArray
+    growth: FloatArray
+    times: tuple[TimeArray, TimeArray] | None
+    block: int
+
+    def traded(self, threshold: float) -> BoolArray:
+        chosen: BoolArray = (self.confidence > threshold) & (self.stakes != 0.0)
+        return chosen
+
+    def independent(self, traded: BoolArray) -> float:
+        if self.times is None or not traded.any():
+            return float(traded.sum())
+        return effective_rows(self.times[0][traded], self.times[1][traded])
+
+    def growths(self, thresholds: Sequence[float]) -> FloatArray:
+        """Return what each row adds to the growth under each threshold, shape (n, m)."""
+        return np.column_stack([np.where(self.traded(cut), self.growth, 0.0) for cut in thresholds])
+
+
+def _read(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    time: ArrayLike | None,
+    label_end: ArrayLike | None,
+    classes: ArrayLike | None,
+    rule: StakeRule | None,
+) -> _Bets:
+    prob, moves, _ = read_bets(y_true, y_prob, None, classes)
+    rule = StakeRule() if rule is None else rule
+    times, block = None, 1
+    if time is None and label_end is not None:
+        raise InvalidInputError("label_end comes without time. Pass the time of each row too.")
+    if time is not None:
+        start = as_times(time, name="time")
+        end = start if label_end is None else as_times(label_end, name="label_end")
+        if start.size != moves.size:
+            raise ShapeError(
+                f"time has {start.size:,} rows and y_prob has {moves.size:,}. Pass one row of each per observation."
+            )
+        block = block_length(start, end)
+        order = np.argsort(start, kind="stable")
+        times = (start[order], end[order])
+        prob, moves = Directions(*(p[order] for p in prob)), moves[order]
+    stakes = rule.stakes_of(prob)
+    return _Bets(stakes, *_outcomes(stakes, prob, moves, rule), times, block)
+
+
+def _outcomes(
+    stakes: FloatArray, prob: Directions, moves: IntArray, rule: StakeRule
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    confidence = np.where(stakes > 0.0, prob.up, np.where(stakes < 0.0, prob.down, 0.0))
+    is_hit = (stakes != 0.0) & (moves == np.sign(stakes))
+    earned = np.maximum(rule.returns(stakes, moves), -1.0)
+    with np.errstate(divide="ignore"):
+        return confidence, is_hit, np.log1p(earned)
+
+
+def _check_thresholds(thresholds: Sequence[float]) -> list[float]:
+    values = as_scores(thresholds, name="thresholds").values
+    if values.ndim != 1:
+        raise ShapeError(f"thresholds has shape {values.shape}. Pass a list of numbers.")
+    bad = (values < 0.0) | (values >= 1.0)
+    if bad.any():
+        entry = int(bad.argmax())
+        raise InvalidInputError(f"thresholds row {entry}: {values[entry].item()!r} is outside [0, 1). Pass 0.6 or so.")
+    cuts: list[float] = values.tolist()
+    return cuts

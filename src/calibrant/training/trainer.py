@@ -1,0 +1,202 @@
+"""The trainer: fit a model, stop it on its own slice, calibrate on the validation part, judge on the untouched test."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import make_calibrator
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.prior import PriorShift
+from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
+from calibrant.splits import PurgedKFold
+from calibrant.training.config import SPECIFIED, TrainConfig
+from calibrant.training.dataset import Dataset
+from calibrant.training.holdout import Holdout
+from calibrant.training.metrics_report import Forecasts
+from calibrant.training.models import Model, make_model
+from calibrant.training.run_log import LOGGER
+
+_LOG = logging.getLogger(f"{LOGGER}.trainer")
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A model with its calibrator.
+
+    Attributes
+    ----------
+    model : Model
+    shift : PriorShift or None
+        Undoes the weights that classes had in training, before calibration.
+    calibrator : Calibrator or ProbabilityCalibrator
+    """
+
+    model: Model
+    shift: PriorShift | None
+    calibrator: Any
+
+    def unweighted(self, raw: FloatArray) -> FloatArray:
+        """Return the model's probabilities without the effect of class weights."""
+        return raw if self.shift is None else np.asarray(self.shift.predict_proba(raw))
+
+    def calibrate(self, raw: FloatArray) -> FloatArray:
+        """Return calibrated probabilities of what the model says."""
+        return apply_calibrator(self.calibrator, self.unweighted(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a training gave, and what it predicts for rows that it was not fitted on.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    validation, test : Forecasts
+        The calibrated ones of the validation part are cross-fitted: each of five blocks in time by a calibrator that
+        saw neither it nor a label that overlaps it.
+    cpu_s : dict
+        Seconds of processor time by step.
+    """
+
+    fitted: Fitted
+    validation: Forecasts
+    test: Forecasts
+    cpu_s: dict[str, float]
+
+
+def new_calibrator(name: str, seed: int) -> Any:
+    """Return an unfitted calibrator: of the registry, or the specified one."""
+    if name == SPECIFIED:
+        return ProbabilityCalibrator(CalibrationConfig(seed=seed))
+    return make_calibrator(name)
+
+
+def fit_calibrator(calibrator: Any, prob: FloatArray, data: Dataset) -> Any:
+    """Fit a calibrator, of either kind, to the labels of rows."""
+    if isinstance(calibrator, ProbabilityCalibrator):
+        calibrator.fit(data.y, prob, classes=data.classes)
+    else:
+        calibrator.fit(prob, data.y, classes=data.classes)
+    return calibrator
+
+
+def apply_calibrator(calibrator: Any, prob: FloatArray) -> FloatArray:
+    """Apply a calibrator of either kind."""
+    found = (
+        calibrator.calibrate(prob)
+        if isinstance(calibrator, ProbabilityCalibrator)
+        else calibrator.predict_proba(prob)
+    )
+    return np.asarray(found, dtype=np.float64)
+
+
+def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
+    """Return the weight of each training row, of mean one, and what undoes the part that classes have in it."""
+    weight = data.weight if uniqueness else np.ones(data.n_rows)
+    shift = None
+    if balanced:
+        total = np.bincount(data.codes, weights=weight, minlength=data.classes.size)
+        of_class = np.divide(weight.sum(), data.classes.size * total, out=np.ones(total.size), where=total > 0.0)
+        weight = weight * of_class[data.codes]
+        shift = undo_weights(of_class, data)
+    return weight / weight.mean(), shift
+
+
+def undo_weights(of_class: FloatArray, data: Dataset) -> PriorShift:
+    """Return the correction for training with these weights of the classes."""
+    return PriorShift.from_class_weight(dict(zip(data.classes.tolist(), of_class.tolist(), strict=True)))
+
+
+def fit_model(
+    config: TrainConfig, data: Dataset, fit: IntArray, stop: IntArray, *, model: Any = None
+) -> tuple[Model, PriorShift | None]:
+    """Fit a model to the rows `fit`, and stop it by the rows `stop`, which must be no rows that are predicted later.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    data : Dataset
+    fit, stop : ndarray
+        Row numbers.
+    model : scikit-learn classifier, optional
+        Instead of the one that the settings name.
+    """
+    rows = data.take(fit)
+    weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
+    made = make_model(
+        config.model if model is None else model,
+        data.classes.size,
+        seed=config.seed,
+        n_threads=config.n_threads,
+        params=config.params,
+    )
+    stopping = data.take(stop)
+    made.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stopping.X, stopping.codes))
+    return made, shift
+
+
+def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: Any = None) -> Trained:
+    """Fit, stop, calibrate and predict, each on its own part of the rows.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    data : Dataset
+    parts : Holdout
+    model : scikit-learn classifier, optional
+        Instead of the one that the settings name.
+
+    Notes
+    -----
+    The labels of the test part are read by nothing here.
+    """
+    began = time.process_time()
+    fitted_model, shift = fit_model(config, data, parts.fit, parts.stop, model=model)
+    cpu_s = {"model_fit": time.process_time() - began}
+    _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted_model.n_rounds_, parts.fit.size)
+    validation, test = data.take(parts.validation), data.take(parts.test)
+    raw_validation, raw_test = fitted_model.predict_proba(validation.X), fitted_model.predict_proba(test.X)
+    uncalibrated = Fitted(fitted_model, shift, None).unweighted(raw_validation)
+    for step in ("calibrator_first_fit", "calibrator_fit"):  # the first one also loads compiled loops
+        began = time.process_time()
+        calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), uncalibrated, validation)
+        cpu_s[step] = time.process_time() - began
+    fitted = Fitted(fitted_model, shift, calibrator)
+    began = time.process_time()
+    calibrated = fitted.calibrate(raw_test)
+    cpu_s["calibrator_apply"] = time.process_time() - began
+    cross_fitted = _cross_fit(config, uncalibrated, validation)
+    before = data.take(np.concatenate((parts.fit, parts.stop)))
+    earlier = data.take(np.concatenate((parts.fit, parts.stop, parts.validation)))
+    return Trained(
+        fitted,
+        Forecasts(raw_validation, cross_fitted, _constant(before, validation.n_rows)),
+        Forecasts(raw_test, calibrated, _constant(earlier, test.n_rows)),
+        cpu_s,
+    )
+
+
+def overhead(cpu_s: dict[str, float]) -> float:
+    """Return the processor time of calibration as a share of that of the model's fit."""
+    return (cpu_s["calibrator_fit"] + cpu_s["calibrator_apply"]) / max(cpu_s["model_fit"], 1e-9)
+
+
+def _cross_fit(config: TrainConfig, prob: FloatArray, data: Dataset) -> FloatArray:
+    """Calibrate each of five blocks in time by a fit to the others, purged."""
+    folds = PurgedKFold(_FOLDS, times=data.time, label_end=data.label_end)
+    out = np.empty_like(prob)
+    for fit, held_out in folds.split(prob):
+        calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), prob[fit], data.take(fit))
+        out[held_out] = apply_calibrator(calibrator, prob[held_out])
+    return out
+
+
+def _constant(data: Dataset, n_rows: int) -> FloatArray:
+    """Return the class frequencies of rows as a forecast of others."""
+    return np.tile(data.class_rates(), (n_rows, 1))

@@ -1,0 +1,120 @@
+"""Forecasts from models: those of scikit-learn, and objects that look like NGBoost and quantile forests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+
+from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.forecasts import (
+    GaussianForecast,
+    ScipyForecast,
+    coverage,
+    from_ngboost,
+    from_quantile_forest,
+    from_quantile_regressors,
+)
+
+
+class Distribution:
+    """What NGBoost predicts: it keeps a frozen distribution of SciPy."""
+
+    def __init__(self, dist):
+        self.dist = dist
+
+
+class Boosted:
+    """A fitted NGBRegressor, as far as it is used."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def pred_dist(self, X):
+        return Distribution(self.make(X[:, 0]))
+
+
+class Forest:
+    """A fitted quantile forest, as far as it is used."""
+
+    def predict(self, X, quantiles):
+        return stats.norm.ppf(np.array(quantiles), X[:, :1], 2.0)
+
+
+class Constant:
+    """A regressor that says nothing of its quantile."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def predict(self, X):
+        return np.full(len(X), self.value)
+
+
+def rows(n=600):
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 1))
+    return X, X[:, 0] + rng.normal(0.0, 0.2 + 0.5 * X[:, 0])
+
+
+def test_normal_distributions_of_ngboost_become_normal_forecasts():
+    X = np.array([[0.0], [1.0]])
+    forecast = from_ngboost(Boosted(lambda mean: stats.norm(mean, np.array([1.0, 2.0]))), X)
+    assert isinstance(forecast, GaussianForecast)
+    np.testing.assert_array_equal(forecast.mean(), [0.0, 1.0])
+    np.testing.assert_array_equal(forecast.std(), [1.0, 2.0])
+
+
+def test_other_distributions_of_ngboost_stay_what_they_are():
+    X = np.array([[0.5], [1.0]])
+    forecast = from_ngboost(Boosted(lambda s: stats.lognorm(s, scale=2.0)), X)
+    assert isinstance(forecast, ScipyForecast)
+    np.testing.assert_array_equal(forecast.ppf(0.5), stats.lognorm.ppf(0.5, X[:, 0], scale=2.0))
+    with pytest.raises(InvalidTypeError, match="Constant without pred_dist"):
+        from_ngboost(Constant(1.0), X)
+    with pytest.raises(InvalidTypeError, match="Distribution without a SciPy distribution as dist"):
+        from_ngboost(Boosted(lambda mean: None), X)
+
+
+def test_quantiles_of_a_forest():
+    X = np.array([[0.0], [3.0]])
+    forecast = from_quantile_forest(Forest(), X)
+    np.testing.assert_allclose(forecast.cdf(X[:, 0]), 0.5)
+    np.testing.assert_allclose(forecast.ppf(0.9), stats.norm.ppf(0.9, X[:, 0], 2.0), rtol=1e-12)
+    assert len(from_quantile_forest(Forest(), X, levels=[0.1, 0.9])) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda level: GradientBoostingRegressor(loss="quantile", alpha=level, n_estimators=40, max_depth=2),
+        lambda level: HistGradientBoostingRegressor(loss="quantile", quantile=level, max_iter=40, max_depth=2),
+    ],
+)
+def test_regressors_of_scikit_learn_say_their_quantiles_themselves(make):
+    X, y = rows()
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    models = [make(level).fit(X, y) for level in levels]
+    with np.testing.suppress_warnings() as quiet:
+        quiet.filter(DataWarning)
+        forecast = from_quantile_regressors(models, None, X)
+        same = from_quantile_regressors(models, levels, X)
+    np.testing.assert_array_equal(forecast.ppf([levels]), same.ppf([levels]))
+    expected = np.sort([model.predict(X) for model in models], axis=0).T
+    np.testing.assert_allclose(forecast.ppf([levels]), expected, atol=1e-12)
+    assert coverage(forecast, y, level=0.9) == pytest.approx(0.9, abs=0.06)
+    with pytest.raises(InvalidInputError, match=r"levels row 1: 0.3 for a \w+ that was fitted to the quantile 0.25"):
+        from_quantile_regressors(models, [0.05, 0.3, 0.5, 0.75, 0.95], X)
+
+
+def test_models_that_say_nothing_need_levels():
+    X = np.zeros((2, 1))
+    models = [Constant(1.0), Constant(2.0)]
+    with pytest.raises(InvalidInputError, match=r"levels=None, but models row 0, a Constant, .* \(2 of 2\)"):
+        from_quantile_regressors(models, None, X)
+    np.testing.assert_allclose(from_quantile_regressors(models, [0.25, 0.75], X).ppf(0.5), 1.5)
+    with pytest.raises(ShapeError, match="levels has 3 levels for 2 models"):
+        from_quantile_regressors(models, [0.25, 0.5, 0.75], X)
+    with pytest.raises(ShapeError, match="Pass at least two fitted regressors"):
+        from_quantile_regressors(models[:1], [0.5], X)
