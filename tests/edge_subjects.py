@@ -14,6 +14,7 @@ import numpy as np
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning
+from edge_forecasts import subjects as forecast_subjects
 
 N = 48
 
@@ -280,4 +281,9 @@ def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:
     yield f"estimate_prior_bbse, new, {k}", Subject(of_new, names, n_columns=k)
 
 
-SUBJECTS: dict[str, Subject] = {**dict(metric_subjects()), **dict(calibrator_subjects()), **dict(others())}
+SUBJECTS: dict[str, Subject] = {
+    **dict(metric_subjects()),
+    **dict(calibrator_subjects()),
+    **dict(others()),
+    **dict(forecast_subjects(N, Subject)),
+}

@@ -32,14 +32,21 @@ SLOW = (
     "auto.fit",
     "compare",
     "evaluate",
+    "forecasts.evaluate",
 )
 FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
 #: Public names that take no rows, and where what they take is tested.
 ELSEWHERE = {
     "CalibratedClassifierCV": "features, which the classifier checks: tests/classifier",
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
+    "CostPolicy": "a matrix of costs: tests/forecasts/test_forecast_decisions.py",
     "FORMATS": "a constant",
+    "Forecast": "abstract: tests/forecasts/test_forecast_types.py",
     "Format": "files: tests/engines",
+    "GridForecast": "points and levels: tests/forecasts/test_forecast_types.py",
+    "QuantileForecast": "levels and values: tests/forecasts/test_forecast_types.py",
+    "ScipyForecast": "a frozen distribution: tests/forecasts/test_forecast_types.py",
+    "ThresholdPolicy": "a loss: tests/forecasts/test_forecast_decisions.py",
     "TableFile": "files: tests/engines",
     "MultilabelCalibrator": "a matrix of labels: tests/calibrators/test_multilabel_calibrator.py",
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
@@ -62,7 +69,11 @@ ELSEWHERE = {
     "encode_calibrator": "a fitted calibrator: tests/persistence",
     "encode_map": "a fitted map: tests/persistence",
     "from_document": "documents: tests/attacks",
+    "from_ngboost": "a model: tests/forecasts/test_forecast_adapters.py",
+    "from_quantile_forest": "a model: tests/forecasts/test_forecast_adapters.py",
+    "from_quantile_regressors": "models: tests/forecasts/test_forecast_adapters.py",
     "load": "files: tests/attacks",
+    "noise_floor": "a forecast and a metric: tests/forecasts/test_forecast_calibration.py",
     "open_table": "files: tests/engines",
     "open_target": "files: tests/engines",
     "read_columns": "files: tests/engines",

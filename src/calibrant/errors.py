@@ -58,6 +58,10 @@ class UnsupportedVersionError(DocumentError):
     """A calibrant document of a format version that this release can't read."""
 
 
+class MissingPackageError(CalibrantError, ImportError):
+    """A package that calibrant needs for this alone, and that is not installed."""
+
+
 class CalibrantWarning(UserWarning):
     """Base of every warning that calibrant issues."""
 

@@ -7,7 +7,7 @@ import pytest
 
 import calibrant as cb
 from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, make_calibrator, takes_input
-from calibrant.errors import InvalidTypeError, UnknownNameError
+from calibrant.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 
 
 def draw(n=300, n_classes=3):
@@ -58,3 +58,16 @@ def test_what_is_no_calibrator_of_one_score_is_refused_as_an_inner_one():
             cb.OneVsRestCalibrator(name).fit(*draw())
     with pytest.raises(UnknownNameError, match=r"unknown calibrator 'topp_label'\. Did you mean 'top_label'\?"):
         make_calibrator("topp_label")
+
+
+def test_parameters_of_the_inner_calibrator_are_set_through_the_outer_one():
+    made = cb.TopLabelCalibrator(cb.BetaCalibrator(), per_class=True)
+    assert made.set_params(calibrator__form="ab", per_class=False) is made
+    assert repr(made) == "TopLabelCalibrator(BetaCalibrator(form='ab'))"
+    made.set_params(calibrator=cb.SplineCalibrator(), calibrator__n_knots=9)
+    assert made.get_params()["calibrator__n_knots"] == 9
+    assert made.set_params(**made.get_params()).get_params() == made.get_params()
+    with pytest.raises(UnknownNameError, match="unknown parameter of SplineCalibrator 'knots'"):
+        made.set_params(calibrator__knots=9)
+    with pytest.raises(InvalidInputError, match=r"calibrator='beta' has no parameters to set\. Pass an instance"):
+        cb.OneVsRestCalibrator("beta").set_params(calibrator__form="ab")

@@ -32,9 +32,7 @@ def forecasts(n: int = 6, seed: int = 0) -> dict[str, Forecast]:
         "sample": SampleForecast(np.round(rng.normal(size=(n, 9)), 1)),
         "smoothed": SampleForecast(rng.normal(size=(n, 9))).smoothed(),
         "grid": GridForecast([-1.0, 0.0, 0.5, 1.0, 2.0], cdf),
-        "grid, jump": GridForecast(
-            [-1.0, 0.0, 0.0, 1.0, 2.0], np.column_stack((np.zeros(n), cdf[:, 1:4], np.ones(n)))
-        ),
+        "grid, jump": GridForecast([-1.0, 0.0, 0.0, 1.0, 2.0], np.column_stack((np.zeros(n), cdf[:, 1:4], np.ones(n)))),
         "grid, rows": GridForecast(rising, cdf, tails="atoms"),
         "t": ScipyForecast(stats.t(df=5.0, loc=mean, scale=std)),
         "poisson": ScipyForecast(stats.poisson(np.exp(mean))),

@@ -26,6 +26,7 @@ from calibrant.forecasts import (
     threshold_calibration_errors,
 )
 
+FORECAST, Y = right(30)
 #: Middles of 200,000 equal parts of [0, 1].
 FINE = (np.arange(200_000) + 0.5) / 200_000
 
@@ -124,10 +125,10 @@ def test_forecast_that_is_the_truth_is_within_sampling_error():
     forecast, y = right(1500)
     for metric in (
         average_calibration_error,
-        lambda f, y, sample_weight=None: threshold_calibration_errors(f, y).mean,
-        lambda f, y, sample_weight=None: threshold_calibration_error(f, y, 0.0, 0.5),
-        lambda f, y, sample_weight=None: reliability_gaps(f, y).mean,
-        lambda f, y, sample_weight=None: reliability_gaps(f, y).max,
+        lambda f, y, **options: threshold_calibration_errors(f, y, **options).mean,
+        lambda f, y, **options: threshold_calibration_error(f, y, 0.0, 0.5, **options),
+        lambda f, y, **options: reliability_gaps(f, y, **options).mean,
+        lambda f, y, **options: reliability_gaps(f, y, **options).max,
         distribution_calibration_error,
     ):
         floor = noise_floor(forecast, metric, n_draws=30, level=0.99)
@@ -199,20 +200,20 @@ def test_zero_threshold_error_makes_matched_gaps_zero_and_others_not():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda f, y: threshold_calibration_error(f, y, 0.0, 1.5), InvalidProbabilityError, r"alpha=1.5 is outside"),
-        (lambda f, y: threshold_calibration_error(f, y, np.nan, 0.5), InvalidInputError, "y0=nan is not finite"),
-        (lambda f, y: threshold_calibration_error(f, y, "a", 0.5), InvalidTypeError, "y0='a' is not a number"),
-        (lambda f, y: threshold_calibration_errors(f, y, alpha=[0.5, 0.4]), InvalidProbabilityError, "alpha row 1: 0.4"),
-        (lambda f, y: threshold_calibration_errors(f, y, min_rows=0), InvalidInputError, "min_rows=0 is too small"),
-        (lambda f, y: distribution_calibration_error(f, y, n_bins=5), InvalidTypeError, "n_bins=5 is no pair"),
-        (lambda f, y: noise_floor(f, "crps"), InvalidTypeError, "metric='crps' can't be called"),
-        (lambda f, y: reliability_gaps(f, y, cost=[1.5]), InvalidInputError, r"cost row 0: 1.5 is outside \[0, 1\]"),
-        (lambda f, y: reliability_gaps(f, y, scale=0.0), InvalidInputError, "scale=0.0 is not above zero"),
+        (lambda: threshold_calibration_error(FORECAST, Y, 0.0, 1.5), InvalidProbabilityError, r"alpha=1.5 is outside"),
+        (lambda: threshold_calibration_error(FORECAST, Y, np.nan, 0.5), InvalidInputError, "y0=nan is not finite"),
+        (lambda: threshold_calibration_error(FORECAST, Y, "a", 0.5), InvalidTypeError, "y0='a' is not a number"),
+        (lambda: threshold_calibration_errors(FORECAST, Y, alpha=[0.5, 0.4]), InvalidInputError, "alpha row 1: 0.4"),
+        (lambda: threshold_calibration_errors(FORECAST, Y, min_rows=0), InvalidInputError, "min_rows=0 is too small"),
+        (lambda: distribution_calibration_error(FORECAST, Y, n_bins=5), InvalidTypeError, "n_bins=5 is no pair"),
+        (lambda: noise_floor(FORECAST, "crps"), InvalidTypeError, "metric='crps' can't be called"),
+        (lambda: reliability_gaps(FORECAST, Y, cost=[1.5]), InvalidInputError, r"cost row 0: 1.5 is outside \[0, 1\]"),
+        (lambda: reliability_gaps(FORECAST, Y, scale=0.0), InvalidInputError, "scale=0.0 is not above zero"),
     ],
 )  # fmt: skip
 def test_refusals_name_argument_and_value(make, error, text):
     with pytest.raises(error, match=text):
-        make(*right(30))
+        make()
 
 
 def test_quantile_forecasts_of_the_truth_are_calibrated():

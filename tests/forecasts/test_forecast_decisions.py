@@ -19,7 +19,16 @@ from calibrant.forecasts import (
     reliability_gaps,
 )
 
+FORECAST, Y = right(30)
 FROST = ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
+
+
+def one_loss(decision, y):
+    return float(y[decision].sum())
+
+
+def undefined(decision, y):
+    return np.where(decision, np.nan, y)
 
 
 def table_of(c, scale=10.0):
@@ -202,22 +211,22 @@ def test_cost_policy_of_two_classes_is_a_threshold_on_the_probability():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda f, y: reliability_gap(f, y, 0.5, FROST), InvalidTypeError, r"Pass ThresholdRule\(y0, alpha\)"),
-        (lambda f, y: reliability_gap(f, y, (0.0, 1.5), FROST), InvalidInputError, "alpha=1.5 is outside"),
-        (lambda f, y: reliability_gap(f, y, (0.0, 0.5), [1.0, 2.0]), ShapeError, r"table has shape \(2,\)"),
-        (lambda f, y: ThresholdLoss(0.0, ((1.0, np.inf), (0.0, 0.0))), InvalidInputError, "is not finite"),
-        (lambda f, y: ThresholdLoss(0.0, "cost"), InvalidTypeError, "table='cost' holds no numbers"),
-        (lambda f, y: decision_loss(f, y, (0, 0.5), lambda d, t: 1.0), ShapeError, r"loss gives shape \(\)"),
-        (lambda f, y: decision_loss(f, y, (0, 0.5), lambda d, t: np.log(t * 0.0 - 1.0)), InvalidInputError, "loss row 0: nan"),
-        (lambda f, y: ThresholdPolicy([[1.0]]).fit(f), InvalidTypeError, r"loss is a list. Pass a ThresholdLoss"),
-        (lambda f, y: ThresholdPolicy(FROST).decide(f), NotFittedError, r"Call fit\(forecast\) first"),
-        (lambda f, y: CostPolicy([[1.0, 0.0]]), ShapeError, "Pass a row per decision, at least two"),
-        (lambda f, y: CostPolicy(np.eye(3)).decide([0.5]), ShapeError, "y_prob is of 2 classes and costs of 3"),
+        (lambda: reliability_gap(FORECAST, Y, 0.5, FROST), InvalidTypeError, r"Pass ThresholdRule\(y0, alpha\)"),
+        (lambda: reliability_gap(FORECAST, Y, (0.0, 1.5), FROST), InvalidInputError, "alpha=1.5 is outside"),
+        (lambda: reliability_gap(FORECAST, Y, (0.0, 0.5), [1.0, 2.0]), ShapeError, r"table has shape \(2,\)"),
+        (lambda: ThresholdLoss(0.0, ((1.0, np.inf), (0.0, 0.0))), InvalidInputError, "is not finite"),
+        (lambda: ThresholdLoss(0.0, "cost"), InvalidTypeError, "table='cost' holds no numbers"),
+        (lambda: decision_loss(FORECAST, Y, (0, 0.5), one_loss), ShapeError, r"loss gives shape \(\)"),
+        (lambda: decision_loss(FORECAST, Y, (0, 9e-9), undefined), InvalidInputError, "loss row 0: nan"),
+        (lambda: ThresholdPolicy([[1.0]]).fit(FORECAST), InvalidTypeError, r"loss is a list. Pass a ThresholdLoss"),
+        (lambda: ThresholdPolicy(FROST).decide(FORECAST), NotFittedError, r"Call fit\(forecast\) first"),
+        (lambda: CostPolicy([[1.0, 0.0]]), ShapeError, "Pass a row per decision, at least two"),
+        (lambda: CostPolicy(np.eye(3)).decide([0.5]), ShapeError, "y_prob is of 2 classes and costs of 3"),
     ],
 )  # fmt: skip
 def test_refusals_name_what_is_wrong(make, error, text):
     with np.errstate(all="ignore"), pytest.raises(error, match=text):
-        make(*right(30))
+        make()
 
 
 @pytest.mark.parametrize("kind", ["quantile, ties", "sample", "poisson", "t"])

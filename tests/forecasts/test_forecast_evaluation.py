@@ -71,25 +71,30 @@ def test_verdict_says_what_is_wrong(scores):
 
 
 def test_forecasts_that_are_right_are_rarely_called_wrong():
-    verdicts = [evaluate(*right(120, seed)).verdict for seed in range(20)]
+    verdicts = [evaluate(*right(120, seed)).verdict for seed in range(12)]
     fine = [text.startswith("No gap is beyond what chance gives a forecast that is right.") for text in verdicts]
-    assert sum(fine) >= 15
+    assert sum(fine) >= 9
 
 
-@pytest.mark.parametrize(
-    "name", ["crps", "average_calibration_error", "threshold_calibration_error", "reliability_gap", "decision_loss"]
-)
-def test_intervals_cover_the_value_of_many_rows(name):
-    truth = evaluate(*misjudged(60_000, 99))[name].value
-    if name in ("reliability_gap", "decision_loss"):
-        forecast, y = misjudged(60_000, 99)
-    inside = 0
+def test_intervals_cover_the_values_of_many_rows():
+    names = ("crps", "coverage", "average_calibration_error", "threshold_calibration_error")
+    forecast, y = misjudged(60_000, 99)
+    truth = (
+        crps(forecast, y),
+        coverage(forecast, y),
+        average_calibration_error(forecast, y),
+        threshold_calibration_errors(forecast, y).mean,
+    )
+    inside = np.zeros(4)
     for seed in range(12):
-        forecast, y = misjudged(400, seed)
-        score = evaluate(forecast, y)[name]
-        slack = 0.15 * truth if name in ("reliability_gap", "decision_loss") else 0.0  # its thresholds reach less far
-        inside += score.low - slack <= truth <= score.high + slack
-    assert inside >= 10
+        found = evaluate(*misjudged(400, seed))
+        inside += [found[name].low <= value <= found[name].high for name, value in zip(names, truth, strict=True)]
+    assert (inside >= 10).all()
+
+
+def test_interval_of_the_decision_loss_is_that_of_a_mean(scores):
+    loss = scores["decision_loss"]
+    assert 0.5 * (loss.low + loss.high) == pytest.approx(loss.value, abs=1e-12)
 
 
 def test_same_seed_gives_the_same_scores():
@@ -123,7 +128,7 @@ def test_weights_count_as_rows():
 
 
 def test_refusals_name_what_is_wrong():
-    with pytest.raises(InvalidInputError, match="interval_level=1.5 is outside"):
+    with pytest.raises(InvalidInputError, match=r"interval_level=1.5 is outside"):
         evaluate(*right(5), interval_level=1.5)
     with pytest.raises(InvalidInputError, match=r"y row 1: nan is not finite \(1 of 2 rows\)"):
         evaluate(GaussianForecast([0.0, 1.0], 1.0), [0.0, np.nan])

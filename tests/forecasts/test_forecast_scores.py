@@ -22,7 +22,6 @@ from calibrant.forecasts import (
     log_score,
     pinball_loss,
     pit_histogram,
-    pit_test,
     reliability_gap,
     reliability_gaps,
     sharpness,
@@ -42,9 +41,7 @@ METRICS = {
         f, y, 0.1, 0.4, sample_weight=sample_weight
     ),
     "weighted threshold errors": lambda f, y, sample_weight=None: float(
-        np.nansum(
-            threshold_calibration_errors(f, y, y0=[-0.5, 0.2], min_rows=1, sample_weight=sample_weight).weighted
-        )
+        np.nansum(threshold_calibration_errors(f, y, y0=[-0.5, 0.2], min_rows=1, sample_weight=sample_weight).weighted)
     ),
     "distribution_calibration_error": lambda f, y, sample_weight=None: distribution_calibration_error(
         f, y, n_bins=(1, 1), sample_weight=sample_weight
@@ -52,9 +49,9 @@ METRICS = {
     "reliability_gap": lambda f, y, sample_weight=None: reliability_gap(
         f, y, (0.1, 0.4), LOSS, sample_weight=sample_weight
     ),
-    "reliability_gaps": lambda f, y, sample_weight=None: reliability_gaps(
-        f, y, y0=[-0.5, 0.2], sample_weight=sample_weight
-    ).mean,
+    "reliability_gaps": lambda f, y, sample_weight=None: (
+        reliability_gaps(f, y, y0=[-0.5, 0.2], sample_weight=sample_weight).mean
+    ),
     "pit_histogram": lambda f, y, sample_weight=None: float(
         np.square(pit_histogram(f, y, sample_weight=sample_weight).density).sum()
     ),

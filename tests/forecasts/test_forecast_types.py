@@ -282,14 +282,14 @@ def test_scipy_distributions_answer_as_scipy_does():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: GaussianForecast([0.0, 1.0], [1.0, 0.0]), InvalidInputError, r"std row 1: 0.0 is not above zero \(1 of 2"),
+        (lambda: GaussianForecast([0.0, 1.0], [1.0, 0.0]), InvalidInputError, r"std row 1: 0.0 is not above"),
         (lambda: GaussianForecast([0.0, np.nan], 1.0), InvalidInputError, "mean row 1: nan is not finite"),
         (lambda: GaussianForecast([0.0], np.inf), InvalidInputError, "std=inf is not finite"),
         (lambda: GaussianForecast([0.0, 1.0], [1.0] * 3), ShapeError, "mean has 2 rows and std has 3"),
         (lambda: QuantileForecast([0.5, 0.5], [[0.0, 1.0]]), InvalidInputError, "levels row 1: 0.5 doesn't rise"),
-        (lambda: QuantileForecast([0.5, 1.5], [[0.0, 1.0]]), InvalidInputError, r"levels row 1: 1.5 .* within \[0, 1\]"),
+        (lambda: QuantileForecast([0.5, 1.5], [[0.0, 1.0]]), InvalidInputError, r"levels row 1: 1.5 doesn't"),
         (lambda: QuantileForecast([0.5, 0.6, 0.7], [[0.0, 1.0]]), ShapeError, "values has 2 columns for 3 levels"),
-        (lambda: QuantileForecast([0.1, 0.9], [[0, 1]], tails="fat"), InvalidInputError, "unknown value of tails: 'fat'"),
+        (lambda: QuantileForecast([0.1, 0.9], [[0, 1]], tails="fat"), InvalidInputError, "value of tails: 'fat'"),
         (lambda: SampleForecast([0.0, 1.0]), ShapeError, r"samples has shape \(2,\). Pass several numbers per row"),
         (lambda: GridForecast([0.0, 1.0], [[0.5, 0.4]]), InvalidInputError, "cdf row 0: 0.4 comes after 0.5"),
         (lambda: GridForecast([1.0, 0.0], [[0.4, 0.5]]), InvalidInputError, "y row 0: 0.0 comes after 1.0"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
+from calibrant.errors import InvalidInputError
 from calibrant.validation import InputKind
+
+_INNER = "calibrator__"
 
 
 class WrappingCalibrator(Calibrator):
@@ -34,6 +37,18 @@ class WrappingCalibrator(Calibrator):
         if deep and isinstance(self.calibrator, Calibrator):
             params |= {f"calibrator__{k}": v for k, v in self.calibrator.get_params().items()}
         return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments; `calibrator__name` is that of a calibrator instance."""
+        inner = {key.removeprefix(_INNER): value for key, value in params.items() if key.startswith(_INNER)}
+        super().set_params(**{key: value for key, value in params.items() if not key.startswith(_INNER)})
+        if inner and not isinstance(self.calibrator, Calibrator):
+            raise InvalidInputError(
+                f"calibrator={self.calibrator!r} has no parameters to set. Pass an instance of a calibrator instead."
+            )
+        if isinstance(self.calibrator, Calibrator):
+            self.calibrator.set_params(**inner)
+        return self
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters

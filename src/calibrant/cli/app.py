@@ -26,6 +26,8 @@ COMMANDS = {
     "apply": "Add calibrated probabilities to a file of scores.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
+    "train": "Train a model of market bars, calibrate it, and measure both.",
+    "runs": "List, show and compare training runs.",
 }
 USAGE_ERROR = 2
 #: What a shell reports of a program whose reader went away.

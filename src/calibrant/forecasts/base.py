@@ -209,4 +209,5 @@ def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray | None) ->
     y = np.zeros(len(forecast)) if y is None else y
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
     cdf = forecast._cdf(at)
-    return np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
+    score: FloatArray = np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
+    return score

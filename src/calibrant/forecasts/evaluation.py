@@ -80,7 +80,7 @@ def evaluate(
     -----
     All intervals take rows to be independent. Those of means are normal, that of `coverage` Wilson's. Those of gaps
     are "noise bounds": the measured gap, less and plus a quantile of the same gap measured on noise alone, drawn from
-    how sums over 200 groups of rows vary. By the triangle inequality they cover at least as often as `level` says.
+    how sums over 100 groups of rows vary. By the triangle inequality they cover at least as often as `level` says.
 
     Gaps are biased upward. A noise floor is the mean of the gap over draws of the outcomes from the forecast, on at
     most 2,000 of the rows and scaled by the root of the number of rows.
@@ -106,7 +106,7 @@ def evaluate(
         estimates[name] = _bounded(value, noise[name], floors[name], level)
     losses = mean_decision_loss(rows, gap_thresholds(rows, None), costs_of(None), _SCALE)
     estimates["decision_loss"] = Estimate(
-        losses.true, *_loss_interval(rows, losses.true, level), "normal (CLT)", f"promised {losses.predicted:.4f}"
+        losses.true, *_loss_interval(rows, level), "normal (CLT)", f"promised {losses.predicted:.4f}"
     )
     scores = [
         Score(name, e.value, e.low, e.high, level, len(rows), e.method, evaluated_on, e.note)
@@ -213,7 +213,7 @@ def _bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -
     return Estimate(value, max(value - reach, 0.0), value + reach, "noise bounds", note)
 
 
-def _loss_interval(rows: Outcomes, value: float, level: float) -> tuple[float, float]:
+def _loss_interval(rows: Outcomes, level: float) -> tuple[float, float]:
     """Return the interval of the mean decision loss: a mean over rows of each row's mean over the rules."""
     cost = costs_of(None)
     paid = np.zeros(len(rows))
@@ -227,7 +227,7 @@ def _loss_interval(rows: Outcomes, value: float, level: float) -> tuple[float, f
         no = falling[0] - falling[cell]
         paid += np.where(rows.y <= threshold, yes, no) * (_SCALE / (cost.size * thresholds.size))
     estimate = normal_estimate(mean_of([(paid, rows.weights)], rows.effective_size), level, least=0.0, most=_SCALE)
-    return min(estimate.low, value), max(estimate.high, value)
+    return estimate.low, estimate.high
 
 
 def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], interval_level: float) -> str:

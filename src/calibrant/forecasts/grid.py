@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
 from calibrant.forecasts.piecewise import TAILS, PiecewiseForecast, Tails
-from calibrant.forecasts.points import as_matrix, check_rising
+from calibrant.forecasts.points import as_matrix, check_rising, in_reach
 from calibrant.validation import ArrayLike, as_probabilities, as_scores, check_choice
 
 
@@ -45,7 +45,7 @@ class GridForecast(PiecewiseForecast):
         check_choice("tails", tails, TAILS)
         levels = as_matrix(as_probabilities(cdf, name="cdf", sum_to_one=False).values, name="cdf")
         check_rising(levels, name="cdf", fix="Pass a CDF; numpy.maximum.accumulate(cdf, axis=1) mends rounding.")
-        points = as_scores(y, name="y").values
+        points = in_reach(as_scores(y, name="y").values, "y")
         points = points[None, :] if points.ndim == 1 else points
         if points.shape[0] not in (1, levels.shape[0]) or points.shape[1] != levels.shape[1]:
             raise ShapeError(

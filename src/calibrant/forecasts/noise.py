@@ -16,10 +16,10 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
 #: Rows are put in this many groups, whose sums show how much sums over rows vary.
-_GROUPS = 200
+_GROUPS = 100
 _DRAWS = 200
 #: Parts of [0, 1] on which the noise of a distribution of levels is followed.
-_PARTS = 64
+_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from calibrant.forecasts.base import Forecast
 
 
+#: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
+_LARGEST = 1e100
+
+
 @dataclass(frozen=True, slots=True)
 class Points:
     """Checked points: `values` of shape (n, m), or (1, m) where all rows share them; `is_flat` where m was not said."""
@@ -87,7 +91,7 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     checked = as_scores(values, name=name)
     if checked.values.ndim != 1:
         raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
-    return checked.values
+    return in_reach(checked.values, name)
 
 
 def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
@@ -95,7 +99,20 @@ def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
     checked = as_scores(values, name=name)
     if checked.values.ndim != 2:
         raise ShapeError(f"{name} has shape {checked.values.shape}. Pass several numbers per row, shape (n, m).")
-    return checked.values
+    return in_reach(checked.values, name)
+
+
+def in_reach(values: FloatArray, name: str) -> FloatArray:
+    """Refuse numbers whose squares no float can hold or sum."""
+    if -_LARGEST <= values.min() and values.max() <= _LARGEST:
+        return values
+    bad = np.abs(values) > _LARGEST
+    rows = bad if bad.ndim == 1 else bad.any(axis=1)
+    first = values[bad][0].item()
+    raise InvalidInputError(
+        f"{name} row {int(rows.argmax())}: {first!r} is beyond {_LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
+        "Measure in a larger unit."
+    )
 
 
 def as_points(values: ArrayLike, n: int, *, name: str) -> Points:

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.numerics import SMALLEST_CLIP, FloatArray, IntArray
+from calibrant.numerics import SMALLEST_CLIP, BoolArray, FloatArray, IntArray
 
 RowNumbers = npt.NDArray[np.intp]
 MapNumbers = npt.NDArray[np.int32]
@@ -218,8 +218,16 @@ class RecalibratedForecast(Forecast):
         return self._maps.push(self._base._cdf_below(y))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
-        return self._base._ppf(self._maps.pull(np.broadcast_to(u, (len(self), u.shape[1]))))
+        level = self._maps.pull(np.broadcast_to(u, (len(self), u.shape[1])))
+        y = self._base._ppf(level)
+        return self._base._ppf(_just_above(level, self._cdf(y) < u)) if self.has_atoms else y
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = self._base._logpdf(y)
         return density + self._maps.log_slope(self._base._cdf(y))
+
+
+def _just_above(level: FloatArray, is_short: BoolArray) -> FloatArray:
+    """Raise levels that rounding left below the jump of an atom."""
+    raised: FloatArray = np.where(is_short, np.minimum(level + SMALLEST_CLIP, 1.0), level)
+    return raised

@@ -48,7 +48,8 @@ class Gap:
     before: np.datetime64
 
     def __str__(self) -> str:
-        return f"{self.symbol}: no bar between {self.after!s} and {self.before!s}"
+        after, before = (when.astype("datetime64[m]") for when in (self.after, self.before))
+        return f"{self.symbol}: no bar between {after} and {before}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +201,8 @@ def _symbols(column: Any, source: str) -> npt.NDArray[Any]:
     from calibrant.validation import as_groups
 
     groups = as_groups(column, name=f"column 'symbol' of {source}")
-    return np.asarray(groups.classes, dtype=object)[groups.codes]
+    found: npt.NDArray[Any] = np.asarray(groups.classes, dtype=object)[groups.codes]
+    return found
 
 
 def _check_order(time: TimeArray, codes: npt.NDArray[np.intp], symbols: npt.NDArray[np.str_], source: str) -> None:
@@ -251,11 +253,11 @@ def _check_range(prices: dict[str, FloatArray], source: str) -> None:
 
 
 def _gaps(time: TimeArray, starts: IntArray, symbols: tuple[str, ...]) -> tuple[Gap, ...]:
-    found = []
+    found: list[Gap] = []
     for s, symbol in enumerate(symbols):
         own = time[starts[s] : starts[s + 1]]
         step = np.diff(own).astype(np.int64)
         if step.size:
-            for at in np.flatnonzero(step > _GAP * np.median(step)):
-                found.append(Gap(symbol, own[at], own[at + 1]))
+            places = np.flatnonzero(step > _GAP * np.median(step))
+            found += [Gap(symbol, own[at], own[at + 1]) for at in places]
     return tuple(found)

@@ -11,9 +11,9 @@ from calibrant.metrics.bins import make_bins
 from calibrant.metrics.calibration_error import binned_error
 from calibrant.metrics.proper_scores import row_brier, row_log_loss
 from calibrant.metrics.rows import Rows
-from calibrant.numerics import FloatArray, IntArray
-from calibrant.splits.times import TimeArray
+from calibrant.numerics import FloatArray
 from calibrant.training.dataset import Dataset
+from calibrant.training.paired import block_draws, block_length
 from calibrant.validation import Labels
 
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
@@ -37,35 +37,6 @@ class Forecasts:
         return {BEFORE: self.raw, AFTER: self.calibrated, NO_SKILL: self.class_frequencies}
 
 
-class _Resampler:
-    """Circular block bootstrap over times: all rows of a time stay together, and so do neighbouring times.
-
-    References
-    ----------
-    Politis and Romano (1992), *A circular block-resampling procedure for stationary data*.
-    """
-
-    def __init__(self, time: TimeArray, label_end: TimeArray, seed: int) -> None:
-        self.times, self.of_row = np.unique(time, return_inverse=True)
-        n = self.times.size
-        span = np.searchsorted(self.times, label_end, side="right") - 1 - self.of_row
-        self.length = int(np.clip(2 * span.max(), 1, max(n // 5, 1)))
-        n_blocks = -(-n // self.length)
-        self.starts: IntArray = np.random.default_rng(seed).integers(0, n, (_DRAWS, n_blocks))
-
-    def totals(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of columns over all rows, and over those of each draw, shape (draws, columns)."""
-        per_time = np.zeros((self.times.size, columns.shape[1]))
-        np.add.at(per_time, self.of_row, columns)
-        wrapped = np.concatenate((per_time, per_time[: self.length]))
-        running = np.concatenate((np.zeros((1, columns.shape[1])), np.cumsum(wrapped, axis=0)))
-        of_block = running[self.length :][: self.times.size] - running[: self.times.size]
-        drawn = np.zeros((_DRAWS, columns.shape[1]))
-        for starts in self.starts.T:
-            drawn += of_block[starts]
-        return per_time.sum(axis=0), drawn
-
-
 def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, Any]:
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
@@ -87,12 +58,23 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
 
     Notes
     -----
+    All rows of a time are resampled together, with its neighbours in time: labels that overlap, and symbols that move
+    together, count for less than as many independent rows.
+
     The Brier score is the sum over classes. Intervals: percentiles of block-bootstrap draws; for the ECE reflected
     ones, as resampling adds noise to it. The noise band resamples the bins' gaps less their means.
     """
     labels = Labels(data.codes, data.classes)
-    resampler = _Resampler(data.time, data.label_end, seed)
-    measured = {name: _Measured(Rows(p, labels, None), resampler) for name, p in forecasts.named().items()}
+    times, time_of_row = np.unique(data.time, return_inverse=True)
+    known = np.maximum.reduceat(data.label_end, np.searchsorted(data.time, times))
+    block = block_length(times, known)
+    columns = {name: _Columns(Rows(p, labels, None)) for name, p in forecasts.named().items()}
+    table = np.column_stack((np.ones(data.n_rows), *(one.values for one in columns.values())))
+    per_time = np.zeros((times.size, table.shape[1]))
+    np.add.at(per_time, time_of_row, table)
+    drawn = block_draws(per_time, block, _DRAWS, np.random.default_rng(seed))
+    shares = np.split(drawn[:, 1:] / drawn[:, :1], len(columns), axis=1)
+    measured = {name: _Measured(one, share) for (name, one), share in zip(columns.items(), shares, strict=True)}
     base = measured[NO_SKILL]
     after = measured[AFTER]
     return {
@@ -100,7 +82,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
         "n_independent": round(float(data.weight.sum()), 1),
         "from": str(data.time.min()),
         "to": str(data.label_end.max()),
-        "interval": {"level": _LEVEL, "method": "circular block bootstrap", "block_length_in_bars": resampler.length},
+        "interval": {"level": _LEVEL, "method": "circular block bootstrap", "block_length_in_bars": block},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
             f"log_loss_{AFTER}_minus_{name}": after.difference(measured[name]) for name in (BEFORE, NO_SKILL)
@@ -109,10 +91,10 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     }
 
 
-class _Measured:
-    """One forecast's scores and their draws."""
+class _Columns:
+    """What is summed of each row of a forecast: its losses, whether it was wrong, and the gap in its bin."""
 
-    def __init__(self, rows: Rows, resampler: _Resampler) -> None:
+    def __init__(self, rows: Rows) -> None:
         top = rows.top_label()
         log_loss = row_log_loss(rows)
         self.is_finite = bool(np.isfinite(log_loss).all())
@@ -120,15 +102,26 @@ class _Measured:
         bin_of = np.searchsorted(np.linspace(0.0, 1.0, N_BINS + 1)[1:-1], top.scores, side="left")
         gaps = np.zeros((rows.n_rows, N_BINS))
         gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
-        columns = np.column_stack((np.ones(rows.n_rows), kept, row_brier(rows), ~top.positive, gaps))
-        total, drawn = resampler.totals(columns)
-        self.values = {"log_loss": float(log_loss.mean()), "brier": total[2] / total[0], "error": total[3] / total[0]}
-        share = drawn[:, 1:] / drawn[:, :1]
+        self.values = np.column_stack((kept, row_brier(rows), ~top.positive, gaps))
+        self.log_loss = float(log_loss.mean())
+        self.ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
+
+
+class _Measured:
+    """One forecast's scores and their draws."""
+
+    def __init__(self, columns: _Columns, share: FloatArray) -> None:
+        mean = columns.values.mean(axis=0)
+        self.is_finite = columns.is_finite
+        self.values = {
+            "log_loss": columns.log_loss,
+            "brier": float(mean[1]),
+            "error": float(mean[2]),
+            "ece": columns.ece,
+        }
         self.drawn = {"log_loss": share[:, 0], "brier": share[:, 1], "error": share[:, 2]}
-        gap = total[4:] / total[0]
-        self.values["ece"] = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
         self.drawn["ece"] = np.abs(share[:, 3:]).sum(axis=1)
-        self.noise_band = float(np.quantile(np.abs(share[:, 3:] - gap).sum(axis=1), _LEVEL))
+        self.noise_band = float(np.quantile(np.abs(share[:, 3:] - mean[3:]).sum(axis=1), _LEVEL))
 
     def as_dict(self, base: _Measured) -> dict[str, Any]:
         """Return the scores with intervals, and their skill over another forecast."""
@@ -215,3 +208,28 @@ def targets(found: dict[str, Any]) -> dict[str, Any]:
             "note": "a constant forecast meets it too: see the skill",
         },
     }
+
+
+def leak_warnings(on_test: dict[str, Any], on_validation: dict[str, Any]) -> list[str]:
+    """Return what is too good to be true, of the figures of the test and the validation part.
+
+    Notes
+    -----
+    A row whose probabilities p are right has the expected Brier score 1 - sum(p^2), which is at least 1 - max(p):
+    on average one minus the accuracy. What stays below it by more than chance was told the labels.
+    """
+    found = []
+    after, before = on_test["forecasts"][AFTER], on_validation["forecasts"][AFTER]
+    least = 1.0 - after["accuracy"]["high"]
+    if after["brier"]["high"] < least:
+        found.append(
+            f"leak? The Brier score of the test part, {after['brier']['value']:.4f}, is below what its accuracy of "
+            f"{after['accuracy']['value']:.4f} allows"
+        )
+    if before["log_loss"]["high"] < after["log_loss"]["low"]:
+        found.append(
+            f"leak? The log loss of the validation part, {before['log_loss']['value']:.4f}, is better than that of "
+            f"the test part, {after['log_loss']['value']:.4f}, by more "
+            "than chance: the years differ, or labels leaked"
+        )
+    return found

@@ -11,14 +11,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator, IsotonicCalibrator, OneVsRestCalibrator, make_calibrator
+from calibrant.calibrators import Calibrator, make_calibrator
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.splits import CombinatorialPurgedKFold, PurgedKFold
-from calibrant.training.config import SPECIFIED
 from calibrant.training.dataset import Dataset
 from calibrant.training.models import Model, make_model
-from calibrant.validation import Labels, check_choice, check_integer
+from calibrant.training.trainer import apply_calibrator, fit_calibrator, new_calibrator
+from calibrant.validation import check_choice, check_integer
 
 Variant: TypeAlias = Literal["nested", "blocks", "specified"]
 VARIANTS: tuple[str, ...] = get_args(Variant)
@@ -39,7 +39,7 @@ class OutOfFold:
         Probabilities of the classes, before and after calibration.
     fold : ndarray of shape (n,)
         The fold of each row, from 0.
-    calibrator : Calibrator
+    calibrator : Calibrator or ProbabilityCalibrator
         Fitted to `raw` of all rows: for what a model that is fitted to all of them says of new rows.
     variant : str
     n_models : int
@@ -51,7 +51,7 @@ class OutOfFold:
     raw: FloatArray
     calibrated: FloatArray
     fold: IntArray
-    calibrator: Calibrator
+    calibrator: Any
     variant: str
     n_models: int
     train_s: float
@@ -80,8 +80,7 @@ def out_of_fold_predictions(
     model : str or scikit-learn classifier
         As for `make_model`.
     calibrator : str or Calibrator
-        A name, an unfitted instance, or "specified": isotonic one-vs-rest, what `ProbabilityCalibrator` uses where no
-        class is small.
+        A name, an unfitted instance, or "specified" for `ProbabilityCalibrator`.
     variant : {"nested", "blocks", "specified"}
         "nested": the calibrator of a fold is fitted to predictions of the other folds by models that were trained
         without it. "blocks": fitted to the other folds' out-of-fold predictions, whose models did see the fold.
@@ -127,7 +126,9 @@ def out_of_fold_predictions(
     """
     check_choice("variant", variant, VARIANTS)
     n_folds = check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
-    unfitted = _new_calibrator(calibrator)
+    if n_folds > data.n_rows:
+        raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
+    _unfitted(calibrator, seed)  # refuses a name that there isn't before the first model is fitted
     spans = {
         "times": data.time,
         "label_end": data.label_end,
@@ -150,13 +151,14 @@ def out_of_fold_predictions(
         trains.append(train)
     sources = _pair_predictions(data, fold, spans, n_folds, fitted) if variant == "nested" else [raw] * n_folds
     trained = time.process_time()
-    final = _fit(unfitted, raw, data, np.arange(data.n_rows))
+    final = _fit(calibrator, raw, data, np.arange(data.n_rows), seed)
     if variant == "specified":
-        calibrated = _calibrate_as_specified(unfitted, raw, data, seed)
+        calibrated = _calibrate_as_specified(calibrator, raw, data, seed)
     else:
         calibrated = np.empty_like(raw)
         for k, train in enumerate(trains):
-            calibrated[fold == k] = _fit(unfitted, sources[k], data, train).apply_checked(raw[fold == k])
+            fitted_calibrator = _fit(calibrator, sources[k], data, train, seed)
+            calibrated[fold == k] = apply_calibrator(fitted_calibrator, raw[fold == k])
     n_models = n_folds * (n_folds + 1) // 2 if variant == "nested" else n_folds
     seconds = (trained - started, time.process_time() - trained)
     return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
@@ -203,7 +205,7 @@ def _pair_predictions(
     return sources
 
 
-def _calibrate_as_specified(unfitted: Calibrator, raw: FloatArray, data: Dataset, seed: int) -> FloatArray:
+def _calibrate_as_specified(calibrator: str | Calibrator, raw: FloatArray, data: Dataset, seed: int) -> FloatArray:
     warnings.warn(
         f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then calibrates "
         "these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. Use "
@@ -213,27 +215,24 @@ def _calibrate_as_specified(unfitted: Calibrator, raw: FloatArray, data: Dataset
     )
     n = data.n_rows
     chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
-    return _fit(unfitted, raw, data, np.sort(chosen)).apply_checked(raw)
+    return apply_calibrator(_fit(calibrator, raw, data, np.sort(chosen), seed), raw)
 
 
-def _fit(unfitted: Calibrator, raw: FloatArray, data: Dataset, rows: IntArray) -> Calibrator:
+def _fit(calibrator: str | Calibrator, raw: FloatArray, data: Dataset, rows: IntArray, seed: int) -> Any:
     """Fit a new calibrator to some rows, each counting as one."""
-    codes = data.codes[rows]
-    if np.unique(codes).size < 2:
+    part = data.take(rows)
+    if np.unique(part.y).size < 2:
         raise InvalidInputError(
             f"a calibrator would be fitted to {rows.size:,} rows of one class. Pass more rows or ask for fewer folds."
         )
-    made = make_calibrator(unfitted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # such as a class that a fold lacks
-        return made.fit_checked(np.ascontiguousarray(raw[rows]), Labels(codes, data.classes), None)
+        return fit_calibrator(_unfitted(calibrator, seed), raw[rows], part)
 
 
-def _new_calibrator(calibrator: str | Calibrator) -> Calibrator:
-    if isinstance(calibrator, str) and calibrator == SPECIFIED:
-        return OneVsRestCalibrator(IsotonicCalibrator())
-    made = make_calibrator(calibrator)
-    if made.input != "probability":
+def _unfitted(calibrator: str | Calibrator, seed: int) -> Any:
+    made = new_calibrator(calibrator, seed) if isinstance(calibrator, str) else make_calibrator(calibrator)
+    if isinstance(made, Calibrator) and made.input != "probability":
         raise InvalidInputError(
             f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
             'Pass one of input="probability".'

@@ -20,9 +20,7 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     figure = Figure(figsize=(6.0, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     models = {"raw": forecasts.raw, "calibrated": forecasts.calibrated}
-    ReliabilityDisplay.from_predictions(
-        data.y, models, classes=data.classes, n_bins=N_BINS, ax=figure.add_subplot()
-    )
+    ReliabilityDisplay.from_predictions(data.y, models, classes=data.classes, n_bins=N_BINS, ax=figure.add_subplot())
     figure.savefig(folder / "reliability.png", dpi=120, metadata={"Software": None})
     n_panels = 1 + data.classes.size
     figure = Figure(figsize=(3.2 * n_panels, 3.4), layout="constrained")

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant.binning import equal_mass_bins
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.numerics import FloatArray, IntArray, normalise_rows
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import (
     ArrayLike,
     as_generator,
@@ -110,7 +110,7 @@ class StakeRule:
             case "flat":
                 return _limited(self.cap * np.sign(prob.up * self.up - prob.down * self.down), self.cap, self.short)
 
-    def returns(self, stakes: FloatArray, moves: FloatArray) -> FloatArray:
+    def returns(self, stakes: FloatArray, moves: FloatArray | IntArray) -> FloatArray:
         """Return what each stake earned on the capital, after costs, where the price fell (-1), stayed or rose."""
         move = np.where(moves > 0.0, self.up, np.where(moves < 0.0, -self.down, 0.0))
         earned: FloatArray = stakes * move - np.abs(stakes) * self.cost
@@ -313,7 +313,7 @@ def sizing_error(
 
 
 def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
-    """Check probabilities of directions; rows that sum to one but for rounding are made to."""
+    """Check probabilities of directions."""
     return _directions(as_probabilities(y_prob, name=name).values, name)
 
 
@@ -340,7 +340,6 @@ def _directions(values: FloatArray, name: str) -> Directions:
             f"{name} has {values.shape[1]} columns. Pass the probability of a rise, or two columns (fall, rise), or "
             "three (fall, neither, rise)."
         )
-    values = normalise_rows(values)
     flat = np.zeros(len(values)) if values.shape[1] == 2 else values[:, 1]
     return Directions(values[:, 0], flat, values[:, -1])
 

@@ -227,7 +227,8 @@ def compare_stacks(
         for name in losses
         if name.endswith(", calibrated")
     }
-    return StackComparison(methods, paired_means(differences, block=block, level=level, rng=seed), n, block)
+    changed = paired_means(differences, block=block, level=level, rng=seed) if differences else {}
+    return StackComparison(methods, changed, n, block)
 
 
 def read_members(members: Sequence[ArrayLike]) -> list[FloatArray]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import make_calibrator
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import FloatArray
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
 from calibrant.splits import PurgedKFold
@@ -89,56 +89,21 @@ def fit_calibrator(calibrator: Any, prob: FloatArray, data: Dataset) -> Any:
 def apply_calibrator(calibrator: Any, prob: FloatArray) -> FloatArray:
     """Apply a calibrator of either kind."""
     found = (
-        calibrator.calibrate(prob)
-        if isinstance(calibrator, ProbabilityCalibrator)
-        else calibrator.predict_proba(prob)
+        calibrator.calibrate(prob) if isinstance(calibrator, ProbabilityCalibrator) else calibrator.predict_proba(prob)
     )
     return np.asarray(found, dtype=np.float64)
 
 
 def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
-    """Return the weight of each training row, of mean one, and what undoes the part that classes have in it."""
+    """Return the weight of each training row, and what undoes the part that classes have in it."""
     weight = data.weight if uniqueness else np.ones(data.n_rows)
     shift = None
     if balanced:
         total = np.bincount(data.codes, weights=weight, minlength=data.classes.size)
         of_class = np.divide(weight.sum(), data.classes.size * total, out=np.ones(total.size), where=total > 0.0)
         weight = weight * of_class[data.codes]
-        shift = undo_weights(of_class, data)
-    return weight / weight.mean(), shift
-
-
-def undo_weights(of_class: FloatArray, data: Dataset) -> PriorShift:
-    """Return the correction for training with these weights of the classes."""
-    return PriorShift.from_class_weight(dict(zip(data.classes.tolist(), of_class.tolist(), strict=True)))
-
-
-def fit_model(
-    config: TrainConfig, data: Dataset, fit: IntArray, stop: IntArray, *, model: Any = None
-) -> tuple[Model, PriorShift | None]:
-    """Fit a model to the rows `fit`, and stop it by the rows `stop`, which must be no rows that are predicted later.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    data : Dataset
-    fit, stop : ndarray
-        Row numbers.
-    model : scikit-learn classifier, optional
-        Instead of the one that the settings name.
-    """
-    rows = data.take(fit)
-    weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
-    made = make_model(
-        config.model if model is None else model,
-        data.classes.size,
-        seed=config.seed,
-        n_threads=config.n_threads,
-        params=config.params,
-    )
-    stopping = data.take(stop)
-    made.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stopping.X, stopping.codes))
-    return made, shift
+        shift = PriorShift.from_class_weight(dict(zip(data.classes.tolist(), of_class.tolist(), strict=True)))
+    return weight, shift
 
 
 def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: Any = None) -> Trained:
@@ -156,8 +121,17 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     -----
     The labels of the test part are read by nothing here.
     """
+    fitted_model = make_model(
+        config.model if model is None else model,
+        data.classes.size,
+        seed=config.seed,
+        n_threads=config.n_threads,
+        params=config.params,
+    )
+    rows, stop = data.take(parts.fit), data.take(parts.stop)
+    weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
     began = time.process_time()
-    fitted_model, shift = fit_model(config, data, parts.fit, parts.stop, model=model)
+    fitted_model.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stop.X, stop.codes))
     cpu_s = {"model_fit": time.process_time() - began}
     _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted_model.n_rounds_, parts.fit.size)
     validation, test = data.take(parts.validation), data.take(parts.test)

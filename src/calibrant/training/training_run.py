@@ -19,7 +19,17 @@ from calibrant.training.dataset import Dataset, make_dataset
 from calibrant.training.default_data import default_bars
 from calibrant.training.holdout import Holdout, hold_out
 from calibrant.training.labels import label_bars
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, Forecasts, calibration_block, figures, gates, targets
+from calibrant.training.metrics_report import (
+    AFTER,
+    BEFORE,
+    NO_SKILL,
+    Forecasts,
+    calibration_block,
+    figures,
+    gates,
+    leak_warnings,
+    targets,
+)
 from calibrant.training.provenance import provenance
 from calibrant.training.run_folder import DEFAULT_ROOT, Run, load_run, new_run, write_json, write_table
 from calibrant.training.run_log import LOGGER, logged_to
@@ -103,8 +113,8 @@ def read_run_bars(config: TrainConfig) -> Bars:
         bars.source,
         f"{bars.n_rows:,}",
         ", ".join(bars.symbols[:10]),
-        bars.time.min(),
-        bars.time.max(),
+        _minute(bars.time.min()),
+        _minute(bars.time.max()),
     )
     for gap in bars.gaps[:_GAPS_SHOWN]:
         _LOG.info("Gap: %s", gap)
@@ -179,11 +189,8 @@ def measure(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained
     return found
 
 
-def leak_warnings(on_test: dict[str, Any], on_validation: dict[str, Any]) -> list[str]:
-    """Return what is too good to be true."""
-    from calibrant.training.overfit_warnings import too_good
-
-    return too_good(on_test, on_validation)
+def _minute(when: np.datetime64) -> str:
+    return str(when.astype("datetime64[m]"))
 
 
 def _write(

@@ -13,7 +13,7 @@ from calibrant.forecasts.recalibrated import RowNumbers
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer, OneMap
 from calibrant.forecasts.recalibrators.level_maps import mean_ranks, sum_groups
-from calibrant.numerics import FloatArray
+from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
@@ -149,42 +149,59 @@ class ConformalForecast(Forecast):
         taken._centre, taken._scale, taken._outer = self._centre[rows], self._scale[rows], self._outer[rows]
         return taken
 
-    def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Return what the base's probability beyond the outer scores is multiplied by, shape (n, 1) each."""
-        mass = np.array([self._levels[0], 1.0 - self._levels[-1]])
-        factor = np.divide(mass, self._outer, out=np.zeros_like(self._outer), where=self._outer > 0.0)
-        return factor[:, :1], factor[:, 1:]
+    def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""
+        low, high = self._outer[:, :1], self._outer[:, 1:]
+        below, above = self._base._cdf(y), self._base._sf(y)
+        with np.errstate(over="ignore"):  # of a tail that is next to nothing
+            left = np.divide(below, low, out=np.zeros_like(below), where=low > 0.0)
+            right = np.divide(above, high, out=np.zeros_like(above), where=high > 0.0)
+        return np.minimum(left, 1.0), np.minimum(right, 1.0)
+
+    def _score(self, y: FloatArray) -> FloatArray:
+        score: FloatArray = (y - self._centre[:, None]) / self._scale[:, None]
+        return score
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        score = (y - self._centre[:, None]) / self._scale[:, None]
-        left, right = self._tails()
-        out = np.interp(score, self._at, self._levels)
-        out = np.where(score < self._at[0], np.minimum(left * self._base._cdf(y), out), out)
-        return np.where(score > self._at[-1], np.maximum(1.0 - right * self._base._sf(y), out), out)
+        score = self._score(y)
+        left, right = self._shares(y)
+        first, last = self._levels[0], self._levels[-1]
+        out = np.where(score > self._at[-1], 1.0 - (1.0 - last) * right, np.interp(score, self._at, self._levels))
+        return np.where(score < self._at[0], first * left, out)
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
-        left, right = self._tails()
-        low, high = self._levels[0], self._levels[-1]
+        low, high = self._outer[:, :1], self._outer[:, 1:]
+        first, last = self._levels[0], self._levels[-1]
         inner = self._centre[:, None] + self._scale[:, None] * np.interp(u, self._levels, self._at)
-        # A base without probability beyond the outer score has its tail on that score.
-        below = np.divide(u, left, out=np.ones(u.shape), where=left > 0.0)
-        above = np.divide(1.0 - u, right, out=np.zeros(u.shape), where=right > 0.0)
-        first = np.where(left > 0.0, np.minimum(self._base._ppf(np.minimum(below, 1.0)), inner), inner)
-        last = np.where(right > 0.0, np.maximum(self._base._ppf(np.clip(1.0 - above, 0.0, 1.0)), inner), inner)
-        return np.where(u < low, first, np.where(u > high, last, inner))
+        below = np.minimum(u / first, 1.0) * low
+        above = np.minimum((1.0 - u) / (1.0 - last), 1.0) * high
+        # A base without probability beyond the outer score has its tail on that score, or a few roundings above.
+        on_score = inner + 4.0 * np.spacing(np.maximum(np.abs(inner), np.abs(self._centre[:, None])))
+        left = np.where(low > 0.0, np.minimum(self._quantile(below, u), inner), on_score)
+        right = np.where(high > 0.0, np.maximum(self._quantile(1.0 - above, u), inner), on_score)
+        return np.where(u < first, left, np.where(u > last, right, inner))
+
+    def _quantile(self, level: FloatArray, u: FloatArray) -> FloatArray:
+        """Return the base's quantiles; raised where rounding left the level below an atom's jump."""
+        y = self._base._ppf(level)
+        if not self._base.has_atoms:
+            return y
+        return np.where(self._cdf(y) < u, self._base._ppf(np.minimum(level + SMALLEST_CLIP, 1.0)), y)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        score = (y - self._centre[:, None]) / self._scale[:, None]
-        left, right = self._tails()
-        with np.errstate(divide="ignore"):  # no density is right where the base has none
-            tail = self._base._logpdf(y) + np.log(np.where(score < self._at[0], left, right))
+        score = self._score(y)
+        is_left = score < self._at[0]
+        mass = np.where(is_left, self._levels[0], 1.0 - self._levels[-1])
+        with np.errstate(divide="ignore", invalid="ignore"):  # no density is right where the base has none
+            tail = self._base._logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
+        tail = np.where(np.isfinite(tail), tail, -np.inf)
         if self._at.size < 2:
             return tail
         piece = np.clip(np.searchsorted(self._at, score, side="right") - 1, 0, self._at.size - 2)
         log_slope = np.log(np.diff(self._levels) / np.diff(self._at))
         inner = log_slope[piece] - np.log(self._scale)[:, None]
-        return np.where((score < self._at[0]) | (score > self._at[-1]), tail, inner)
+        return np.where(is_left | (score > self._at[-1]), tail, inner)
 
 
 def conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:

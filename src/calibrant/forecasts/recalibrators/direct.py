@@ -83,15 +83,21 @@ class AnchoredForecast(Forecast):
         )
         rise = end - start
         share = np.divide(u - start, rise, out=np.zeros(u.shape), where=rise > 0.0)
-        y = self._base._ppf(low + (high - low) * np.clip(share, 0.0, 1.0))
         bounds = np.concatenate(([-np.inf], self._thresholds, [np.inf]))
-        return np.clip(y, bounds[k], bounds[k + 1])
+        level = low + (high - low) * np.clip(share, 0.0, 1.0)
+        y = np.clip(self._base._ppf(level), bounds[k], bounds[k + 1])
+        if self._base.has_atoms:  # rounding may have left the level below an atom's jump
+            higher = np.minimum(level + SMALLEST_CLIP, 1.0)
+            y = np.where(self._cdf(y) < u, np.clip(self._base._ppf(higher), bounds[k], bounds[k + 1]), y)
+        # Where the base has nothing between two thresholds, what we have there sits on the upper one.
+        return np.where((high <= low) & (rise > 0.0), bounds[k + 1], y)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         low, high, start, end = self._piece(y, "right")
         width = high - low
-        slope = np.divide(end - start, width, out=np.zeros_like(width), where=width > 0.0)
-        with np.errstate(divide="ignore"):  # no density is right where an isotonic fit is flat
+        # Levels saturate in the far tails, densities don't: there the base's is left alone.
+        slope = np.divide(end - start, width, out=np.ones_like(width), where=width > 0.0)
+        with np.errstate(divide="ignore"):  # none is right where a threshold's map is flat at 0 or 1
             density: FloatArray = self._base._logpdf(y) + np.log(slope)
         return density
 

@@ -37,7 +37,9 @@ def smooth_map(u: FloatArray, weight: FloatArray, n_knots: int, pseudo_counts: f
     low = _row_at(rising, cumulative, whole)
     high = _row_at(rising, cumulative, whole + 1.0)
     at = low + (place - whole) * (high - low)
-    x, group = np.unique(np.clip(at, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP), return_inverse=True)
+    at = np.clip(at, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP)
+    is_new = np.diff(at, prepend=-1.0) > SMALLEST_CLIP  # a steeper piece would be a jump that rounding can't follow
+    x, group = at[is_new], np.cumsum(is_new) - 1
     f = sum_groups(group, share) / sum_groups(group, np.ones(share.size))
     x, f = _with_ends(x, f)
     return x, (total * f + pseudo_counts * x) / (total + pseudo_counts)

@@ -30,6 +30,8 @@ _ROUNDS = {"regularised": 150, "paper": 40}
 _MOST_EXACT = 5_000
 _MOST_FOLDED = 20_000
 _N_CUTS = 64
+#: Rows that the paper's algorithm leaves on each side at least, however few there are.
+_LEAST_LEAF = 5
 #: Steps of the regularised maps, and rows of the identity that each is drawn towards.
 _N_KNOTS = 20
 
@@ -56,7 +58,7 @@ class ThresholdRecalibrator(Recalibrator):
         150, and 40 of "paper", by default.
     min_leaf : int, optional
         Least weight on both sides of a split. By default 30 or a twentieth of the weight, whichever is more; of
-        "paper", more than 200, or than a quarter of the rows where these are fewer than 800.
+        "paper", more than 200, or than a quarter of the rows where these are fewer than 800, or than 5.
     learning_rate, pseudo_counts : float
         Of "regularised": the share of the way to go in each round, and the rows of the identity that each map is
         drawn towards.
@@ -214,7 +216,7 @@ class ThresholdRecalibrator(Recalibrator):
         rising = np.sort(rows.y)
         ends = rising[int(0.2 * n)], rising[int(0.8 * n)]
         thresholds = np.linspace(*ends, self.n_thresholds) if ends[0] < ends[1] else np.array(ends[:1])
-        least = min(200, (n - 1) // 4) if self.min_leaf is None else self.min_leaf
+        least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
         state = SearchState(rows.forecast, rows.y, rows.weights, thresholds)
         return self._run(Rounds(state, Paper(alphas, float(least)), self.epsilon), self._most())

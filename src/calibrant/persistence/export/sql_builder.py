@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from calibrant.numerics import FloatArray
 from calibrant.persistence.export.sql_query import Expression, KnotTable, Query
 from calibrant.persistence.export.terms import Builder, Comparison, Operator, Term, knot_pieces
 
-#: exp of this stays far inside the range of float64; 1 / (1 + exp) of it is below 1e-304.
+#: Where engines refuse what leaves the range of float64, exp is taken of [-700, 700] only.
 _FAR = 700.0
-#: Nearer to zero than this, products could leave the range of float64 below.
+#: There, numbers of the table nearer to zero than this are zero in products.
 _NOTHING = 1e-150
-_MOST_TERMS = 50
+#: Terms of one sum or arguments of one function.
+_MOST_TERMS = 64
 _PIECES_PER_BLOCK = 16
 
 
@@ -32,35 +33,320 @@ class SqlBuilder(Builder):
     """
 
     def __init__(self, query: Query, largest_case: int) -> None:
+        from sqlglot import Dialect
+
         self.query = query
-        self.exp = query.exp
+        self.dialect = query.dialect
         self.largest_case = largest_case
+        self._sql = query.exp
+        self._division = {
+            "typed": Dialect.get_or_raise(self.dialect.name).TYPED_DIVISION,
+            "safe": Dialect.get_or_raise(self.dialect.name).SAFE_DIVISION,
+        }
+
+    # --- the operations of formulas ------------------------------------------------------------------------------
 
     def number(self, value: float | FloatArray) -> Term:
-        return Term(self, tuple(self._number(v) for v in np.atleast_1d(value).tolist()))
+        """Return a constant, or one for each class."""
+        return Term(self, tuple(self.literal(v) for v in np.atleast_1d(value).tolist()))
 
     def combine(self, operator: Operator, a: Term, b: Term) -> Term:
-        kind = {"+": self.exp.Add, "-": self.exp.Sub, "*": self.exp.Mul, "/": self.exp.Div}[operator]
-        return self._each(lambda x, y: self._binary(kind, x, y), a, b)
+        """Return the sum, difference, product or quotient."""
+        return self._each(lambda x, y: self._arithmetic(operator, x, y), a, b)
 
     def compare(self, comparison: Comparison, a: Term, b: Term) -> Term:
-        kinds = {"<": self.exp.LT, "<=": self.exp.LTE, "==": self.exp.EQ, ">": self.exp.GT}
-        return self._each(lambda x, y: kinds[comparison](this=self._inner(x), expression=self._inner(y)), a, b)
+        """Return a condition."""
+        return self._each(lambda x, y: self._comparison(comparison, x, y), a, b)
 
     def choose(self, condition: Term, yes: Term, no: Term) -> Term:
-        return self._each(self._case, condition, yes, no)
+        """Return a case."""
+        return self._each(self.case, condition, yes, no)
 
     def least(self, a: Term, b: Term) -> Term:
-        return self._each(lambda x, y: self._extreme("least", [x, y]), a, b)
+        """Return the smaller one."""
+        return self._each(lambda x, y: self._extreme("LEAST", [x, y]), a, b)
 
     def greatest(self, a: Term, b: Term) -> Term:
-        return self._each(lambda x, y: self._extreme("greatest", [x, y]), a, b)
+        """Return the larger one."""
+        return self._each(lambda x, y: self._extreme("GREATEST", [x, y]), a, b)
 
     def ln(self, a: Term) -> Term:
-        return self._each(lambda x: self.exp.Ln(this=_use(x)), a)
+        """Return the natural logarithm."""
+        return self._each(lambda x: self._sql.Ln(this=_use(x)), a)
 
-    def exp_of(self, x: Expression) -> Expression:
-        return self.exp.Exp(this=x)
+    def exp(self, a: Term) -> Term:
+        """Return e to the power of numbers that are not positive."""
+        held = self.greatest(a, self.number(-_FAR)) if self.dialect.is_strict else a
+        return self._each(lambda x: self._sql.Exp(this=_use(x)), held)
 
-    def exp(self, a: Term) -> Term:  # type: ignore[override]
-        return a
+    def expit(self, a: Term) -> Term:
+        """Return 1 / (1 + exp(-a)): infinity gives 0, as it should."""
+        held = self.clip(a, -_FAR, _FAR) if self.dialect.is_strict else a
+        e = self._each(lambda x: self._sql.Exp(this=self._sql.Neg(this=self._inner(x))), held)
+        return self.number(1.0) / (self.number(1.0) + e)
+
+    def total(self, a: Term) -> Term:
+        """Return the sum over the classes."""
+        parts = list(self.hold(a).payload)
+        while len(parts) > _MOST_TERMS:
+            parts = [self.query.define(self._sum(chunk)) for chunk in _chunks(parts)]
+        return self.hold(Term(self, (self._sum(parts),)))
+
+    def largest(self, a: Term) -> Term:
+        """Return the largest over the classes."""
+        parts = list(self.hold(a).payload)
+        while len(parts) > _MOST_TERMS:
+            parts = [self.query.define(self._extreme("GREATEST", chunk)) for chunk in _chunks(parts)]
+        return self.hold(Term(self, (self._extreme("GREATEST", parts),)))
+
+    def is_first_largest(self, a: Term) -> Term:
+        """Return for each class whether it is the first with the largest number."""
+        (top,) = self.largest(a).payload
+        ifs = [
+            self._sql.If(this=self._sql.GTE(this=_use(p), expression=_use(top)), true=self._integer(k))
+            for k, p in enumerate(self.hold(a).payload)
+        ]
+        first = self.query.define(self._sql.Case(ifs=ifs))
+        n = len(a.payload)
+        return Term(self, tuple(self._sql.EQ(this=first.copy(), expression=self._integer(k)) for k in range(n)))
+
+    def column(self, a: Term, k: int) -> Term:
+        """Return the number of class k."""
+        return Term(self, (a.payload[k],))
+
+    def columns(self, parts: Sequence[Term]) -> Term:
+        """Return one number of each class."""
+        return Term(self, tuple(part.payload[0] for part in parts))
+
+    def linear(self, a: Term, matrix: FloatArray) -> Term:
+        """Return sum_j matrix[k, j] a_j for each class k."""
+        z = self._in_products(self.hold(a)).payload
+        rows = []
+        for row in matrix.tolist():
+            parts = [self._arithmetic("*", self.literal(w), x) for w, x in zip(row, z, strict=True)]
+            while len(parts) > _MOST_TERMS:
+                parts = [self.query.define(self._sum(chunk)) for chunk in _chunks(parts)]
+            rows.append(self._sum(parts))
+        return Term(self, tuple(rows))
+
+    def step(self, s: Term, fitted: StepMap) -> Term:
+        """Return the level of the step that s lies in: a tree of cases, or a table."""
+        edges, levels = fitted.edges.tolist(), [self.literal(level) for level in fitted.levels.tolist()]
+        if len(edges) <= self.largest_case:
+            if not edges:
+                return Term(self, (levels[0],))
+            (held,) = self.hold(s).payload
+            return self.hold(Term(self, (self._tree(held, edges, levels, "<="),)))
+        (held,) = self.hold(s).payload
+        (level,) = self._read(held, fitted.edges, [levels[1:-1]], is_upper_in=True)
+        return Term(self, (self._outside(held, edges, (levels[0], level, levels[-1]), ("<=", ">")),))
+
+    def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
+        """Return y interpolated at s: a tree of cases over the pieces, or a table of them."""
+        unit, start, inverse_width, rise = knot_pieces(x, y)
+        (held,) = self.hold(s).payload
+        (plain,) = self._in_products(Term(self, (held,))).payload
+        scaled = plain if unit == 1.0 else self.query.define(self._arithmetic("*", self.literal(unit), plain))
+        first, last = self.literal(float(y[0])), self.literal(float(y[-1]))
+        if rise.size <= self.largest_case:
+            rows = zip(start.tolist(), inverse_width.tolist(), rise.tolist(), y[:-1].tolist(), y[1:].tolist(), strict=True)
+            pieces = [self._piece(scaled, *map(self.literal, row), row[2]) for row in rows]
+            inner = self._tree(held, x[1:-1].tolist(), pieces, "<")
+        else:
+            columns = (start, inverse_width, rise, y[:-1], y[1:])
+            read = self._read(held, x, [[self.literal(v) for v in c.tolist()] for c in columns], is_upper_in=False)
+            inner = self._piece(scaled, *read, float(rise.max()), is_mixed=bool((rise < 0.0).any()))
+        return self.hold(Term(self, (self._outside(held, x.tolist(), (first, inner, last), ("<=", ">=")),)))
+
+    def couple_likeliest(self, rates: Term) -> NoReturn:
+        """Refuse: the multiplier of a row has no closed form."""
+        raise InvalidInputError(
+            "coupling='likelihood' has no closed form, and SQL can't iterate for each row. Fit with "
+            "coupling='normalise', or export to ONNX, which can."
+        )
+
+    def hold(self, a: Term) -> Term:
+        """Return columns of an earlier select."""
+        return Term(self, tuple(self.query.define(x) for x in a.payload))
+
+    def hold_within(self, a: Term, low: float, high: float) -> Term:
+        """Return a term that is kept in [low, high] where the engine would fail further out."""
+        return self.clip(self._in_products(a), low, high) if self.dialect.is_strict else a
+
+    # --- what may be used ----------------------------------------------------------------------------------------
+
+    def checked(self, column: Expression, low: float, high: float) -> Expression:
+        """Return a column of the table as float64, NULL where it is outside [low, high], NaN or no number."""
+        double = self._sql.cast(column, "double")
+        is_within = self._sql.Between(this=double, low=self.literal(low), high=self.literal(high))
+        if self.dialect.name == "sqlite":  # which reads any text as a number
+            kind = self._sql.Anonymous(this="TYPEOF", expressions=[column.copy()])
+            is_number = self._sql.In(this=kind, expressions=[self._sql.Literal.string(t) for t in ("real", "integer")])
+            is_within = self._sql.And(this=is_number, expression=is_within)
+        return self.case(is_within, double.copy())
+
+    def all_known(self, a: Term) -> Term:
+        """Return the condition that no number is NULL."""
+        known = [self._sql.Not(this=self._sql.Is(this=_use(x), expression=self._sql.Null())) for x in a.payload]
+        if len(known) > 1:
+            flag = self.query.define(self.case(self._sql.and_(*known, copy=False), self._integer(1)))
+            known = [self._sql.EQ(this=flag, expression=self._integer(1))]
+        return Term(self, tuple(known))
+
+    def is_near(self, a: Term, value: float, tolerance: float) -> Term:
+        """Return the condition that a number is within the tolerance of a value."""
+        (x,) = (a - value).payload
+        size = self._sql.Anonymous(this="ABS", expressions=[x])
+        flag = self.query.define(self.case(self._comparison("<=", size, self.literal(tolerance)), self._integer(1)))
+        return Term(self, (self._sql.EQ(this=flag, expression=self._integer(1)),))
+
+    def only_where(self, condition: Term, a: Term) -> Term:
+        """Return numbers where the condition holds, else NULL."""
+        return self._each(lambda c, x: self.case(c.copy(), x), condition, a)
+
+    # --- expressions ---------------------------------------------------------------------------------------------
+
+    def literal(self, value: float) -> Expression:
+        """Return a float64 as it is."""
+        return self._sql.Literal(this=self.dialect.double(value), is_string=False)
+
+    def case(self, condition: Expression, yes: Expression, no: Expression | None = None) -> Expression:
+        """Return `yes` where the condition holds, else `no`, or NULL."""
+        parts: dict[str, Any] = {} if no is None else {"default": _use(no)}
+        return self._sql.Case(ifs=[self._sql.If(this=condition, true=_use(yes))], **parts)
+
+    def _integer(self, value: int) -> Expression:
+        return self._sql.Literal.number(value)
+
+    def _each(self, make: Callable[..., Expression], *terms: Term) -> Term:
+        width = max(len(term.payload) for term in terms)
+        columns = [term.payload if len(term.payload) == width else term.payload * width for term in terms]
+        return Term(self, tuple(make(*parts) for parts in zip(*columns, strict=True)))
+
+    def _arithmetic(self, operator: Operator, a: Expression, b: Expression) -> Expression:
+        match operator:
+            case "+":
+                return self._sql.Add(this=_use(a), expression=self._inner(b))
+            case "-":
+                return self._sql.Sub(this=_use(a), expression=self._inner(b))
+            case "*":
+                return self._sql.Mul(this=self._inner(a), expression=self._inner(b))
+            case "/":
+                return self._sql.Div(this=self._inner(a), expression=self._inner(b), **self._division)
+
+    def _comparison(self, comparison: Comparison, a: Expression, b: Expression) -> Expression:
+        kinds = {"<": self._sql.LT, "<=": self._sql.LTE, "==": self._sql.EQ, ">": self._sql.GT, ">=": self._sql.GTE}
+        return kinds[comparison](this=self._inner(a), expression=self._inner(b))
+
+    def _inner(self, a: Expression) -> Expression:
+        return self._sql.Paren(this=a) if isinstance(a, self._sql.Binary) else _use(a)
+
+    def _sum(self, parts: Sequence[Expression]) -> Expression:
+        total = parts[0]
+        for part in parts[1:]:
+            total = self._arithmetic("+", total, part)
+        return total
+
+    def _extreme(self, name: str, parts: Sequence[Expression]) -> Expression:
+        if self.dialect.name == "sqlite":
+            name = {"LEAST": "MIN", "GREATEST": "MAX"}[name]
+        return self._sql.Anonymous(this=name, expressions=[_use(part) for part in parts])
+
+    def _in_products(self, a: Term) -> Term:
+        """Return numbers of the table without those so near to zero that products of them may be refused."""
+        if not self.dialect.is_strict:
+            return a
+        return self._each(self._without_nothing, a)
+
+    def _without_nothing(self, x: Expression) -> Expression:
+        if not self.query.is_source(x):
+            return x
+        size = self._sql.Anonymous(this="ABS", expressions=[x.copy()])
+        is_nothing = self._comparison("<", size, self.literal(_NOTHING))
+        return self.query.define(self.case(is_nothing, self.literal(0.0), x))
+
+    # --- tables of steps and knots -------------------------------------------------------------------------------
+
+    def _tree(
+        self, s: Expression, cuts: Sequence[float], leaves: Sequence[Expression], comparison: Comparison
+    ) -> Expression:
+        """Return the leaf between the two cuts around s, by halving; leaf i goes up to cut i."""
+        if len(leaves) == 1:
+            return leaves[0]
+        middle = (len(leaves) - 1) // 2
+        return self.case(
+            self._comparison(comparison, s, self.literal(cuts[middle])),
+            self._tree(s, cuts[:middle], leaves[: middle + 1], comparison),
+            self._tree(s, cuts[middle + 1 :], leaves[middle + 1 :], comparison),
+        )
+
+    def _outside(
+        self,
+        s: Expression,
+        cuts: Sequence[float],
+        values: tuple[Expression, Expression, Expression],
+        comparisons: tuple[Comparison, Any],
+    ) -> Expression:
+        """Return the first or the last value beyond the outer cuts, else the one in the middle."""
+        low = self._sql.If(this=self._comparison(comparisons[0], s, self.literal(cuts[0])), true=values[0])
+        high = self._sql.If(this=self._comparison(comparisons[1], s, self.literal(cuts[-1])), true=values[2])
+        return self._sql.Case(ifs=[low, high], default=values[1])
+
+    def _piece(
+        self,
+        s: Expression,
+        start: Expression,
+        inverse_width: Expression,
+        rise: Expression,
+        left: Expression,
+        right: Expression,
+        rises: float,
+        *,
+        is_mixed: bool = False,
+    ) -> Expression:
+        """Return the line of one piece at s, held at its upper end."""
+        if rises == 0.0 and not is_mixed:
+            return left
+        share = self._arithmetic("*", self._arithmetic("-", s, start), inverse_width)
+        value = self._arithmetic("+", left, self._sql.Mul(this=share, expression=rise))
+        if is_mixed:
+            value = self.query.define(value)
+            is_rising = self._comparison(">", rise, self.literal(0.0))
+            return self.case(is_rising, self._extreme("LEAST", [value, right]), self._extreme("GREATEST", [value, right]))
+        return self._extreme("LEAST" if rises > 0.0 else "GREATEST", [value, right])
+
+    def _read(
+        self, s: Expression, cuts: FloatArray, columns: Sequence[Sequence[Expression]], *, is_upper_in: bool
+    ) -> list[Expression]:
+        """Return what a table of constants says of the interval that s lies in, one row for each.
+
+        A tree of cases finds the block of intervals, on which the engine can join by equality; the rest is a search
+        through few rows.
+        """
+        n = cuts.size - 1
+        n_blocks = min(-(-n // _PIECES_PER_BLOCK), self.largest_case)
+        size = -(-n // n_blocks)
+        separators = cuts[size:-1:size].tolist()
+        numbers = [self._integer(i) for i in range(len(separators) + 1)]
+        block = self.query.define(self._tree(s, separators, numbers, "<=" if is_upper_in else "<"))
+        name = self.query.table_name()
+        names = [f"{name}_{what}" for what in ("block", "low", "high", *(f"value_{j}" for j in range(len(columns))))]
+        ends = [[self.literal(v) for v in cuts.tolist()][i : i + n] for i in (0, 1)]
+        rows = [[self._integer(i // size), *row] for i, row in enumerate(zip(*ends, *columns, strict=True))]
+        within = self._sql.and_(
+            self._sql.EQ(this=self._sql.column(names[0]), expression=block),
+            self._comparison(">" if is_upper_in else ">=", s, self._sql.column(names[1])),
+            self._comparison("<=" if is_upper_in else "<", s, self._sql.column(names[2])),
+            copy=False,
+        )
+        knots = KnotTable(name, tuple(names), rows, within)
+        return [self.query.define(self._sql.column(column), knots) for column in names[3:]]
+
+
+def _use(expression: Expression) -> Expression:
+    """Return an expression for one more use: what is small may be used again and again."""
+    return expression.copy() if type(expression).__name__ in ("Column", "Literal") else expression
+
+
+def _chunks(parts: Sequence[Expression]) -> list[Sequence[Expression]]:
+    return [parts[i : i + _MOST_TERMS] for i in range(0, len(parts), _MOST_TERMS)]

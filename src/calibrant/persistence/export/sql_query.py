@@ -63,6 +63,11 @@ class Query:
             self._known[key] = self._define(expression, 1 + self._level(used), tables).name
         return self.exp.column(self._known[key])
 
+    def is_source(self, expression: Expression) -> bool:
+        """Say whether this is a column as the first stage gives it."""
+        found = self._definitions.get(expression.name) if isinstance(expression, self.exp.Column) else None
+        return found is not None and found.level == 0
+
     def table_name(self) -> str:
         """Return a name for a further table of constants."""
         self._n_tables += 1

@@ -1,0 +1,129 @@
+"""calibrant runs: the folders of training runs, listed, shown and compared."""
+
+from __future__ import annotations
+
+import click
+
+from calibrant.cli.examples import Command, ExamplesMixin
+from calibrant.cli.output import count, number, table, write_json
+from calibrant.cli.train import closing_block
+from calibrant.errors import InvalidInputError
+from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
+from calibrant.training.run_folder import DEFAULT_ROOT, Run, find_run, list_runs
+
+_COLUMNS = ("brier", "ece", "log_loss")
+
+
+class _Group(ExamplesMixin, click.Group):
+    """A group with examples."""
+
+
+@click.group(
+    "runs",
+    cls=_Group,
+    examples=[
+        "calibrant runs list",
+        "calibrant runs show last",
+        "calibrant runs compare xgboost_h20_20260101 lightgbm_h20_20260101",
+    ],
+)
+def command() -> None:
+    """Read the folders of training runs back.
+
+    A run is named by its id, by a part of it that no other id holds, by its folder, or as last.
+    """
+
+
+_root = click.option(
+    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+@command.command("list", cls=Command, examples=["calibrant runs list"])
+@_root
+@_json
+def list_command(root: str, as_json: bool) -> None:
+    """List the finished runs, the oldest first."""
+    runs, n_partial = list_runs(root)
+    if as_json:
+        write_json({"runs": [_summary(run) for run in runs], "unfinished": n_partial})
+        return
+    if runs:
+        header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "gates"]
+        click.echo(table(header, [_line(run) for run in runs], left=2))
+    else:
+        click.echo(f"No finished run in {root}. Next:  calibrant train --model xgboost --horizon 20")
+    if n_partial:
+        click.echo(f"{count(n_partial, 'run')} running, or ended before the finish")
+
+
+@command.command("show", cls=Command, examples=["calibrant runs show last"])
+@click.argument("run")
+@_root
+@_json
+def show_command(run: str, root: str, as_json: bool) -> None:
+    """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
+    found = find_run(run, root)
+    found.check()
+    if as_json:
+        write_json({"run": found.run_id, "config": found.config.to_dict(), "found": found.found, **found.metrics})
+        return
+    settings = ", ".join(f"{name} {value}" for name, value in found.config.to_dict().items() if value not in ("", {}))
+    share = found.record["overhead"]["share_of_model_fit"]
+    click.echo(f"{found.run_id}: {settings}\n")
+    click.echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
+    click.echo(closing_block(found))
+
+
+@command.command("compare", cls=Command, examples=["calibrant runs compare xgboost lightgbm"])
+@click.argument("runs", nargs=-1, required=True)
+@_root
+@_json
+def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
+    """Compare RUNS on their test parts, and say where their settings or data differ."""
+    if len(runs) < 2:
+        raise InvalidInputError(f"one run, {runs[0]!r}, is named. Name two or more.")
+    found = [find_run(name, root) for name in runs]
+    if as_json:
+        write_json({"runs": [_summary(run) for run in found], "differences": _differences(found)})
+        return
+    header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "gates"]
+    click.echo(table(header, [_line(run) for run in found], left=2))
+    for name, values in _differences(found).items():
+        click.echo(f"{name}: {' | '.join(map(str, values))}")
+    if (
+        len({(run.found["data_sha256"], run.metrics["test"]["from"], run.metrics["test"]["n_rows"]) for run in found})
+        > 1
+    ):
+        click.echo("These runs were not measured on the same rows: their figures can't be compared.")
+
+
+def _line(run: Run) -> list[str]:
+    """Return the cells of a run: each figure before and after, and the log loss of class frequencies."""
+    forecasts = run.metrics["test"]["forecasts"]
+    cells = [run.run_id, run.metrics["calibration"]["calibrator"]]
+    for name in _COLUMNS:
+        for which in (BEFORE, AFTER):
+            value = forecasts[which][name]["value"]
+            cells.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else number(value)}")
+    passed = [gate["passed"] for gate in run.metrics["gates"].values()]
+    cells.append(number(forecasts[NO_SKILL]["log_loss"]["value"]))
+    return [*cells, f"{sum(passed)}/{len(passed)}"]
+
+
+def _summary(run: Run) -> dict[str, object]:
+    return {
+        "run": run.run_id,
+        "started": run.record["started"],
+        "calibration": run.metrics["calibration"],
+        "gates": run.metrics["gates"],
+    }
+
+
+def _differences(runs: list[Run]) -> dict[str, list[object]]:
+    """Return the settings, and what was found, in which runs differ."""
+    settings = [{**run.config.to_dict(), **run.found} for run in runs]
+    names = dict.fromkeys(name for one in settings for name in one)
+    values = {name: [one.get(name) for one in settings] for name in names}
+    return {name: several for name, several in values.items() if any(value != several[0] for value in several)}

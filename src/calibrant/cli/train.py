@@ -1,0 +1,131 @@
+"""calibrant train: a calibrated model of market bars, judged on rows that nothing was fitted to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from calibrant.cli.examples import Command
+from calibrant.cli.output import interval, number, table
+from calibrant.training.config import SPECIFIED, TrainConfig, read_config
+from calibrant.training.labels import LABEL_KINDS
+from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
+from calibrant.training.models import MODELS
+from calibrant.training.run_folder import DEFAULT_ROOT, Run
+
+_DEFAULT = TrainConfig()
+_MEASURES = ("log_loss", "brier", "ece", "accuracy")
+
+
+@click.command(
+    "train",
+    cls=Command,
+    examples=[
+        "calibrant train --model xgboost --horizon 20",
+        "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
+        "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
+    ],
+)
+@click.option("--model", default=_DEFAULT.model, show_default=True, metavar="NAME", help=f"{', '.join(MODELS)}.")
+@click.option(
+    "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
+)
+@click.option(
+    "--data",
+    default=_DEFAULT.data,
+    metavar="FILE",
+    help="Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of "
+    "five stocks, from the package bokeh-sampledata]",
+)
+@click.option("--config", "config_file", metavar="FILE", help="Settings as TOML, such as a run's config.toml.")
+@click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
+@click.option(
+    "--profit", default=_DEFAULT.profit, show_default=True, metavar="X", help="Upper barrier, in volatilities."
+)
+@click.option("--stop", default=_DEFAULT.stop, show_default=True, metavar="X", help="Lower barrier, in volatilities.")
+@click.option(
+    "--calibrator",
+    default=_DEFAULT.calibrator,
+    show_default=True,
+    metavar="NAME",
+    help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
+)
+@click.option(
+    "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
+)
+@click.option("--validation", default=_DEFAULT.validation, show_default=True, metavar="SHARE", help="To calibrate on.")
+@click.option("--test", default=_DEFAULT.test, show_default=True, metavar="SHARE", help="To measure on.")
+@click.option("--embargo", type=int, default=_DEFAULT.embargo, show_default=True, metavar="BARS", help="Between parts.")
+@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULT.seed, show_default=True, metavar="N", help="Seed.")
+@click.option(
+    "--threads",
+    "n_threads",
+    type=click.IntRange(min=1),
+    default=_DEFAULT.n_threads,
+    show_default=True,
+    metavar="N",
+    help="Threads of the model's library.",
+)
+@click.option(
+    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
+)
+@click.pass_context
+def command(ctx: click.Context, /, config_file: str | None, root: str, **given: Any) -> None:
+    """Train a model of market bars, calibrate it, and measure both on the last part in time.
+
+    The rows are cut in time: to fit the model, to stop boosting, to fit the calibrator, to measure. Rows whose label
+    reaches into a later part are in none. All goes into a new folder of --runs, which is there when the run has
+    finished, or not at all.
+
+    Options win over the settings of --config. Without --data it uses the bars that come with calibrant[training].
+    """
+    from calibrant.training.training_run import run_training
+
+    settings = {} if config_file is None else read_config(config_file)
+    named = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    settings.update({name: value for name, value in given.items() if name in named or config_file is None})
+    run = run_training(TrainConfig(**settings), root=root, echo=True)
+    click.echo(closing_block(run))
+
+
+def closing_block(run: Run) -> str:
+    """Return what a run found, beside the forecast that knows nothing but class frequencies."""
+    metrics = run.metrics
+    test = metrics["test"]
+    worth = f"worth about {test['n_independent']:,.0f} independent labels"
+    lines = [
+        f"Test part: {test['n_rows']:,} rows from {test['from'][:16]} to {test['to'][:16]}, {worth}",
+        scores_table(metrics),
+        f"ECE of calibrated probabilities would be up to {test['ece_noise_band'][AFTER]:.4f} by chance",
+    ]
+    for name, gate in metrics["gates"].items():
+        lines.append(f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}")
+    for name, target in metrics["targets"].items():
+        reached = "met" if target["met"] else "not met"
+        least = target.get("least_at_this_accuracy")
+        why = "" if least is None or target["met"] else f": at this accuracy it can't be below {least:.4f}"
+        lines.append(f"{name} target {target['target']}: {reached}{why}")
+    lines += [f"Warning: {text}" for text in metrics["warnings"]]
+    return "\n".join([*lines, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+
+
+def scores_table(metrics: dict[str, Any]) -> str:
+    """Return the figures of the test part: raw, calibrated, and of the class frequencies."""
+    forecasts = metrics["test"]["forecasts"]
+    rows = []
+    for measure in _MEASURES:
+        cells = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
+        low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
+        cells.append("" if low is None or high is None else interval(low, high))
+        cells.append(_value(forecasts[NO_SKILL][measure]["value"]))
+        skill = forecasts[AFTER][measure].get("skill")
+        cells.append("" if skill is None else f"{skill:+.4f}")
+        rows.append(cells)
+    level = f"{100 * metrics['test']['interval']['level']:g}% interval"
+    return table(["", "raw", "calibrated", level, "no skill", "skill"], rows)
+
+
+def _value(value: float | None) -> str:
+    return "infinite" if value is None else number(value)

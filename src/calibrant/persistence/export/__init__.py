@@ -1,0 +1,1 @@
+"""Fitted maps in the languages of other engines."""

@@ -1,0 +1,197 @@
+"""to_sql: a fitted calibrator as one SELECT."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, ShapeError, unknown_name
+from calibrant.numerics import ROW_SUM_TOLERANCE
+from calibrant.persistence.export.dialects import DIALECTS, DialectName, dialect_of
+from calibrant.persistence.export.exportable import Exportable, as_exportable
+from calibrant.persistence.export.sql_builder import SqlBuilder
+from calibrant.persistence.export.sql_query import Expression, Query
+from calibrant.persistence.export.terms import Term
+
+_LARGEST = float(np.finfo(np.float64).max)
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+def to_sql(
+    calibrator: Any,
+    dialect: DialectName = "duckdb",
+    *,
+    columns: str | Sequence[str] | None = None,
+    table: str = "scores",
+    keep: Sequence[str] = (),
+    output: str = "p_calibrated",
+    largest_case: int = 256,
+) -> str:
+    """Return one SELECT that gives the calibrated probabilities of the scores in a table.
+
+    Parameters
+    ----------
+    calibrator : Calibrator, ProbabilityCalibrator, PriorShift or MultilabelCalibrator
+        Fitted.
+    dialect : {"duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite"}
+    columns : str or sequence of str, optional
+        The column of the scores, or one for each class; by default those that it was fitted to, else "score" where
+        one is enough.
+    table : str
+        What stands after FROM: a table, such as ``sales.scores``, or a function such as ``read_parquet('s.parquet')``.
+    keep : sequence of str
+        Columns that go into the result as they are, before the probabilities.
+    output : str
+        Name of the probability; of several, what comes before ``_CLASS``.
+    largest_case : int
+        Maps of more steps or pieces than this are joined as a table of constants; smaller ones are a balanced tree
+        of CASE.
+
+    Returns
+    -------
+    sql : str
+        Without a semicolon, to run, to make a view of or to select from.
+
+    Raises
+    ------
+    NotFittedError
+        If the calibrator has not been fitted.
+    MissingPackageError
+        If sqlglot, which writes the SQL, is not installed.
+    CalibrantError
+        If an argument can't be used, or the map has no form in SQL: rows coupled by likelihood.
+
+    Notes
+    -----
+    What `predict_proba` refuses becomes NULL: a score that is NULL, NaN, infinite, no number or, where they are
+    probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one.
+
+    Numbers are written so that the engine reads the very float64. Results equal those of `predict_proba` but for the
+    last digits of the engine's exp and ln. PostgreSQL, BigQuery and Snowflake may refuse what leaves the range of
+    float64: there probabilities end at 1e-304, and scores within 1e-150 of zero count as zero in products.
+
+    Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.7, 0.8], [0, 1, 0, 1])
+    >>> print(cb.persistence.to_sql(calibrator, "duckdb", keep=["id"]))
+    """
+    form = as_exportable(calibrator)
+    if dialect not in DIALECTS:
+        raise unknown_name("dialect", dialect, DIALECTS)
+    _check_size(largest_case)
+    names = _score_columns(form, columns)
+    kept = _names(keep, "keep")
+    outputs = _output_names(form, output, len(names))
+    _check_distinct(kept, outputs)
+    try:
+        import sqlglot
+    except ImportError:
+        raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
+    source = _source(sqlglot, table, dialect)
+    query = Query(dialect_of(dialect), _prefix([*names, *kept, *outputs, table]))
+    builder = SqlBuilder(query, largest_case)
+    quoted = [_identifier(sqlglot, name, dialect) for name in [*names, *kept, *outputs]]
+    score_columns, kept_columns = quoted[: len(names)], quoted[len(names) : len(names) + len(kept)]
+    found = _calibrated(builder, form, [sqlglot.exp.Column(this=name) for name in score_columns])
+    made = dict(zip((name.sql(dialect) for name in quoted[len(names) + len(kept) :]), found, strict=True))
+    sql = query.select(source, [sqlglot.exp.Column(this=name) for name in kept_columns], made)
+    return str(sql.sql(dialect, pretty=True))
+
+
+def _calibrated(b: SqlBuilder, form: Exportable, columns: list[Expression]) -> tuple[Expression, ...]:
+    """Return the probabilities of rows whose scores can be used, and NULL for the others."""
+    is_probability = form.input == "probability"
+    low, high = (0.0, 1.0) if is_probability else (-_LARGEST, _LARGEST)
+    scores = Term(b, tuple(b.query.source(b.checked(column, low, high)) for column in columns))
+    usable = b.all_known(scores)
+    if is_probability and form.sums_to_one and len(columns) > 1:
+        usable = b.is_near(b.total(scores), 1.0, ROW_SUM_TOLERANCE)
+    if form.takes_one and len(columns) == 2:
+        negative, positive = b.column(scores, 0), b.column(scores, 1)
+        q = b.hold(form.formula(b, positive if is_probability else b.hold(positive - negative)))
+        return b.only_where(usable, b.columns([1.0 - q, q])).payload
+    return b.only_where(usable, form.formula(b, scores)).payload
+
+
+def _score_columns(form: Exportable, columns: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the columns of scores: as many as the calibrator takes."""
+    if columns is None:
+        if form.score_names is None and not form.takes_one:
+            raise InvalidInputError(
+                f"columns: the calibrator doesn't say which columns it was fitted to. Name one for each of the classes "
+                f"{list(form.classes[:20])!r}."
+            )
+        names = ["score"] if form.score_names is None else [str(name) for name in form.score_names]
+    else:
+        names = _names([columns] if isinstance(columns, str) else columns, "columns")
+    allowed = (1, 2) if form.takes_one and form.input != "score" else (1,) if form.takes_one else (len(form.classes),)
+    if len(names) not in allowed:
+        raise ShapeError(
+            f"columns names {len(names)} columns, {names[:20]!r}, but the calibrator was fitted for the "
+            f"{len(form.classes)} classes {list(form.classes[:20])!r}. Name {allowed[0]}."
+        )
+    return names
+
+
+def _names(given: Sequence[str], argument: str) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidTypeError(f"{argument}={given!r} is a {type(given).__name__}. Pass a list of names of columns.")
+    for name in given:
+        if not isinstance(name, str) or not name:
+            raise InvalidTypeError(f"{argument} holds {name!r}, which is no name. Pass names of columns as text.")
+    return list(given)
+
+
+def _output_names(form: Exportable, output: str, n_columns: int) -> list[str]:
+    (name,) = _names([output], "output")
+    return [name] if form.takes_one and n_columns == 1 else [f"{name}_{label}" for label in form.classes]
+
+
+def _check_distinct(kept: list[str], outputs: list[str]) -> None:
+    seen: set[str] = set()
+    for name in [*kept, *outputs]:
+        if name.lower() in seen:
+            raise InvalidInputError(
+                f"the result would have two columns named {name!r}. Leave it out of keep, or pass another output."
+            )
+        seen.add(name.lower())
+
+
+def _check_size(largest_case: int) -> None:
+    if isinstance(largest_case, bool) or not isinstance(largest_case, (int, np.integer)):
+        raise InvalidTypeError(f"largest_case={largest_case!r} is no whole number. Pass one such as 256.")
+    if largest_case < 1:
+        raise InvalidInputError(f"largest_case={largest_case!r} is below 1. Pass a number such as 256.")
+
+
+def _prefix(names: Sequence[str]) -> str:
+    """Return the beginning of names that nothing else has."""
+    prefix, text = "cal_", " ".join(names).lower()
+    while prefix in text:
+        prefix = f"{prefix[:-1]}x_"
+    return prefix
+
+
+def _identifier(sqlglot: Any, name: str, dialect: DialectName) -> Expression:
+    """Return a name, quoted unless it reads the same without: quotes make names differ by case in some engines."""
+    keywords = sqlglot.Dialect.get_or_raise(dialect).tokenizer_class.KEYWORDS
+    is_plain = _PLAIN_NAME.match(name) is not None and name.upper() not in keywords
+    return sqlglot.exp.to_identifier(name, quoted=not is_plain)
+
+
+def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:
+    if not isinstance(table, str):
+        raise InvalidTypeError(f"table={table!r} is a {type(table).__name__}. Pass the name of a table as text.")
+    try:
+        return sqlglot.parse_one(table, into=sqlglot.exp.Table, dialect=dialect)
+    except sqlglot.errors.SqlglotError:
+        raise InvalidInputError(
+            f"table={table!r} is nothing that {dialect} takes after FROM. Pass the name of a table, in quotes of that "
+            "dialect where it needs them."
+        ) from None
