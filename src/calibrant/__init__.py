@@ -41,16 +41,20 @@ if TYPE_CHECKING:
         ComparisonDisplay,
         ConvergenceDisplay,
         DecompositionDisplay,
+        ForecastReliabilityDisplay,
         MimicDisplay,
         MulticlassReliabilityDisplay,
+        PitDisplay,
         ReliabilityDisplay,
+        ReliabilityGapDisplay,
     )
     from calibrant.grouped import GroupedCalibrator
     from calibrant.metrics import calibration_curve, evaluate, reliability_curve
     from calibrant.multilabel import MultilabelCalibrator
     from calibrant.persistence import load, save
     from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
-    from calibrant.report import Report
+    from calibrant.rank_preserving import RankPreservingCalibrator
+    from calibrant.report import RankPreservingReport, Report
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
@@ -75,6 +79,7 @@ _HOME = {
     "ConvergenceDisplay": "displays",
     "Curve": "results",
     "DecompositionDisplay": "displays",
+    "ForecastReliabilityDisplay": "displays",
     "GroupedCalibrator": "grouped",
     "HistogramCalibrator": "calibrators",
     "IsotonicCalibrator": "calibrators",
@@ -83,9 +88,14 @@ _HOME = {
     "MulticlassReliabilityDisplay": "displays",
     "MultilabelCalibrator": "multilabel",
     "OneVsRestCalibrator": "calibrators",
+    "PitDisplay": "displays",
     "ProbabilityCalibrator": "probability",
     "QuadraticCalibrator": "calibrators",
+    "RankPreservingCalibrator": "rank_preserving",
+    "RankPreservingDisplay": "displays",
+    "RankPreservingReport": "report",
     "ReliabilityDisplay": "displays",
+    "ReliabilityGapDisplay": "displays",
     "Report": "report",
     "Score": "results",
     "ScoreSummary": "summary",
@@ -116,6 +126,7 @@ __all__ = [
     "DecompositionDisplay",
     "DirichletCalibrator",
     "EnsembleTemperatureCalibrator",
+    "ForecastReliabilityDisplay",
     "GroupedCalibrator",
     "HistogramCalibrator",
     "IsotonicCalibrator",
@@ -126,9 +137,11 @@ __all__ = [
     "MultilabelCalibrator",
     "NearIsotonicCalibrator",
     "OneVsRestCalibrator",
+    "PitDisplay",
     "ProbabilityCalibrator",
     "QuadraticCalibrator",
     "ReliabilityDisplay",
+    "ReliabilityGapDisplay",
     "Report",
     "ScalingBinningCalibrator",
     "Score",

@@ -62,6 +62,19 @@ def test_a_calibrator_taken_out_is_saved_and_applied_without_the_classifier(tmp_
     np.testing.assert_array_equal(cb.load(path).predict_proba(p), model.predict_proba(X))
 
 
+def test_the_whole_classifier_is_not_saved_but_its_calibrators_are(tmp_path: Path) -> None:
+    X, y = problem(2)
+    model = cb.CalibratedClassifierCV(GaussianNB(), cv=2).fit(X, y)
+    with pytest.raises(CalibrantError, match="Pass one of its calibrators_"):
+        cb.save(model, tmp_path / "model.json")
+
+
+def test_a_frozen_classifier_that_is_not_fitted_is_refused() -> None:
+    X, y = problem(2)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        cb.CalibratedClassifierCV(FrozenEstimator(GaussianNB())).fit(X, y)
+
+
 def test_an_instance_keeps_its_parameters_and_stays_unfitted() -> None:
     X, y = problem(2)
     method = cb.HistogramCalibrator(n_bins=4)
@@ -137,10 +150,18 @@ def test_a_regressor_is_no_saved_calibrator() -> None:
         _ = model.calibrators_
 
 
-@pytest.mark.parametrize("method", ["isotronic", 3, None, cb.BetaCalibrator])
-def test_what_is_no_method_is_refused(method: object) -> None:
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("isotronic", "unknown method 'isotronic'. Did you mean 'isotonic'?"),
+        ("nothing at all", "The 'method' parameter of CalibratedClassifierCV must be"),
+        (3, "The 'method' parameter of CalibratedClassifierCV must be"),
+        (cb.BetaCalibrator, r"method=BetaCalibrator is a class. Pass an instance: method=BetaCalibrator\(\)"),
+    ],
+)
+def test_what_is_no_method_is_refused(method: object, message: str) -> None:
     X, y = problem(2)
-    with pytest.raises((ValueError, TypeError), match="method"):
+    with pytest.raises((ValueError, TypeError), match=message):
         cb.CalibratedClassifierCV(GaussianNB(), method=method).fit(X, y)
 
 

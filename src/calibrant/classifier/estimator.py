@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.classifier.fitting import ClassFitting, Fitting, MultilabelFitting
-from calibrant.classifier.methods import resolve
+from calibrant.classifier.methods import refuse_misspelt, resolve
 from calibrant.classifier.multilabel import is_multilabel, label_matrix
 from calibrant.classifier.pairs import Pair, mean_of_pairs, saved_form
 from calibrant.classifier.splits import refuse_prefit, splits
@@ -160,11 +160,14 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             If an argument can't be used; the message says where and why.
         """
         refuse_prefit(self.cv)
+        refuse_misspelt(self.method)
         self._validate_params()
         X, y = indexable(X, y)
         estimator = self._get_estimator()
         method = resolve(self.method, estimator)
         is_frozen = isinstance(estimator, FrozenEstimator)
+        if is_frozen:
+            check_is_fitted(estimator)
         params = self._routed(estimator, sample_weight, fit_params)
         fitting: Fitting
         if is_multilabel(y):

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, Calibrator, make_calibrator
 from calibrant.classifier.regressors import RegressorCalibrator
-from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
+from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
 from calibrant.numerics import FloatArray, expit, softmax
 from calibrant.validation import InputKind
 
@@ -57,6 +57,12 @@ class Method:
         )
 
 
+def refuse_misspelt(method: object) -> None:
+    """Say which name is meant, where `method` is close to one."""
+    if isinstance(method, str) and method not in (*CALIBRATORS, *ALIASES) and did_you_mean(method, CALIBRATORS):
+        raise unknown_name("method", method, CALIBRATORS)
+
+
 def resolve(method: object, estimator: Any) -> Method:
     """Return how `method` calibrates the outputs that `estimator` has.
 
@@ -67,6 +73,8 @@ def resolve(method: object, estimator: Any) -> Method:
     InvalidInputError
         If the estimator has neither output.
     """
+    if isinstance(method, type):
+        raise InvalidTypeError(f"method={method.__name__} is a class. Pass an instance: method={method.__name__}().")
     if isinstance(method, str):
         name = ALIASES.get(method, method)
         if name not in CALIBRATORS:
@@ -79,7 +87,7 @@ def resolve(method: object, estimator: Any) -> Method:
         if (response == "predict_proba") == (method.input == "probability"):
             return Method(method, response)
         return _adapted(method, response)
-    if not isinstance(method, type) and hasattr(method, "fit") and RegressorCalibrator.takes(method):
+    if hasattr(method, "fit") and RegressorCalibrator.takes(method):
         response = _response(estimator, _DECISION_FIRST)
         return Method(RegressorCalibrator(method, input=_input_of(response)), response)
     raise InvalidTypeError(

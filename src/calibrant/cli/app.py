@@ -26,7 +26,9 @@ COMMANDS = {
     "apply": "Add calibrated probabilities to a file of scores.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
+    "forecast": "Measure forecasts of a number: normal, quantiles or samples.",
     "train": "Train a model of market bars, calibrate it, and measure both.",
+    "oof": "Predict out of fold by several models, calibrate, and stack them.",
     "runs": "List, show and compare training runs.",
 }
 USAGE_ERROR = 2

@@ -4,18 +4,24 @@ from calibrant.displays.calibration import CalibrationDisplay
 from calibrant.displays.comparison import ComparisonDisplay
 from calibrant.displays.convergence import ConvergenceDisplay
 from calibrant.displays.decomposition import DecompositionDisplay
+from calibrant.displays.forecast_reliability import ForecastReliabilityDisplay
 from calibrant.displays.histogram import ScoreHistogram
 from calibrant.displays.mimic import MimicDisplay
 from calibrant.displays.multiclass import MulticlassReliabilityDisplay
+from calibrant.displays.pit import PitDisplay
 from calibrant.displays.reliability import ReliabilityDisplay
+from calibrant.displays.reliability_gap import ReliabilityGapDisplay
 
 __all__ = [
     "CalibrationDisplay",
     "ComparisonDisplay",
     "ConvergenceDisplay",
     "DecompositionDisplay",
+    "ForecastReliabilityDisplay",
     "MimicDisplay",
     "MulticlassReliabilityDisplay",
+    "PitDisplay",
     "ReliabilityDisplay",
+    "ReliabilityGapDisplay",
     "ScoreHistogram",
 ]

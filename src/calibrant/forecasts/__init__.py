@@ -20,6 +20,7 @@ from calibrant.forecasts.decisions import (
 from calibrant.forecasts.evaluation import evaluate
 from calibrant.forecasts.gaussian import GaussianForecast
 from calibrant.forecasts.grid import GridForecast
+from calibrant.forecasts.level_curve import LevelCurve, level_curve, threshold_curves
 from calibrant.forecasts.losses import ThresholdLoss
 from calibrant.forecasts.noise import NoiseFloor, noise_floor
 from calibrant.forecasts.pit import PitHistogram, UniformityTest, pit, pit_histogram, pit_test
@@ -48,6 +49,7 @@ __all__ = [
     "Forecast",
     "GaussianForecast",
     "GridForecast",
+    "LevelCurve",
     "NoiseFloor",
     "PitHistogram",
     "PolicyScores",
@@ -75,6 +77,7 @@ __all__ = [
     "from_quantile_forest",
     "from_quantile_regressors",
     "interval_score",
+    "level_curve",
     "log_score",
     "noise_floor",
     "pinball_loss",
@@ -86,4 +89,5 @@ __all__ = [
     "sharpness",
     "threshold_calibration_error",
     "threshold_calibration_errors",
+    "threshold_curves",
 ]

@@ -31,9 +31,11 @@ class _Kind:
 _KINDS = {"calibrator": _Kind(Calibrator, encode_calibrator, decode_calibrator)}
 #: Kinds whose modules lie above this one: imported when a document of theirs is met, they register themselves.
 _HOMES = {
+    "forecast_recalibrator": "calibrant.forecasts",
     "grouped_calibrator": "calibrant.grouped",
     "multilabel_calibrator": "calibrant.multilabel",
     "prior_shift": "calibrant.prior",
+    "rank_preserving_calibrator": "calibrant.rank_preserving",
     "probability_calibrator": "calibrant.probability",
 }
 
@@ -91,7 +93,8 @@ def to_document(obj: Any, *, metadata: Mapping[str, Any] | None = None) -> dict[
     """
     kind = kind_of_object(obj)
     if kind is None:
-        raise InvalidTypeError(f"can't save {show(obj)} of type {type(obj).__name__}. Pass a fitted calibrator.")
+        fix = "Pass one of its calibrators_." if hasattr(type(obj), "calibrators_") else "Pass a fitted calibrator."
+        raise InvalidTypeError(f"can't save {show(obj)} of type {type(obj).__name__}. {fix}")
     document = {"format": FORMAT, "version": VERSION, "kind": kind, "calibrant": __version__}
     document |= _KINDS[kind].encode(obj)
     if metadata is None:

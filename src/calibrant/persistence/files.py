@@ -82,7 +82,7 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
     if target.exists():
         with within(str(target)):
             _check_regular(target)
-    _write_whole(target, data)
+    write_whole(target, data)
 
 
 def load(path: AnyPath) -> Any:
@@ -170,7 +170,7 @@ def _parse(data: bytes) -> Any:
     return json_text.parse(data)
 
 
-def _write_whole(target: Path, data: bytes) -> None:
+def write_whole(target: Path, data: bytes) -> None:
     """Write beside the target, then rename: at every moment the old file or the new one is there, whole."""
     temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
     try:

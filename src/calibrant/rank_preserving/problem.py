@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
+from calibrant.rank_preserving.margins import margins_in_order
 from calibrant.validation import (
     ArrayLike,
     Container,
@@ -169,14 +170,9 @@ def _check_margins(
 ) -> FloatArray:
     """Return column totals that sum to the weight of the rows, or say which column or which sum can't be met."""
     labels: list[Any] = list(names) if names is not None else list(range(n_columns))
-    if isinstance(margins, Mapping):
-        given = {str(key): value for key, value in margins.items()}
-        missing = [label for label in labels if str(label) not in given]
-        extra = [key for key in given if key not in set(map(str, labels))]
-        if missing or extra:
-            what = f"has none for column {missing[0]!r}" if missing else f"names {extra[0]!r}, which is no column of P"
-            raise ShapeError(f"margins {what}. Name each column of P once: {labels!r:.200}.")
-        margins = [given[str(label)] for label in labels]
+    margins, is_rate = margins_in_order(margins, names, n_columns)
+    if is_rate:
+        kind = "rates"
     values = as_scores(margins, name="margins").values
     if values.shape != (n_columns,):
         raise ShapeError(f"margins has shape {values.shape} for the {n_columns} columns of P. Pass one per column.")

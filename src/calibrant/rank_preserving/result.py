@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,9 @@ class RankPreservingResult:
         The solver.
     time_s : float
         Seconds taken.
+    groups : dict or None
+        The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
+        `bound` are sums, and residuals are the largest.
     """
 
     Q: Any = field(repr=False)
@@ -80,6 +84,7 @@ class RankPreservingResult:
     history: tuple[Progress, ...] = field(repr=False)
     method: str
     time_s: float
+    groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

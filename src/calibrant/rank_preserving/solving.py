@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeE
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.dykstra import alternate
+from calibrant.rank_preserving.groups import solve_groups
 from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, fall_beyond, is_strict, split_nearly
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem
 from calibrant.rank_preserving.result import Ending, Progress, RankPreservingResult
@@ -25,8 +27,9 @@ Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
 
 def solve(
     P: ArrayLike,
-    margins: ArrayLike | Mapping[Any, float],
+    margins: ArrayLike | Mapping[Any, Any],
     *,
+    groups: ArrayLike | None = None,
     method: Method = "auto",
     nearly: Nearly | None = None,
     ties: Ties = "equal",
@@ -44,8 +47,11 @@ def solve(
     ----------
     P : array-like of shape (n, K)
         Probabilities, one column per class, each row summing to 1.
-    margins : array-like of shape (K,), or mapping from column to number
-        What each column of the answer sums to.
+    margins : array-like of shape (K,), mapping from column to number, Margins, ClassRates or PriorEstimate
+        What each column of the answer sums to. What `margins_from_labels` or an estimate of `calibrant.prior` gives
+        are rates, whatever `margin_kind` says. With `groups`, a mapping from group to any of these.
+    groups : array-like of shape (n,), optional
+        The group of each row. Each group gets its own margins, and the order is kept within it, not across groups.
     method : {"auto", "adaptive", "admm", "dykstra"}
         "adaptive" is a Douglas-Rachford splitting with a penalty for each row, "admm" the same with one penalty,
         "dykstra" alternating projections. "auto" takes "adaptive", or "admm" with `nearly`. All reach the same
@@ -119,6 +125,21 @@ def solve(
     max_iter = check_integer("max_iter", max_iter, minimum=1)
     if not (nearly is None or isinstance(nearly, (EpsilonSlack, LambdaPenalty))):
         raise InvalidTypeError(f"nearly={nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None.")
+    if groups is not None:
+        one = partial(
+            solve,
+            method=method,
+            nearly=nearly,
+            ties=ties,
+            on_mismatch=on_mismatch,
+            tol=tol,
+            gap_tol=gap_tol,
+            max_iter=max_iter,
+            callback=callback,
+        )
+        return solve_groups(
+            P, margins, groups, sample_weight=sample_weight, margin_kind=margin_kind, tol=tol, solve_one=one
+        )
     watch = Watch(tol, gap_tol, callback)
     problem = check_problem(
         P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties=ties, sample_weight=sample_weight

@@ -347,7 +347,7 @@ def _directions(values: FloatArray, name: str) -> Directions:
 def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
     """Return the bin of each row, from 0, none of them empty."""
     _, place = np.unique(direction, return_inverse=True)
-    of_score = equal_mass_bins(np.bincount(place, weights=weight), n_bins)
+    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
     bins: IntArray = np.unique(of_score[place], return_inverse=True)[1]
     return bins
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibrant.calibrators import make_calibrator
+from calibrant.errors import CalibrantWarning
 from calibrant.numerics import FloatArray
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
@@ -138,9 +140,13 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     raw_validation, raw_test = fitted_model.predict_proba(validation.X), fitted_model.predict_proba(test.X)
     uncalibrated = Fitted(fitted_model, shift, None).unweighted(raw_validation)
     for step in ("calibrator_first_fit", "calibrator_fit"):  # the first one also loads compiled loops
-        began = time.process_time()
-        calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), uncalibrated, validation)
-        cpu_s[step] = time.process_time() - began
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            began = time.process_time()
+            calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), uncalibrated, validation)
+            cpu_s[step] = time.process_time() - began
+    for warning in said:
+        _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
     fitted = Fitted(fitted_model, shift, calibrator)
     began = time.process_time()
     calibrated = fitted.calibrate(raw_test)
@@ -166,7 +172,9 @@ def _cross_fit(config: TrainConfig, prob: FloatArray, data: Dataset) -> FloatArr
     folds = PurgedKFold(_FOLDS, times=data.time, label_end=data.label_end)
     out = np.empty_like(prob)
     for fit, held_out in folds.split(prob):
-        calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), prob[fit], data.take(fit))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
+            calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), prob[fit], data.take(fit))
         out[held_out] = apply_calibrator(calibrator, prob[held_out])
     return out
 

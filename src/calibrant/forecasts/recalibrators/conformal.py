@@ -17,7 +17,7 @@ from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
-CONFORMITIES: tuple[str, ...] = get_args(Conformity)
+CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
 
 
 class ConformalRecalibrator(Recalibrator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from calibrant.forecasts.recalibrators.search_state import SearchState, levels_a
 from calibrant.numerics import FloatArray, IntArray
 
 Choice: TypeAlias = Literal["none", "average", "rounds"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
 #: Called after each round with the number of rounds done, the most there may be, and the greatest error.
 Progress: TypeAlias = Callable[[int, int, float], None]
 #: Thresholds at which the CRPS of held-out rows is taken.

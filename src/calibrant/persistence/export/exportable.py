@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.errors import InvalidInputError, InvalidTypeError
+import numpy as np
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.maps import BinaryMap, Map, is_binary
 from calibrant.persistence.documents import kind_of_object
 from calibrant.persistence.export.formulas import binary_formula, formula
 from calibrant.persistence.export.terms import Builder, Term
 from calibrant.persistence.fields import show
 from calibrant.validation import InputKind
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,35 @@ class Exportable:
         """Whether one score of each row is enough."""
         return not isinstance(self.map, LabelMaps) and is_binary(self.map)
 
-    def formula(self, b: Builder, scores: Term) -> Term:
-        """Return the calibrated probabilities of a score, or of a score for each class."""
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest score that it takes."""
+        return (0.0, 1.0) if self.input == "probability" else (-_LARGEST, _LARGEST)
+
+    def check_columns(self, n_columns: int, argument: str) -> None:
+        """Refuse a number of columns that the calibrator doesn't take."""
+        allowed = (len(self.classes),) if not self.takes_one else (1,) if self.input == "score" else (1, 2)
+        if n_columns not in allowed:
+            raise ShapeError(
+                f"{argument} gives {n_columns} columns, but the calibrator was fitted for the {len(self.classes)} "
+                f"classes {list(self.classes[:20])!r}. Give {allowed[0]}."
+            )
+
+    def calibrated(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return calibrated probabilities of the rows that `predict_proba` takes, and a missing number for others."""
+        usable = b.usable(scores, *self.range, sums_to_one=self.sums_to_one and n_columns > 1)
+        return b.only_where(usable, self.formula(b, scores, n_columns))
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return the calibrated probability of a score, or of each class of scores in as many columns."""
+        if self.takes_one and n_columns == 2:
+            negative, positive = b.column(scores, 0), b.column(scores, 1)
+            one = positive if self.input == "probability" else b.hold(positive - negative)
+            q = b.hold(self._formula(b, one))
+            return b.columns([1.0 - q, q])
+        return self._formula(b, scores)
+
+    def _formula(self, b: Builder, scores: Term) -> Term:
         if isinstance(self.map, LabelMaps):
             return b.columns([binary_formula(b, part, b.column(scores, k)) for k, part in enumerate(self.map.maps)])
         return formula(b, self.map, scores)

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, ShapeError, unknown_name
-from calibrant.numerics import ROW_SUM_TOLERANCE
+from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name
 from calibrant.persistence.export.dialects import DIALECTS, DialectName, dialect_of
 from calibrant.persistence.export.exportable import Exportable, as_exportable
 from calibrant.persistence.export.sql_builder import SqlBuilder
 from calibrant.persistence.export.sql_query import Expression, Query
 from calibrant.persistence.export.terms import Term
 
-_LARGEST = float(np.finfo(np.float64).max)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
@@ -28,7 +26,7 @@ def to_sql(
     table: str = "scores",
     keep: Sequence[str] = (),
     output: str = "p_calibrated",
-    largest_case: int = 256,
+    largest_case: int = 128,
 ) -> str:
     """Return one SELECT that gives the calibrated probabilities of the scores in a table.
 
@@ -98,25 +96,11 @@ def to_sql(
     builder = SqlBuilder(query, largest_case)
     quoted = [_identifier(sqlglot, name, dialect) for name in [*names, *kept, *outputs]]
     score_columns, kept_columns = quoted[: len(names)], quoted[len(names) : len(names) + len(kept)]
-    found = _calibrated(builder, form, [sqlglot.exp.Column(this=name) for name in score_columns])
+    sources = [builder.source(sqlglot.exp.Column(this=name), *form.range) for name in score_columns]
+    found = form.calibrated(builder, Term(builder, tuple(sources)), len(names)).payload
     made = dict(zip((name.sql(dialect) for name in quoted[len(names) + len(kept) :]), found, strict=True))
     sql = query.select(source, [sqlglot.exp.Column(this=name) for name in kept_columns], made)
     return str(sql.sql(dialect, pretty=True))
-
-
-def _calibrated(b: SqlBuilder, form: Exportable, columns: list[Expression]) -> tuple[Expression, ...]:
-    """Return the probabilities of rows whose scores can be used, and NULL for the others."""
-    is_probability = form.input == "probability"
-    low, high = (0.0, 1.0) if is_probability else (-_LARGEST, _LARGEST)
-    scores = Term(b, tuple(b.query.source(b.checked(column, low, high)) for column in columns))
-    usable = b.all_known(scores)
-    if is_probability and form.sums_to_one and len(columns) > 1:
-        usable = b.is_near(b.total(scores), 1.0, ROW_SUM_TOLERANCE)
-    if form.takes_one and len(columns) == 2:
-        negative, positive = b.column(scores, 0), b.column(scores, 1)
-        q = b.hold(form.formula(b, positive if is_probability else b.hold(positive - negative)))
-        return b.only_where(usable, b.columns([1.0 - q, q])).payload
-    return b.only_where(usable, form.formula(b, scores)).payload
 
 
 def _score_columns(form: Exportable, columns: str | Sequence[str] | None) -> list[str]:
@@ -130,12 +114,7 @@ def _score_columns(form: Exportable, columns: str | Sequence[str] | None) -> lis
         names = ["score"] if form.score_names is None else [str(name) for name in form.score_names]
     else:
         names = _names([columns] if isinstance(columns, str) else columns, "columns")
-    allowed = (1, 2) if form.takes_one and form.input != "score" else (1,) if form.takes_one else (len(form.classes),)
-    if len(names) not in allowed:
-        raise ShapeError(
-            f"columns names {len(names)} columns, {names[:20]!r}, but the calibrator was fitted for the "
-            f"{len(form.classes)} classes {list(form.classes[:20])!r}. Name {allowed[0]}."
-        )
+    form.check_columns(len(names), "columns")
     return names
 
 
@@ -165,9 +144,9 @@ def _check_distinct(kept: list[str], outputs: list[str]) -> None:
 
 def _check_size(largest_case: int) -> None:
     if isinstance(largest_case, bool) or not isinstance(largest_case, (int, np.integer)):
-        raise InvalidTypeError(f"largest_case={largest_case!r} is no whole number. Pass one such as 256.")
+        raise InvalidTypeError(f"largest_case={largest_case!r} is no whole number. Pass one such as 128.")
     if largest_case < 1:
-        raise InvalidInputError(f"largest_case={largest_case!r} is below 1. Pass a number such as 256.")
+        raise InvalidInputError(f"largest_case={largest_case!r} is below 1. Pass a number such as 128.")
 
 
 def _prefix(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.maps import StepMap
-from calibrant.numerics import FloatArray
+from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray
 from calibrant.persistence.export.sql_query import Expression, KnotTable, Query
 from calibrant.persistence.export.terms import Builder, Comparison, Operator, Term, knot_pieces
 
@@ -173,9 +173,9 @@ class SqlBuilder(Builder):
         """Return a term that is kept in [low, high] where the engine would fail further out."""
         return self.clip(self._in_products(a), low, high) if self.dialect.is_strict else a
 
-    # --- what may be used ----------------------------------------------------------------------------------------
+    # --- rows that can be used --------------------------------------------------------------------------------------
 
-    def checked(self, column: Expression, low: float, high: float) -> Expression:
+    def source(self, column: Expression, low: float, high: float) -> Expression:
         """Return a column of the table as float64, NULL where it is outside [low, high], NaN or no number."""
         double = self._sql.cast(column, "double")
         is_within = self._sql.Between(this=double, low=self.literal(low), high=self.literal(high))
@@ -183,26 +183,25 @@ class SqlBuilder(Builder):
             kind = self._sql.Anonymous(this="TYPEOF", expressions=[column.copy()])
             is_number = self._sql.In(this=kind, expressions=[self._sql.Literal.string(t) for t in ("real", "integer")])
             is_within = self._sql.And(this=is_number, expression=is_within)
-        return self.case(is_within, double.copy())
+        return self.query.source(self.case(is_within, double.copy()))
 
-    def all_known(self, a: Term) -> Term:
-        """Return the condition that no number is NULL."""
-        known = [self._sql.Not(this=self._sql.Is(this=_use(x), expression=self._sql.Null())) for x in a.payload]
-        if len(known) > 1:
-            flag = self.query.define(self.case(self._sql.and_(*known, copy=False), self._integer(1)))
-            known = [self._sql.EQ(this=flag, expression=self._integer(1))]
-        return Term(self, tuple(known))
-
-    def is_near(self, a: Term, value: float, tolerance: float) -> Term:
-        """Return the condition that a number is within the tolerance of a value."""
-        (x,) = (a - value).payload
-        size = self._sql.Anonymous(this="ABS", expressions=[x])
-        flag = self.query.define(self.case(self._comparison("<=", size, self.literal(tolerance)), self._integer(1)))
-        return Term(self, (self._sql.EQ(this=flag, expression=self._integer(1)),))
+    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
+        """Return the condition that `predict_proba` takes a row; `source` has made NULL of what is out of range."""
+        if sums_to_one:
+            (gap,) = (self.total(scores) - 1.0).payload
+            size = self._sql.Anonymous(this="ABS", expressions=[gap])
+            return self._flag(self._comparison("<=", size, self.literal(ROW_SUM_TOLERANCE)))
+        known = [self._sql.Not(this=self._sql.Is(this=_use(x), expression=self._sql.Null())) for x in scores.payload]
+        return self._flag(self._sql.and_(*known, copy=False)) if len(known) > 1 else Term(self, tuple(known))
 
     def only_where(self, condition: Term, a: Term) -> Term:
         """Return numbers where the condition holds, else NULL."""
         return self._each(lambda c, x: self.case(c.copy(), x), condition, a)
+
+    def _flag(self, condition: Expression) -> Term:
+        """Return a condition that is found once."""
+        flag = self.query.define(self.case(condition, self._integer(1)))
+        return Term(self, (self._sql.EQ(this=flag, expression=self._integer(1)),))
 
     # --- expressions ---------------------------------------------------------------------------------------------
 
@@ -324,7 +323,7 @@ class SqlBuilder(Builder):
         through few rows.
         """
         n = cuts.size - 1
-        n_blocks = min(-(-n // _PIECES_PER_BLOCK), self.largest_case)
+        n_blocks = min(-(-n // _PIECES_PER_BLOCK), 2 * self.largest_case)
         size = -(-n // n_blocks)
         separators = cuts[size:-1:size].tolist()
         numbers = [self._integer(i) for i in range(len(separators) + 1)]

@@ -130,6 +130,14 @@ class Builder(ABC):
     def couple_likeliest(self, rates: Term) -> Term:
         """Return the distributions that go with one-vs-rest rates, as `calibrant.maps.coupling.most_likely` does."""
 
+    @abstractmethod
+    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
+        """Return the condition that the scores of a row are numbers in [low, high], and sum to one where they must."""
+
+    @abstractmethod
+    def only_where(self, condition: Term, a: Term) -> Term:
+        """Return numbers where the condition holds, else what stands for a missing number."""
+
     def hold(self, a: Term) -> Term:
         """Return the same term, computed once however often it is used."""
         return a

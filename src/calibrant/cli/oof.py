@@ -1,0 +1,165 @@
+"""calibrant oof: calibrated out-of-fold predictions of several models, and a stack on top."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, interval, number, table
+from calibrant.training.config import SPECIFIED, TrainConfig
+from calibrant.training.labels import LABEL_KINDS
+from calibrant.training.metrics_report import AFTER, BEFORE
+from calibrant.training.models import MODELS
+from calibrant.training.out_of_fold import VARIANTS
+from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.validation import check_choice
+
+_DEFAULT = TrainConfig()
+
+
+@click.command(
+    "oof",
+    cls=Command,
+    examples=[
+        "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
+        "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
+        "calibrant oof --models xgboost --variant specified --calibrator specified",
+    ],
+)
+@click.option(
+    "--models", default="xgboost,lightgbm,catboost", show_default=True, metavar="NAMES", help=f"Of {', '.join(MODELS)}."
+)
+@click.option(
+    "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
+)
+@click.option("--data", default="", metavar="FILE", help="Bars, as for calibrant train.  [default: five stocks]")
+@click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
+@click.option(
+    "--calibrator",
+    default=_DEFAULT.calibrator,
+    show_default=True,
+    metavar="NAME",
+    help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
+)
+@click.option(
+    "--variant",
+    default="nested",
+    show_default=True,
+    metavar="NAME",
+    help="nested: no row's label reaches its own prediction; blocks: faster, labels reach it through the models; "
+    "specified: a random 30% calibrates itself too, which is optimistic.",
+)
+@click.option("--folds", "n_folds", type=int, default=5, show_default=True, metavar="N", help="Folds in time.")
+@click.option("--test", default=_DEFAULT.test, show_default=True, metavar="SHARE", help="To measure on.")
+@click.option("--embargo", type=int, default=_DEFAULT.embargo, show_default=True, metavar="BARS", help="Before test.")
+@click.option(
+    "--cost", type=float, default=0.02, show_default=True, metavar="X", help="Of a trade, as a share of a barrier."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULT.seed, show_default=True, metavar="N", help="Seed.")
+@click.option(
+    "--threads",
+    "n_threads",
+    type=click.IntRange(min=1),
+    default=_DEFAULT.n_threads,
+    show_default=True,
+    metavar="N",
+    help="Threads of each model's library.",
+)
+@click.option(
+    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
+)
+def command(models: str, variant: str, n_folds: int, cost: float, root: str, **given: Any) -> None:
+    """Predict every row by models that have not seen it, calibrate the predictions, and stack them.
+
+    The last part in time is left for measuring. Each row before it is predicted by models that were trained without
+    it and without labels that overlap its own, and calibrated by a calibrator that knows nothing of its label. A
+    plain average and a meta-learner are then compared on the last part, with raw and with calibrated inputs; stakes
+    and thresholds are chosen before it and judged on it. All goes into a new folder of --runs.
+    """
+    from calibrant.training.sizing import StakeRule
+    from calibrant.training.stack_run import run_stack
+
+    names = [name.strip() for name in models.split(",") if name.strip()]
+    check_choice("--variant", variant, VARIANTS)
+    for name in names:
+        check_choice("--models", name, list(MODELS))
+    config = TrainConfig(model=names[0] if names else "", **given)
+    rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
+    run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
+    click.echo(closing_block(run))
+
+
+def closing_block(run: Run) -> str:
+    """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
+    metrics = run.metrics
+    test = metrics["test"]
+    worth = f"worth about {test['n_independent']:,.0f} independent labels"
+    parts = [
+        f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}",
+        stacking_table(metrics["stacking"]),
+        differences_table(metrics["stacking"]),
+        acting_text(metrics["acting"]),
+    ]
+    for name, gate in metrics["gates"].items():
+        parts.append(f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}")
+    parts += [f"Warning: {text}" for text in metrics["warnings"]]
+    return "\n".join([*parts, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+
+
+def stacking_table(stacking: dict[str, Any]) -> str:
+    """Return the figures of each way on the test part."""
+    rows = []
+    for method in stacking["methods"]:
+        skill = method["skill"]
+        cells = [_value(method[name]) for name in ("log_loss", "brier", "ece")]
+        rows.append([method["name"], *cells, f"{skill['value']:+.4f}", interval(skill["low"], skill["high"])])
+    level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
+    return table(["", "log loss", "Brier", "ECE", "log loss less no skill", level], rows)
+
+
+def differences_table(stacking: dict[str, Any]) -> str:
+    """Return by how much calibrated inputs change the log loss."""
+    rows = [
+        [name, f"{found['value']:+.4f}", interval(found["low"], found["high"])]
+        for name, found in stacking["differences"].items()
+    ]
+    level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
+    return "\n" + table(["log loss, calibrated less raw", "", level], rows)
+
+
+def acting_text(acting: dict[str, Any]) -> str:
+    """Return promised and realised hit rates of each threshold on the test part, and what was chosen before it."""
+    lines = []
+    for name in (BEFORE, AFTER):
+        found = acting[name]
+        rows = [
+            [
+                f"{result['threshold']:g}",
+                f"{result['n_trades']:,}",
+                f"{result['n_independent']:,.0f}",
+                *(_value(result[key]) for key in ("promised", "realised")),
+                "" if result["low"] is None else interval(result["low"], result["high"]),
+                _value(result["turnover"]),
+                _growth(result["growth"]),
+            ]
+            for result in found["test"]
+        ]
+        header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
+        lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
+        lines += [table(header, rows), f"Chosen before it: {found['reason']}"]
+    errors = [acting[name]["sizing_error"] for name in (BEFORE, AFTER)]
+    lines.append(
+        f"\nSizing error |stake from p - stake from the realised rate|: raw {errors[0]['value']:.4f}, calibrated "
+        f"{errors[1]['value']:.4f} (by chance alone {errors[1]['floor']:.4f})"
+    )
+    return "\n".join(lines)
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def _growth(value: float | None) -> str:
+    return "ruin" if value is None else f"{1e4 * value:+.2f}"

@@ -1,0 +1,238 @@
+"""Formulas as nodes of an ONNX graph, in float64 and in the standard operators alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.maps import StepMap
+from calibrant.numerics import ROW_SUM_TOLERANCE, TINY, FloatArray
+from calibrant.persistence.export.terms import Builder, Comparison, Operator, Term, knot_pieces
+
+FloatType: TypeAlias = Literal["float64", "float32"]
+#: Of 2022: what runtimes have had for years.
+OPSET = 17
+IR_VERSION = 8
+_OPERATORS: dict[Operator, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+_COMPARISONS: dict[Comparison, str] = {"<": "Less", "<=": "LessOrEqual", "==": "Equal", ">": "Greater"}
+#: Halvings that leave nothing of a bracket of length one.
+_HALVINGS = 64
+
+
+class OnnxBuilder(Builder):
+    """Terms are names of tensors of shape (n, 1), or (n, K) for K classes.
+
+    Parameters
+    ----------
+    n_columns : int
+        K; 1 for one score.
+    prefix : str
+        Begins the names of tensors.
+    """
+
+    def __init__(self, n_columns: int, prefix: str = "") -> None:
+        import onnx
+
+        self.n_columns = n_columns
+        self.prefix = prefix
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._n_names = 0
+
+    # --- the operations of formulas ------------------------------------------------------------------------------
+
+    def number(self, value: float | FloatArray) -> Term:
+        """Return a constant, or one for each class."""
+        return self._constant(np.asarray(value, dtype=np.float64))
+
+    def combine(self, operator: Operator, a: Term, b: Term) -> Term:
+        """Return the sum, difference, product or quotient."""
+        return self.node(_OPERATORS[operator], a, b)
+
+    def compare(self, comparison: Comparison, a: Term, b: Term) -> Term:
+        """Return a condition."""
+        return self.node(_COMPARISONS[comparison], a, b)
+
+    def choose(self, condition: Term, yes: Term, no: Term) -> Term:
+        """Return `yes` where the condition holds, else `no`."""
+        return self.node("Where", condition, yes, no)
+
+    def least(self, a: Term, b: Term) -> Term:
+        """Return the smaller one."""
+        return self.node("Min", a, b)
+
+    def greatest(self, a: Term, b: Term) -> Term:
+        """Return the larger one."""
+        return self.node("Max", a, b)
+
+    def ln(self, a: Term) -> Term:
+        """Return the natural logarithm."""
+        return self.node("Log", a)
+
+    def exp(self, a: Term) -> Term:
+        """Return e to the power of numbers."""
+        return self.node("Exp", a)
+
+    def expit(self, a: Term) -> Term:
+        """Return 1 / (1 + exp(-a)) without overflow."""
+        e = self.exp(self.node("Neg", self.node("Abs", a)))
+        is_negative = self.compare("<", a, self.number(0.0))
+        return self.choose(is_negative, e, self.number(1.0)) / (1.0 + e)
+
+    def total(self, a: Term) -> Term:
+        """Return the sum over the classes."""
+        return self.node("ReduceSum", a, self._constant(np.array([1])), keepdims=1)
+
+    def largest(self, a: Term) -> Term:
+        """Return the largest over the classes."""
+        return self.node("ReduceMax", a, axes=[1], keepdims=1)
+
+    def is_first_largest(self, a: Term) -> Term:
+        """Return for each class whether it is the first with the largest number."""
+        first = self.node("ArgMax", a, axis=1, keepdims=1)
+        return self.node("Equal", first, self._constant(np.arange(self.n_columns)))
+
+    def column(self, a: Term, k: int) -> Term:
+        """Return the number of class k."""
+        return self.node("Gather", a, self._constant(np.array([k])), axis=1)
+
+    def columns(self, parts: Sequence[Term]) -> Term:
+        """Return one number of each class."""
+        return self.node("Concat", *parts, axis=1)
+
+    def linear(self, a: Term, matrix: FloatArray) -> Term:
+        """Return sum_j matrix[k, j] a_j for each class k."""
+        return self.node("MatMul", a, self._constant(np.ascontiguousarray(matrix.T)))
+
+    def step(self, s: Term, fitted: StepMap) -> Term:
+        """Return the level of the step that s lies in."""
+        levels = self._constant(fitted.levels)
+        return self.node("Gather", levels, self._count(s, fitted.edges, "Less"))
+
+    def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
+        """Return y interpolated at s between knots, flat outside them."""
+        unit, *pieces = knot_pieces(x, y)
+        at = self._count(s, x[1:-1], "LessOrEqual")
+        read = [self.node("Gather", self._constant(each), at) for each in (*pieces, y[:-1], y[1:])]
+        start, inverse_width, rise, left, right = read
+        value = left + (((s if unit == 1.0 else unit * s) - start) * inverse_width) * rise
+        if (pieces[2] < 0.0).any():
+            value = self.choose(rise > 0.0, self.least(value, right), self.greatest(value, right))
+        else:
+            value = self.least(value, right)
+        value = self.choose(self.compare("<", s, self.number(float(x[-1]))), value, self.number(float(y[-1])))
+        return self.choose(s > float(x[0]), value, self.number(float(y[0])))
+
+    def couple_likeliest(self, rates: Term) -> Term:
+        """Return the coupled distributions: the multiplier of each row is found by halving its bracket."""
+        k = self.n_columns
+        total = self.total(rates)
+        nothing = self.number(0.0)
+        low = self.choose(total > 1.0, 1.0 - 2.0 * total, nothing)
+        high = self.choose(self.compare("<", total, self.number(1.0)), self.number(k / (k - 1.0)), nothing)
+        low, high = self._halve(rates, low, high, _HALVINGS + k.bit_length())
+        p = self._at_multiplier(rates, 0.5 * (low + high))
+        return p / self.total(p)
+
+    # --- rows that can be used -----------------------------------------------------------------------------------
+
+    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
+        """Return the condition that `predict_proba` takes a row."""
+        is_above = self.compare("<=", self.number(low), scores)
+        is_within = self.node("And", is_above, self.compare("<=", scores, self.number(high)))
+        count = self.total(self.node("Cast", is_within, to=self.onnx.TensorProto.DOUBLE))
+        is_usable = count > self.n_columns - 0.5
+        if sums_to_one:
+            gap = self.node("Abs", self.total(scores) - 1.0)
+            is_usable = self.node("And", is_usable, self.compare("<=", gap, self.number(ROW_SUM_TOLERANCE)))
+        return is_usable
+
+    def only_where(self, condition: Term, a: Term) -> Term:
+        """Return numbers where the condition holds, else NaN."""
+        return self.choose(condition, a, self.number(np.nan))
+
+    # --- graphs --------------------------------------------------------------------------------------------------
+
+    def node(self, operator: str, *inputs: Term, **attributes: Any) -> Term:
+        """Add a node and return its output."""
+        name = self._name(operator)
+        self.nodes.append(self.onnx.helper.make_node(operator, [term.payload for term in inputs], [name], **attributes))
+        return Term(self, name)
+
+    def tensor(self, name: str) -> Term:
+        """Return a tensor that is there, such as an input."""
+        return Term(self, name)
+
+    def doubles(self, name: str, *, shape: Sequence[int]) -> Term:
+        """Return a tensor of some type as float64 of another shape."""
+        as_double = self.node("Cast", self.tensor(name), to=self.onnx.TensorProto.DOUBLE)
+        return self.node("Reshape", as_double, self._constant(np.array(shape)))
+
+    def output(self, a: Term, name: str, kind: FloatType, *, shape: Sequence[int]) -> None:
+        """Name a term as an output of the graph, of a type and shape."""
+        shaped = self.node("Reshape", a, self._constant(np.array(shape)))
+        to = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        self.nodes.append(self.onnx.helper.make_node("Cast", [shaped.payload], [name], to=to))
+
+    def _name(self, what: str) -> str:
+        self._n_names += 1
+        return f"{self.prefix}{what}_{self._n_names}"
+
+    def _constant(self, value: npt.NDArray[Any]) -> Term:
+        key = (value.dtype.str, value.shape, value.tobytes())
+        if key not in self._constants:
+            self._constants[key] = name = self._name("constant")
+            self.initializers.append(self.onnx.numpy_helper.from_array(value, name))
+        return self.tensor(self._constants[key])
+
+    def _count(self, s: Term, cuts: FloatArray, comparison: Literal["Less", "LessOrEqual"]) -> Term:
+        """Return how many of the sorted cuts are below s, or not above it, by bisection: exact, and few nodes."""
+        size = 1 << int(cuts.size).bit_length()
+        padded = self._constant(np.concatenate((cuts, np.full(size - 1 - cuts.size, np.inf))))
+        count = self.node("Cast", s * 0.0, to=self.onnx.TensorProto.INT64)
+        half = size // 2
+        while half:
+            cut = self.node("Gather", padded, self.node("Add", count, self._constant(np.array(half - 1))))
+            is_below = self.node("Cast", self.node(comparison, cut, s), to=self.onnx.TensorProto.INT64)
+            count = self.node("Add", count, self.node("Mul", is_below, self._constant(np.array(half))))
+            half //= 2
+        return count
+
+    # --- coupling by likelihood ----------------------------------------------------------------------------------
+
+    def _halve(self, rates: Term, low: Term, high: Term, n_times: int) -> tuple[Term, Term]:
+        """Return the bracket of the multiplier after halving it so often, in a loop."""
+        helper, types = self.onnx.helper, self.onnx.TensorProto
+        names = [self._name(what) for what in ("turn", "going", "low", "high")]
+        outer, self.nodes = self.nodes, []
+        below, above = self.tensor(names[2]), self.tensor(names[3])
+        middle = 0.5 * (below + above)
+        is_high = self.total(self._at_multiplier(rates, middle)) > 1.0
+        ends = [self.choose(is_high, below, middle), self.choose(is_high, middle, above)]
+        going = self.node("Identity", self.tensor(names[1]))
+        kinds = ((types.INT64, []), (types.BOOL, []), (types.DOUBLE, [None, 1]), (types.DOUBLE, [None, 1]))
+        inputs = [helper.make_tensor_value_info(name, *kind) for name, kind in zip(names, kinds, strict=True)]
+        results = [going, *ends]
+        outputs = [helper.make_tensor_value_info(r.payload, *kind) for r, kind in zip(results, kinds[1:], strict=True)]
+        body = helper.make_graph(self.nodes, self._name("halve"), inputs, outputs)
+        self.nodes = outer
+        found = [self._name("low"), self._name("high")]
+        given = [self._constant(np.array(n_times)), self._constant(np.array(True)), low, high]
+        self.nodes.append(helper.make_node("Loop", [term.payload for term in given], found, body=body))
+        return self.tensor(found[0]), self.tensor(found[1])
+
+    def _at_multiplier(self, rates: Term, mu: Term) -> Term:
+        """Return p for the multiplier of each row: `calibrant.maps.coupling` has the same root."""
+        is_above = mu > 0.0
+        away = self.choose(is_above, 1.0 - mu, 1.0 + mu)
+        side = self.choose(is_above, rates, 1.0 - rates)
+        root = self.node("Sqrt", away * away + 4.0 * self.node("Abs", mu) * side)
+        below = 2.0 * rates / self.greatest(1.0 - mu + root, self.number(TINY))
+        above = (mu - 1.0 + root) / (2.0 * self.greatest(mu, self.number(0.5)))
+        is_low = self.compare("<=", mu, self.number(1.0))
+        return self.least(self.choose(is_low, below, above), self.number(1.0))

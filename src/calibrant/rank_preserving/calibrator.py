@@ -1,0 +1,338 @@
+"""The estimator: the rising map of each column, learned from a matrix and its margins, for rows to come."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant import persistence
+from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, unknown_name
+from calibrant.maps import InterpolatedMap, OneVsRestMap
+from calibrant.numerics import FloatArray, row_sum
+from calibrant.persistence.calibrator_codec import decode_classes, decode_names
+from calibrant.persistence.fields import Field
+from calibrant.rank_preserving.diagnostics import as_matrix
+from calibrant.rank_preserving.margins import as_margins, margins_from_labels
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem
+from calibrant.rank_preserving.result import RankPreservingResult
+from calibrant.rank_preserving.solving import solve
+from calibrant.validation import ArrayLike, InputKind, check_choice
+
+KIND = "rank_preserving_calibrator"
+MapKind: TypeAlias = Literal["rising", "straight"]
+
+
+class RankPreservingCalibrator:
+    """Give the columns of a matrix their margins by rising maps, and apply these to new rows.
+
+    Parameters
+    ----------
+    maps : {"rising", "straight"}
+        "rising" takes the maps from P to Q of each column of the nearest rank-preserving matrix; "straight" takes
+        a_j + c p with the largest c in [0, 1] that leaves all a_j at 0 or above.
+    knot_tol : float
+        Farthest that the stored map may lie from the fitted one: 0 keeps a knot for every distinct probability.
+    tol, gap_tol, max_iter
+        As for `solve`, which "rising" calls.
+
+    Attributes
+    ----------
+    map_ : OneVsRestMap
+        One interpolated map per column; rows are then divided by their sum.
+    margins_ : ndarray of shape (K,)
+        The margins, as rates.
+    classes_ : ndarray of shape (K,)
+        The labels, where labels or an estimate gave the margins; else 0 to K - 1.
+    n_rows_ : int
+        Rows of positive weight that it was fitted to.
+    score_names_ : tuple of str or None
+        The names of the columns, if they have any.
+    result_ : RankPreservingResult
+        What `solve` returned, for "rising"; not kept in files.
+
+    Notes
+    -----
+    What holds for any new rows. Let r_i be the sum over the columns of the mapped entries of row i (`row_sums`).
+
+    * Every row of the answer is a distribution.
+    * Before the division each column keeps its order exactly, as its map rises. Dividing by r_i can break the order
+      by little where the r_i differ: if p_aj <= p_bj, then q_aj - q_bj <= q_bj (r_b / r_a - 1), because the mapped
+      entries satisfy r_a q_aj <= r_b q_bj. So no order is broken by more than max r / min r - 1 (`order_bound`).
+    * On the rows of the fit all r_i are 1 to `tol` and K times `knot_tol`: the answer is the matrix Q of `solve`.
+    * Of two columns all r_i are 1 within twice `knot_tol`, on any row: the maps mirror each other.
+    * With "straight" all r_i are 1 to rounding on any row, and the order of every column holds to rounding. Of more
+      than two columns no other rising maps can promise this: functions of the entries that sum to one wherever the
+      entries do are straight (Cauchy's equation).
+
+    Margins are met on the rows of the fit. Of new rows from the same population they hold on average with "straight",
+    and nearly with "rising".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant as cb
+    >>> rng = np.random.default_rng(0)
+    >>> P, new = rng.dirichlet([1.0, 1.0, 1.0], 500), rng.dirichlet([1.0, 1.0, 1.0], 500)
+    >>> calibrator = cb.RankPreservingCalibrator(maps="straight").fit(P, margins=[0.5, 0.3, 0.2], margin_kind="rates")
+    >>> calibrator.transform(P).mean(axis=0).round(6)
+    array([0.5, 0.3, 0.2])
+    >>> calibrator.transform(new).mean(axis=0).round(2)
+    array([0.5, 0.3, 0.2])
+    >>> bool(calibrator.order_bound(new) < 1e-12)
+    True
+    """
+
+    input: ClassVar[InputKind] = "probability"
+    map_: OneVsRestMap
+    margins_: FloatArray
+    classes_: npt.NDArray[Any]
+    n_rows_: int
+    score_names_: tuple[str, ...] | None
+    result_: RankPreservingResult
+    metadata_: dict[str, Any]
+
+    def __init__(
+        self,
+        *,
+        maps: MapKind = "rising",
+        knot_tol: float = 1e-6,
+        tol: float = 1e-8,
+        gap_tol: float = 1e-4,
+        max_iter: int = 5_000,
+    ) -> None:
+        self.maps: MapKind = maps
+        self.knot_tol = knot_tol
+        self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_iter = max_iter
+
+    def fit(
+        self,
+        P: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        margins: Any = None,
+        margin_kind: MarginKind = "totals",
+        on_mismatch: Mismatch = "raise",
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the maps of the columns.
+
+        Parameters
+        ----------
+        P : array-like of shape (n, K)
+            Probabilities, one column per class, each row summing to 1.
+        y : array-like of shape (m,), optional
+            Labels that give the margins: of these rows or of others.
+        margins, margin_kind, on_mismatch, sample_weight
+            As for `solve`. Pass either `margins` or `y`.
+        classes : array-like of shape (K,), optional
+            All classes, sorted, where `y` may lack some.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        check_choice("maps", self.maps, get_args(MapKind))
+        _check_knot_tol(self.knot_tol)
+        if (y is None) == (margins is None):
+            raise InvalidInputError("fit takes margins, or labels y to take them from. Pass one of the two.")
+        if y is None and classes is not None:
+            raise InvalidInputError("classes are those of y. Pass y too, or leave them out.")
+        target = margins if y is None else margins_from_labels(y, classes=classes)
+        options: dict[str, Any] = {
+            "margin_kind": margin_kind,
+            "on_mismatch": on_mismatch,
+            "sample_weight": sample_weight,
+        }
+        problem = check_problem(P, target, **options)
+        rates: FloatArray = problem.margins / problem.total
+        if self.maps == "rising":
+            self.result_ = solve(P, target, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter, **options)
+            q = as_matrix_after(self.result_.Q, problem.is_kept)
+            columns = [
+                _thinned(problem.p[j], q[order, j], float(self.knot_tol)) for j, order in enumerate(problem.order)
+            ]
+        else:
+            mean = np.array(
+                [np.average(p, weights=problem.weight[o]) for p, o in zip(problem.p, problem.order, strict=True)]
+            )
+            columns = _straight(rates, mean)
+        self.map_ = OneVsRestMap(tuple(columns))
+        self.margins_ = rates
+        estimate = as_margins(target)
+        self.classes_ = np.arange(rates.size) if estimate is None else estimate.classes
+        self.n_rows_ = problem.weight.size
+        self.score_names_ = problem.container.columns
+        return self
+
+    def transform(self, P: ArrayLike) -> Any:
+        """Return new rows with mapped columns, divided by their sums, in the container that they came in.
+
+        Parameters
+        ----------
+        P : array-like of shape (m, K)
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        CalibrantError
+            If the rows can't be used.
+        """
+        self._check_fitted()
+        checked = as_matrix(P, "P")
+        self._check_columns(checked.values)
+        return checked.container.wrap(self.map_.apply(checked.values))
+
+    def predict_proba(self, scores: ArrayLike) -> Any:
+        """Return `transform` of the rows, as other calibrators name it."""
+        return self.transform(scores)
+
+    def fit_transform(self, P: ArrayLike, y: ArrayLike | None = None, **options: Any) -> Any:
+        """Fit to the rows and transform them."""
+        return self.fit(P, y, **options).transform(P)
+
+    def row_sums(self, P: ArrayLike) -> FloatArray:
+        """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
+        self._check_fitted()
+        values = as_matrix(P, "P").values
+        self._check_columns(values)
+        columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
+        return row_sum(np.column_stack(columns))
+
+    def order_bound(self, P: ArrayLike) -> float:
+        """Return by how much at most the order of a column can be broken among these rows, max r / min r - 1."""
+        sums = self.row_sums(P)
+        least, most = float(sums.min()), float(sums.max())
+        return min(most / least - 1.0, 1.0) if least > 0.0 else 1.0
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments."""
+        known = list(inspect.signature(type(self)).parameters)
+        for name, value in params.items():
+            if name not in known:
+                raise unknown_name("parameter of RankPreservingCalibrator", name, known)
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "map_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
+        return f"RankPreservingCalibrator({', '.join(changed)})"
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "map_"):
+            raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
+
+    def _check_columns(self, values: FloatArray) -> None:
+        if values.shape[1] != len(self.map_.maps):
+            raise ShapeError(
+                f"P has {values.shape[1]} columns, and this calibrator was fitted to {len(self.map_.maps)}. "
+                "Pass the same columns."
+            )
+
+
+def as_matrix_after(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:
+    """Return the rows of positive weight of what `solve` returned, in any container."""
+    values: FloatArray = np.asarray(q, dtype=np.float64)
+    return values if is_kept is None else values[is_kept]
+
+
+def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
+    """Return the maps a_j + c p with a_j = rate_j - c mean_j, none of them below 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        c = min(1.0, float(np.where(mean > 0.0, rates / mean, np.inf).min()))
+    starts = np.maximum(rates - c * mean, 0.0)
+    return [InterpolatedMap(np.array([0.0, 1.0]), np.array([a, min(a + c, 1.0)])) for a in starts.tolist()]
+
+
+def _thinned(p: FloatArray, q: FloatArray, tol: float) -> InterpolatedMap:
+    """Return the map through sorted points, with only the knots that keep it within `tol` of all of them."""
+    first = np.flatnonzero(np.append(True, p[1:] > p[:-1]))
+    x, y = p[first], np.clip(np.maximum.accumulate(q[first]), 0.0, 1.0)
+    kept = np.unique([0, x.size - 1])
+    while kept.size < x.size:
+        away = np.abs(np.interp(x, x[kept], y[kept]) - y)
+        segment = np.clip(np.searchsorted(kept, np.arange(x.size), side="right") - 1, 0, kept.size - 2)
+        farthest = np.lexsort((away, segment))[np.append(np.flatnonzero(np.diff(segment)), x.size - 1)]
+        more = farthest[away[farthest] > tol]
+        if not more.size:
+            break
+        kept = np.union1d(kept, more)
+    return InterpolatedMap(x[kept], y[kept])
+
+
+def _check_knot_tol(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
+        raise InvalidTypeError(f"knot_tol={value!r} is not a number. Pass one of at least 0, such as 1e-6.")
+    if not 0.0 <= value < 1.0:
+        raise InvalidInputError(f"knot_tol={value!r} is not in [0, 1). Pass a number such as 1e-6.")
+
+
+def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
+    calibrator._check_fitted()
+    params = calibrator.get_params()
+    names = calibrator.score_names_
+    return {
+        "params": {key: value if isinstance(value, str) else float(value) for key, value in params.items()},
+        "classes": calibrator.classes_.tolist(),
+        "n_rows": calibrator.n_rows_,
+        "score_names": None if names is None else list(names),
+        "margins": calibrator.margins_.tolist(),
+        "map": persistence.encode_map(calibrator.map_),
+    }
+
+
+def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
+    fields = Field(body).members(("params", "classes", "n_rows", "score_names", "margins", "map"))
+    params = fields["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
+    numbers = {key: params[key].number() for key in ("knot_tol", "tol", "gap_tol")}
+    for key, value in numbers.items():
+        if value < 0.0 or (value == 0.0 and key != "knot_tol"):
+            params[key].refuse("is no tolerance")
+    max_iter = params["max_iter"].number()
+    if max_iter < 1.0 or not max_iter.is_integer():
+        params["max_iter"].refuse("is not a whole number of at least 1")
+    made = RankPreservingCalibrator(maps=params["maps"].choice(get_args(MapKind)), max_iter=int(max_iter), **numbers)
+    made.classes_ = decode_classes(fields["classes"])
+    made.n_rows_ = fields["n_rows"].integer(minimum=1)
+    made.score_names_ = decode_names(fields["score_names"], len(made.classes_))
+    made.margins_ = fields["margins"].probabilities()
+    fitted = persistence.decode_map(fields["map"])
+    if not isinstance(fitted, OneVsRestMap) or fitted.is_logit or fitted.coupling != "normalise":
+        fields["map"].refuse("is no map of columns of probabilities that are divided by their sum")
+    for field, values in (("map", fitted.maps), ("margins", made.margins_)):
+        if len(values) != len(made.classes_):
+            fields[field].refuse(f"does not go with {len(made.classes_)} classes: one item for each is needed")
+    for item, column in zip(fields["map"].member("maps").items(), fitted.maps, strict=True):
+        if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
+            item.refuse("is no interpolated map that rises")
+    made.map_ = fitted
+    return made
+
+
+persistence.register_kind(KIND, RankPreservingCalibrator, _encode, _decode)

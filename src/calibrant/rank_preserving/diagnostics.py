@@ -1,0 +1,351 @@
+"""What moved between two matrices of probabilities, and what is left of the order in each column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.metrics.ranking import rank
+from calibrant.metrics.rows import Rows
+from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
+from calibrant.rank_preserving.result import RankPreservingResult
+from calibrant.results import plain
+from calibrant.validation import (
+    ArrayLike,
+    Labels,
+    Scores,
+    as_labels,
+    as_probabilities,
+    as_weight,
+    check_integer,
+    check_same_length,
+)
+
+#: Values closer than this count as one level.
+FLAT = 1e-9
+#: Points of a column's curve at most.
+_POINTS = 200
+#: Quantiles of the moves that are kept.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """How one column moved.
+
+    Attributes
+    ----------
+    column : object
+        Name of the column, or its number where columns have no names.
+    mean_before, mean_after : float
+        Mean over the rows.
+    mean_move, largest_move : float
+        Mean and largest distance between the entries of a row.
+    quantiles : tuple of float
+        Quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of after less before.
+    flattened : float
+        Share of the neighbours in the order of the column that differed before and are equal after.
+    steps_before, steps_after : float
+        Effective number of levels, 1 / sum of squared shares of rows at one level: n where all rows differ, 1 where
+        none do.
+    overtaken : float
+        Share of rows that lie below one that was not above them before; 0 where the order is kept.
+    auc_before, auc_after : float
+        Area under the ROC curve of the column's class against the rest; NaN without labels, or with one class only.
+        Unchanged where the order is strict: only ties can change it.
+    curve : tuple of (before, low, high)
+        Ranges of the entries after, at up to 200 places of those before.
+    """
+
+    column: Any
+    mean_before: float
+    mean_after: float
+    mean_move: float
+    largest_move: float
+    quantiles: tuple[float, ...]
+    flattened: float
+    steps_before: float
+    steps_after: float
+    overtaken: float
+    auc_before: float
+    auc_after: float
+    curve: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A row that moved: its number, the probability that changed column, and where most came from and went to."""
+
+    row: int
+    moved: float
+    source: Any
+    target: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """What moved between two matrices.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnChange
+    worst : tuple of RowChange
+        The rows that moved most, the farthest first.
+    n_rows : int
+        Rows of positive weight.
+    mean_moved, largest_moved : float
+        Probability that changed column in a row, half the sum of absolute changes: mean and largest.
+    top_changed : float
+        Share of rows whose most probable column changed.
+    flattened : float
+        Mean over the columns.
+    """
+
+    columns: tuple[ColumnChange, ...]
+    worst: tuple[RowChange, ...]
+    n_rows: int
+    mean_moved: float
+    largest_moved: float
+    top_changed: float
+    flattened: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values; what is not finite becomes None."""
+        result: dict[str, Any] = plain(asdict(self))
+        return result
+
+    def __str__(self) -> str:
+        header = ["column", "mean before", "after", "moved, mean", "largest", "flattened", "levels", "after"]
+        rows = [
+            [
+                str(c.column),
+                f"{c.mean_before:.4f}",
+                f"{c.mean_after:.4f}",
+                f"{c.mean_move:.4f}",
+                f"{c.largest_move:.4f}",
+                f"{c.flattened:.1%}",
+                f"{c.steps_before:,.1f}",
+                f"{c.steps_after:,.1f}",
+            ]
+            for c in self.columns
+        ]
+        if any(math.isfinite(c.auc_before) for c in self.columns):
+            header += ["AUC before", "after"]
+            for cells, c in zip(rows, self.columns, strict=True):
+                cells += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
+        lines = [
+            f"{self.n_rows:,} rows: {self.mean_moved:.4f} of a row's probability changed column on average, "
+            f"{self.largest_moved:.4f} at most; the most probable column changed in {self.top_changed:.1%}",
+            *text_table(header, rows),
+            "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst),
+        ]
+        return "\n".join(lines)
+
+
+def diagnose(
+    P: ArrayLike,
+    Q: ArrayLike | RankPreservingResult,
+    *,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    n_worst: int = 10,
+) -> Diagnostics:
+    """Say what moved from one matrix of probabilities to another, and how much of each column's order is left.
+
+    Parameters
+    ----------
+    P : array-like of shape (n, K)
+        Probabilities before, one column per class.
+    Q : RankPreservingResult or array-like of shape (n, K)
+        Those after.
+    y : array-like of shape (n,), optional
+        Labels: adds the area under the ROC curve of each column.
+    sample_weight : array-like of shape (n,), optional
+        A weight of two counts as two rows, a weight of zero as none; rows of NaN that `solve` left for these are
+        passed over.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y` may lack some.
+    n_worst : int
+        Number of rows to name.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> P = [[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]]
+    >>> print(cb.rank_preserving.diagnose(P, cb.rank_preserving.solve(P, [1.2, 1.8]), n_worst=2))
+    3 rows: 0.1000 of a row's probability changed column on average, 0.1000 at most; the most probable column changed in 0.0%
+    column  mean before   after  moved, mean  largest  flattened  levels  after
+    0            0.5000  0.4000       0.1000   0.1000       0.0%     3.0    3.0
+    1            0.5000  0.6000       0.1000   0.1000       0.0%     3.0    3.0
+    moved most: row 0 (0.1000), row 1 (0.1000)
+    """
+    n_worst = check_integer("n_worst", n_worst, minimum=1)
+    checked = as_matrix(P, "P")
+    weight = as_weight(sample_weight, checked.values.shape[0])
+    kept = np.ones(checked.values.shape[0], dtype=np.bool_) if weight is None else weight > 0.0
+    after = _after(Q, checked.values.shape, kept)
+    labels = labels_of(y, classes, checked)
+    p, q = checked.values[kept], after
+    w = np.ones(len(p)) if weight is None else weight[kept]
+    names: list[Any] = list(checked.container.columns or range(p.shape[1]))
+    before_auc, after_auc = (column_aucs(m, labels, weight, kept) for m in (p, q))
+    columns = tuple(
+        _column_change(names[j], p[:, j], q[:, j], w, before_auc[j], after_auc[j]) for j in range(p.shape[1])
+    )
+    move = q - p
+    moved = 0.5 * row_sum(np.abs(move))
+    number = np.flatnonzero(kept)
+    worst = np.lexsort((number, -moved.round(12)))[:n_worst]
+    return Diagnostics(
+        columns,
+        tuple(
+            RowChange(int(number[i]), float(moved[i]), names[int(move[i].argmin())], names[int(move[i].argmax())])
+            for i in worst.tolist()
+        ),
+        len(p),
+        float(np.average(moved, weights=w)),
+        float(moved.max()),
+        float(np.average(_top_changed(p, q), weights=w)),
+        float(np.mean([c.flattened for c in columns])),
+    )
+
+
+def as_matrix(P: ArrayLike, name: str) -> Scores:
+    """Check a matrix of probabilities, a column per class."""
+    checked = as_probabilities(P, name=name)
+    if checked.values.ndim == 1:
+        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one column per class, shape (n, K).")
+    return checked
+
+
+def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) -> Labels | None:
+    """Check labels for the rows of a matrix."""
+    if y is None:
+        if classes is not None:
+            raise InvalidInputError("classes are those of y. Pass y too, or leave them out.")
+        return None
+    labels = as_labels(y, name="y", classes=classes, n_columns=matrix.n_columns)
+    check_same_length(matrix.values.shape[0], labels.codes.size, "P", "y")
+    return labels
+
+
+def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:
+    """Return the AUC of each column of the kept rows against the rest, NaN where it is not defined."""
+    if labels is None:
+        return [math.nan] * q.shape[1]
+    rows = Rows(q, Labels(labels.codes[kept], labels.classes), None if weight is None else weight[kept])
+    present = set(np.unique(rows.labels.codes).tolist())
+    if len(present) < 2:
+        return [math.nan] * q.shape[1]
+    return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]
+
+
+def flattened_share(p: FloatArray, q: FloatArray) -> float:
+    """Return the share of neighbouring distinct entries of a column that have become equal."""
+    order = np.lexsort((q, p))
+    differs = np.diff(p[order]) > 0.0
+    if not differs.any():
+        return 0.0
+    return float(np.mean(np.abs(np.diff(q[order])[differs]) <= FLAT))
+
+
+def overtaken_share(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
+    """Return the share of rows that lie below one which was not above them; rows of equal entries may separate."""
+    order = np.lexsort((q, p))
+    below = q[order] < np.maximum.accumulate(q[order]) - FLAT
+    return float(np.average(below, weights=weight[order]))
+
+
+def largest_fall(p: FloatArray, q: FloatArray) -> float:
+    """Return the largest amount by which a row lies below one that was not above it."""
+    after = q[np.lexsort((q, p))]
+    return float((np.maximum.accumulate(after) - after).max())
+
+
+def effective_steps(q: FloatArray, weight: FloatArray) -> float:
+    """Return one over the sum of squared shares of the rows at one level."""
+    order = np.argsort(q, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(q[order]) > FLAT))
+    level = np.add.reduceat(weight[order], first)
+    return float(weight.sum() ** 2 / np.square(level).sum())
+
+
+def text_table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Return lines of aligned columns, the first to the left."""
+    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in [header, *rows]
+    ]
+
+
+def _after(Q: ArrayLike | RankPreservingResult, shape: tuple[int, ...], kept: BoolArray) -> FloatArray:
+    """Return the kept rows of the matrix after; rows of weight 0 may be NaN."""
+    given = Q.Q if isinstance(Q, RankPreservingResult) else Q
+    if not kept.all() and np.shape(given) == shape:
+        table = np.asarray(given)
+        if table.dtype == np.float64 and np.isnan(table[~kept]).all():
+            return as_matrix(np.ascontiguousarray(table[kept]), "Q").values
+    after = as_matrix(given, "Q").values
+    if after.shape != shape:
+        raise ShapeError(f"P has shape {shape} and Q {after.shape}. Pass both for the same rows and columns.")
+    return after[kept]
+
+
+def _top_changed(p: FloatArray, q: FloatArray) -> BoolArray:
+    """Say of which rows no most probable column is one still."""
+    stays = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
+    changed: BoolArray = ~stays.any(axis=1)
+    return changed
+
+
+def _column_change(
+    name: Any, p: FloatArray, q: FloatArray, weight: FloatArray, auc_before: float, auc_after: float
+) -> ColumnChange:
+    move = q - p
+    return ColumnChange(
+        column=name,
+        mean_before=float(np.average(p, weights=weight)),
+        mean_after=float(np.average(q, weights=weight)),
+        mean_move=float(np.average(np.abs(move), weights=weight)),
+        largest_move=float(np.abs(move).max()),
+        quantiles=tuple(_quantiles(move, weight).tolist()),
+        flattened=flattened_share(p, q),
+        steps_before=effective_steps(p, weight),
+        steps_after=effective_steps(q, weight),
+        overtaken=overtaken_share(p, q, weight),
+        auc_before=auc_before,
+        auc_after=auc_after,
+        curve=_curve(p, q),
+    )
+
+
+def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the smallest values that hold the shares `QUANTILES` of the weight at or below them."""
+    order: IntArray = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order])
+    at = np.searchsorted(mass, np.array(QUANTILES) * mass[-1] * (1.0 - 1e-12))
+    found: FloatArray = values[order][at]
+    return found
+
+
+def _curve(p: FloatArray, q: FloatArray) -> tuple[tuple[float, float, float], ...]:
+    order = np.lexsort((q, p))
+    x, y = p[order], q[order]
+    first = np.unique(np.linspace(0, x.size, min(x.size, _POINTS), endpoint=False).astype(np.int64))
+    low, high = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
+    middle = np.add.reduceat(x, first) / np.diff(np.append(first, x.size))
+    return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))

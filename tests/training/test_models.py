@@ -1,0 +1,148 @@
+"""Models: five kinds through one interface, saved in formats that run nothing."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from calibrant.errors import CalibrantError, DocumentError
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.training.models import MODELS, make_model, read_model
+from calibrant.training.sklearn_models import check_trees
+
+Rows = tuple[FloatArray, IntArray]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    """Rows of three classes, of which the first two columns say something."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    z = np.column_stack((X[:, 0], X[:, 1], np.zeros(600))) + rng.gumbel(size=(600, 3))
+    return X, z.argmax(axis=1)
+
+
+def fitted(name: Any, rows: Rows, seed: int = 0, **more: Any) -> Any:
+    X, codes = rows
+    return make_model(name, 3, seed=seed, **more).fit(X[:400], codes[:400], eval_set=(X[400:500], codes[400:500]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns_and_reads_back_bit_for_bit(name: str, rows: Rows, tmp_path: Path) -> None:
+    X, codes = rows
+    model = fitted(name, rows)
+    prob = model.predict_proba(X[500:])
+    assert prob.shape == (100, 3)
+    np.testing.assert_allclose(prob.sum(axis=1), 1.0, atol=1e-12)
+    assert -np.log(prob[np.arange(100), codes[500:]]).mean() < 1.0 < np.log(3.0)
+    model.save(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == [model.file]
+    again = read_model(name, 3, tmp_path)
+    assert again.predict_proba(X[500:]).tobytes() == prob.tobytes()
+    assert again.n_rounds_ == model.n_rounds_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_seed_repeats_and_another_one_differs(name: str, rows: Rows) -> None:
+    X, _ = rows
+    params = {"max_features": 0.5} if name == "hist_gradient_boosting" else None
+    once, twice, other = (fitted(name, rows, seed, params=params).predict_proba(X) for seed in (1, 1, 2))
+    assert once.tobytes() == twice.tobytes()
+    if name != "logistic":  # whose optimum is one
+        assert once.tobytes() != other.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "logistic"])
+def test_boosting_stops_where_the_slice_says(name: str, rows: Rows) -> None:
+    X, codes = rows
+    model = fitted(name, rows)
+    assert 0 < model.n_rounds_ < 500
+    shuffled = np.random.default_rng(0).permutation(codes[400:500])
+    early = make_model(name, 3).fit(X[:400], codes[:400], eval_set=(X[400:500], shuffled))
+    assert early.n_rounds_ < model.n_rounds_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_change_the_model_and_their_scale_does_not(name: str, rows: Rows) -> None:
+    X, codes = rows
+    weight = np.where(codes[:400] == 0, 4.0, 1.0)
+    base, heavy, scaled = (
+        make_model(name, 3).fit(X[:400], codes[:400], sample_weight=w).predict_proba(X)
+        for w in (np.ones(400), weight, 1024.0 * weight)
+    )
+    assert heavy[:, 0].mean() > base[:, 0].mean() + 0.05
+    assert heavy.tobytes() == scaled.tobytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_class_without_training_rows_keeps_its_column(name: str, rows: Rows) -> None:
+    X, codes = rows
+    some = codes != 1
+    prob = make_model(name, 3).fit(X[some], codes[some]).predict_proba(X)
+    assert prob.shape == (600, 3)
+    assert prob[:, 1].max() < 0.1
+
+
+@pytest.mark.parametrize("estimator", [RandomForestClassifier(5, random_state=3), GaussianNB(), LogisticRegression()])
+def test_any_classifier_of_scikit_learn(estimator: Any, rows: Rows, tmp_path: Path) -> None:
+    X, _ = rows
+    model = fitted(estimator, rows)
+    model.save(tmp_path)
+    assert read_model("sklearn", 3, tmp_path).predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return Path.touch, (Path("exploded"),)
+
+
+def test_a_file_with_code_is_refused_and_not_run(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = fitted("logistic", rows)
+    model.model_.steps[1][1].note = np.array([Bomb()], dtype=object)
+    with zipfile.ZipFile(tmp_path / "model.skops", "w") as archive:
+        archive.writestr("1.pkl", pickle.dumps(Bomb()))
+        archive.writestr(
+            "schema.json",
+            '{"__class__": "touch", "__module__": "pathlib", "__loader__": "FunctionNode", "content": "1.pkl", '
+            '"protocol": 2, "_skops_version": "0.16.0"}',
+        )
+    with pytest.raises(DocumentError, match="which calibrant doesn't load"):
+        read_model("logistic", 3, tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("field", ["left", "right", "feature_idx"])
+def test_trees_with_links_out_of_bounds_are_refused(rows: Rows, field: str) -> None:
+    model = fitted("hist_gradient_boosting", rows).model_
+    check_trees(model, "this")
+    nodes = model._predictors[0][0].nodes
+    nodes[field][~nodes["is_leaf"].astype(bool)] = 10_000
+    with pytest.raises(DocumentError, match="this holds a broken tree"):
+        check_trees(model, "this")
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(CalibrantError, match=re.escape("unknown model 'xgbost'. Did you mean 'xgboost'?")):
+        make_model("xgbost", 3)
+    with pytest.raises(CalibrantError, match="has no predict_proba"):
+        make_model(object(), 3)
+    with pytest.raises(CalibrantError, match="n_threads=0 is too small"):
+        make_model("logistic", 3, n_threads=0)
+    with pytest.raises(CalibrantError, match="this xgboost model is not fitted"):
+        make_model("xgboost", 3).predict_proba(np.zeros((1, 2)))
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "catboost", None)
+    with pytest.raises(CalibrantError, match=r"needs the package catboost.*Install calibrant\[training\]"):
+        make_model("catboost", 3)
