@@ -6,7 +6,18 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from benchmarks import calibrators, classifier, evaluate, imports, isotonic, metrics, mimic, multiclass, quality
+from benchmarks import (
+    calibrators,
+    classifier,
+    evaluate,
+    imports,
+    isotonic,
+    metrics,
+    mimic,
+    multiclass,
+    quality,
+    training,
+)
 from benchmarks._harness import RESULTS
 
 
@@ -27,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "mimic": mimic.run,
     "multiclass": multiclass.run,
     "quality": quality.run,
+    "training": training.run,
 }
 
 

@@ -36,6 +36,7 @@ METRICS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
         (0.0, 4.0),
     ),
     "pit_histogram": (lambda f, y, **options: forecasts.pit_histogram(f, y, **options).density, (0.0, np.inf)),
+    "level_curve": (lambda f, y, **options: forecasts.level_curve(f, y, **options).share, (0.0, 1.0)),
     "pit_test": (forecasts.pit_test, (0.0, np.inf)),
     "forecasts.evaluate": (forecasts.evaluate, (-np.inf, np.inf)),
 }

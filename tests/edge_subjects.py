@@ -281,9 +281,39 @@ def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:
     yield f"estimate_prior_bbse, new, {k}", Subject(of_new, names, n_columns=k)
 
 
+def acting_subjects() -> Iterator[tuple[str, Subject]]:
+    from calibrant.training import sizing, thresholds
+
+    def error(score: Any, label: Any, weight: Any) -> Any:
+        found = sizing.sizing_error(label, score, sample_weight=weight)
+        return [found.value, found.floor]
+
+    def table(score: Any, label: Any) -> Any:
+        return [
+            [row.n_trades, row.turnover, row.growth]
+            for row in thresholds.threshold_table(label, score, thresholds=[0.1, 0.5])
+        ]
+
+    def chosen(score: Any, label: Any) -> Any:
+        return [row.growth for row in thresholds.choose_threshold(label, score, thresholds=[0.1, 0.5]).table]
+
+    for k in (1, 3):
+        for name in ("kelly_stakes", "linear_stakes"):
+            stakes = partial(getattr(sizing, name), cost=0.01)
+            yield (
+                f"{name}, {k}",
+                Subject(lambda score, f=stakes: f(score), {"score": "y_prob"}, "probability", k, (-1, 1)),
+            )
+    yield "sizing_error", Subject(error, METRIC_NAMES, range=(0.0, 2.0))
+    names = {"score": "y_prob", "label": "y_true"}
+    for name, run in (("threshold_table", table), ("choose_threshold", chosen)):
+        yield name, Subject(run, names, range=(-np.inf, np.inf), may_be_infinite=True)
+
+
 SUBJECTS: dict[str, Subject] = {
     **dict(metric_subjects()),
     **dict(calibrator_subjects()),
     **dict(others()),
+    **dict(acting_subjects()),
     **dict(forecast_subjects(N, Subject)),
 }

@@ -32,17 +32,22 @@ LAYERS = (
 )
 #: Slow to import, or not everybody's: each is imported by the function that needs it.
 HEAVY = (
+    "catboost",
     "duckdb",
     "jinja2",
+    "lightgbm",
     "matplotlib",
     "numba",
     "onnx",
+    "onnxruntime",
     "pandas",
     "polars",
     "pyarrow",
     "pyspark",
     "scipy.stats",
+    "skl2onnx",
     "sklearn",
+    "sqlglot",
     "xgboost",
 )
 

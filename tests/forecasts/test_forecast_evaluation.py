@@ -16,6 +16,7 @@ from calibrant.forecasts import (
     evaluate,
     interval_score,
     log_score,
+    pinball_loss,
     reliability_gaps,
     sharpness,
     threshold_calibration_errors,
@@ -34,6 +35,7 @@ def test_figures_are_those_of_the_functions(scores):
     expected = {
         "crps": crps(forecast, y),
         "log_score": log_score(forecast, y),
+        "pinball_loss": pinball_loss(forecast, y),
         "interval_score": interval_score(forecast, y),
         "coverage": coverage(forecast, y),
         "sharpness": sharpness(forecast),

@@ -65,7 +65,7 @@ def test_parts_have_the_shares_that_are_asked_for() -> None:
 
 def test_parts_that_nothing_can_be_learnt_from_are_refused() -> None:
     data = spans(np.arange(150), np.full(150, 5))
-    with pytest.raises(CalibrantError, match=re.escape("the stop part has 8 rows of the classes [0, 1]: at least 30")):
+    with pytest.raises(CalibrantError, match=re.escape("the stop part has 12 rows of the classes [0, 1]: at least 30")):
         hold_out(data)
     one_class = spans(np.arange(1000), np.zeros(1000, dtype=int))
     one_class.y[-200:] = 1

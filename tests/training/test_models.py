@@ -27,7 +27,7 @@ def rows() -> Rows:
     """Rows of three classes, of which the first two columns say something."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 4))
-    z = np.column_stack((X[:, 0], X[:, 1], np.zeros(600))) + rng.gumbel(size=(600, 3))
+    z = np.column_stack((2.0 * X[:, 0], 2.0 * X[:, 1], np.zeros(600))) + rng.gumbel(size=(600, 3))
     return X, z.argmax(axis=1)
 
 
@@ -69,6 +69,12 @@ def test_boosting_stops_where_the_slice_says(name: str, rows: Rows) -> None:
     shuffled = np.random.default_rng(0).permutation(codes[400:500])
     early = make_model(name, 3).fit(X[:400], codes[:400], eval_set=(X[400:500], shuffled))
     assert early.n_rounds_ < model.n_rounds_
+    losses = {}
+    for rounds in (model.n_rounds_ - 8, model.n_rounds_, model.n_rounds_ + 8):
+        key = {"catboost": "iterations", "hist_gradient_boosting": "max_iter"}.get(name, "num_boost_round")
+        prob = make_model(name, 3, params={key: rounds}).fit(X[:400], codes[:400]).predict_proba(X[400:500])
+        losses[rounds] = -np.log(prob[np.arange(100), codes[400:500]]).mean()
+    assert min(losses, key=lambda rounds: losses[rounds]) == model.n_rounds_
 
 
 @pytest.mark.parametrize("name", MODELS)

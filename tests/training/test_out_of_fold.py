@@ -26,8 +26,11 @@ FAST = {
 }
 
 
-def walk(n: int = 900, seed: int = 0) -> Dataset:
-    """A random walk's labels over the next bars, and features of the past: nothing can be learnt, much can leak."""
+def walk(n: int = 900, seed: int = 0, *, is_known: bool = False) -> Dataset:
+    """A random walk's labels over the next bars, and features of the past: nothing can be learnt, much can leak.
+
+    With `is_known` the last feature knows something of what comes, so that probabilities differ from row to row.
+    """
     rng = np.random.default_rng(seed)
     steps = rng.normal(size=n + HORIZON + 30)
     level = np.cumsum(steps)
@@ -35,6 +38,8 @@ def walk(n: int = 900, seed: int = 0) -> Dataset:
     ahead = level[at + HORIZON] - level[at]
     y = np.where(ahead > 1.4, 1, np.where(ahead < -1.4, -1, 0))
     X = np.column_stack([level[at], *(level[at] - level[at - k] for k in (1, 5, 20)), np.sin(at / 50.0)])
+    if is_known:
+        X[:, -1] = ahead + rng.normal(0, 3, n)
     time = np.datetime64("2020-01-01") + np.arange(n)
     return Dataset(
         X=X,
@@ -68,10 +73,11 @@ def rows_of_one_fold(found: OutOfFold) -> IntArray:
 
 @pytest.mark.parametrize("model", FAST)
 def test_flipped_labels_leave_their_own_calibrated_rows_bit_identical(model: str) -> None:
-    data = walk()
+    data = walk(is_known=True)
     before = predict(data, model)
     rows = rows_of_one_fold(before)
     after = predict(flip(data, rows), model)
+    assert np.unique(before.calibrated[rows], axis=0).shape[0] > 10, "else nothing is tested"
     assert after.calibrated[rows].tobytes() == before.calibrated[rows].tobytes()
     assert after.raw[rows].tobytes() == before.raw[rows].tobytes()
     others = before.fold != 1
@@ -80,7 +86,7 @@ def test_flipped_labels_leave_their_own_calibrated_rows_bit_identical(model: str
 
 @pytest.mark.parametrize("calibrator", ["isotonic", "specified"])
 def test_flipped_labels_stay_away_from_their_rows_by_any_calibrator(calibrator: str) -> None:
-    data = walk()
+    data = walk(is_known=True)
     before = predict(data, calibrator=calibrator)
     rows = rows_of_one_fold(before)
     after = predict(flip(data, rows), calibrator=calibrator)
@@ -88,7 +94,7 @@ def test_flipped_labels_stay_away_from_their_rows_by_any_calibrator(calibrator: 
 
 
 def test_blocks_alone_let_labels_through_by_the_models() -> None:
-    data = walk()
+    data = walk(is_known=True)
     before = predict(data, variant="blocks")
     rows = rows_of_one_fold(before)
     after = predict(flip(data, rows), variant="blocks")
@@ -98,7 +104,7 @@ def test_blocks_alone_let_labels_through_by_the_models() -> None:
 
 @pytest.mark.filterwarnings("ignore:variant='specified'")
 def test_the_specified_variant_fails_the_test_of_flipped_labels() -> None:
-    data = walk()
+    data = walk(is_known=True)
     before = predict(data, variant="specified", calibrator="specified")
     rows = rows_of_one_fold(before)
     after = predict(flip(data, rows), variant="specified", calibrator="specified")
@@ -192,9 +198,7 @@ def test_every_row_is_predicted_once_and_rows_sum_to_one() -> None:
 def test_one_seed_repeats_and_two_differ() -> None:
     data = walk(400)
     options: dict[str, Any] = {"params": {"bagging_fraction": 0.5, "num_iterations": 5}, "n_folds": 3}
-    first, again, other = (
-        out_of_fold_predictions(data, "lightgbm", seed=seed, **options).calibrated for seed in (1, 1, 2)
-    )
+    first, again, other = (out_of_fold_predictions(data, "lightgbm", seed=seed, **options).raw for seed in (1, 1, 2))
     assert first.tobytes() == again.tobytes() != other.tobytes()
 
 
@@ -218,6 +222,16 @@ def test_temperature_undoes_sharpening_that_is_known() -> None:
         found = out_of_fold_predictions(replace(data, X=z, y=y), n_folds=3)
     assert np.abs(found.calibrated - true).max() < 0.03
     assert np.abs(found.raw - true).max() > 0.25
+
+
+def test_weights_by_uniqueness_count_unless_left_out() -> None:
+    data = walk(300)
+    data = replace(data, weight=np.random.default_rng(0).uniform(0.1, 1.0, 300))
+    equal = replace(data, weight=np.ones(300))
+    weighted, left_out, same = (
+        predict(rows, n_folds=3, uniqueness=used).raw for rows, used in ((data, True), (data, False), (equal, True))
+    )
+    assert left_out.tobytes() == same.tobytes() != weighted.tobytes()
 
 
 def test_progress_names_each_model() -> None:

@@ -17,13 +17,15 @@ from calibrant._version import __version__
 from calibrant.cli.examples import ExamplesMixin
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 
-#: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`.
+#: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.
 COMMANDS = {
     "evaluate": "Measure how good the probabilities in a file are, with intervals.",
     "compare": "Rank the methods of calibration on a file by cross-validation.",
     "audit": "List the groups of rows whose probabilities are furthest off.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",
+    "rank-preserve": "Give a matrix of probabilities its margins, and keep its order.",
+    "export": "Write a saved calibrator as SQL or as an ONNX model.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
     "forecast": "Measure forecasts of a number: normal, quantiles or samples.",
@@ -47,7 +49,7 @@ class Commands(ExamplesMixin, click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"calibrant.cli.{cmd_name}").command
+        command = import_module(f"calibrant.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

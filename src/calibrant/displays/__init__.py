@@ -9,6 +9,7 @@ from calibrant.displays.histogram import ScoreHistogram
 from calibrant.displays.mimic import MimicDisplay
 from calibrant.displays.multiclass import MulticlassReliabilityDisplay
 from calibrant.displays.pit import PitDisplay
+from calibrant.displays.rank_preserving import RankPreservingDisplay
 from calibrant.displays.reliability import ReliabilityDisplay
 from calibrant.displays.reliability_gap import ReliabilityGapDisplay
 
@@ -21,6 +22,7 @@ __all__ = [
     "MimicDisplay",
     "MulticlassReliabilityDisplay",
     "PitDisplay",
+    "RankPreservingDisplay",
     "ReliabilityDisplay",
     "ReliabilityGapDisplay",
     "ScoreHistogram",

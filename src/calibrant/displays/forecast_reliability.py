@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calibrant.displays.style import COLOURS, LINES, MUTED, legible
@@ -41,7 +42,7 @@ class ForecastReliabilityDisplay:
     >>> forecast = cb.forecasts.GaussianForecast(np.zeros(500), 0.5)
     >>> display = cb.ForecastReliabilityDisplay.from_forecast(forecast, y)
     >>> round(display.curves[0].error, 2)
-    0.12
+    0.11
     """
 
     ax_: Axes
@@ -99,7 +100,7 @@ class ForecastReliabilityDisplay:
                 continue
             for side in threshold_curves(each, y, decision, sample_weight=sample_weight, level=level):
                 label = f"{name}: {side.label}" if name else side.label
-                curves.append(LevelCurve(**{**_fields(side), "label": label}))
+                curves.append(replace(side, label=label))
         return cls(curves).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ForecastReliabilityDisplay:
@@ -139,9 +140,3 @@ class ForecastReliabilityDisplay:
         ax.legend(loc="upper left", frameon=False, fontsize="small")
         self.ax_, self.figure_ = ax, ax.get_figure(root=True)
         return self
-
-
-def _fields(curve: LevelCurve) -> dict[str, object]:
-    from dataclasses import fields
-
-    return {field.name: getattr(curve, field.name) for field in fields(curve)}

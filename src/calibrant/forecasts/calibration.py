@@ -15,7 +15,7 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_integer
 
 #: An atom of fewer levels than this is a point: its slope would swamp the others'.
-_NARROW = 1e-12
+_NARROW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,7 +86,7 @@ class ThresholdPolicy:
     >>> round(policy.promised_, 2), policy.rule_.is_above
     (0.81, True)
     >>> print(policy.evaluate(forecast, y).realised)
-    realised 0.7060 [0.5967, 0.8153]
+    realised 0.8840 [0.7699, 0.9981]
     """
 
     def __init__(self, loss: LossFunction, *, y0: ArrayLike | None = None, alpha: ArrayLike | None = None) -> None:

@@ -48,7 +48,12 @@ if TYPE_CHECKING:
         push_slopes,
         push_state,
     )
-    from calibrant.kernels.threshold_search import measure_cuts, search_all_cuts, search_some_cuts
+    from calibrant.kernels.threshold_search import (
+        measure_cuts,
+        measure_cuts_by_ranks,
+        search_all_cuts,
+        search_some_cuts,
+    )
     from calibrant.kernels.uniformity import distances_of_sides
     from calibrant.kernels.venn_abers import added_levels, sum_diagram
 
@@ -69,6 +74,7 @@ _HOME = {
     "invert_pieces": "piecewise",
     "measure_columns": "columns",
     "measure_cuts": "threshold_search",
+    "measure_cuts_by_ranks": "threshold_search",
     "mend_order": "sorting",
     "merge_bins": "mimic",
     "multiply_rows": "softmax",
@@ -120,6 +126,7 @@ __all__ = [
     "invert_pieces",
     "measure_columns",
     "measure_cuts",
+    "measure_cuts_by_ranks",
     "mend_order",
     "merge_bins",
     "multiply_rows",

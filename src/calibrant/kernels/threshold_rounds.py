@@ -33,43 +33,37 @@ def push_state(
     A rising map leaves each side sorted, so that no line is ever sorted twice.
     """
     n_lines, n = values.shape
-    n_left = 0
-    for i in range(n):
-        if side[i] == 0:
-            n_left += 1
-    value = np.empty(n)
-    row = np.empty(n, np.int32)
+    left = np.empty(n + 1)
+    right = np.empty(n + 1)
+    left_row = np.empty(n + 1, np.int32)
+    right_row = np.empty(n + 1, np.int32)
     for k in range(n_lines):
         a = 0
-        b = n_left
-        p = 0
-        q = 0
-        for r in range(n):
+        b = 0
+        for r in range(n):  # without branches, which nobody could predict
             i = order[k, r]
             v = values[k, r]
-            if side[i] == 0:
-                while p < x0.size - 2 and x0[p + 1] <= v:
-                    p += 1
-                value[a] = _at(x0, y0, p, v)
-                row[a] = i
-                a += 1
-            else:
-                while q < x1.size - 2 and x1[q + 1] <= v:
-                    q += 1
-                value[b] = _at(x1, y1, q, v)
-                row[b] = i
-                b += 1
+            s = np.int64(side[i])
+            left[a] = v
+            right[b] = v
+            left_row[a] = i
+            right_row[b] = i
+            a += 1 - s
+            b += s
+        _map_rising(left, a, x0, y0)
+        _map_rising(right, b, x1, y1)
+        left[a] = np.inf
+        right[b] = np.inf
         a = 0
-        b = n_left
+        b = 0
         for r in range(n):
-            if b >= n or (a < n_left and value[a] <= value[b]):
-                values[k, r] = value[a]
-                order[k, r] = row[a]
-                a += 1
-            else:
-                values[k, r] = value[b]
-                order[k, r] = row[b]
-                b += 1
+            u = left[a]
+            v = right[b]
+            takes_left = np.int64(u <= v)
+            values[k, r] = u if takes_left else v
+            order[k, r] = left_row[a] if takes_left else right_row[b]
+            a += takes_left
+            b += 1 - takes_left
 
 
 @compiled
@@ -86,35 +80,32 @@ def choose_maps(
 
     `levels`, shape (n, Q), holds the probabilities at the thresholds, and is pushed through the maps on the way.
     """
-    n, width = levels.shape
+    n = levels.shape[0]
     for i in range(n):
         for t in range(column.size):
             j = 2 * t + (0 if levels[i, column[t]] <= alpha[t] else 1)
             chosen[i, t] = j
-            for q in range(width):
-                levels[i, q] = _map(x, y, start[j], start[j + 1], levels[i, q])
+            _map_all(x, y, start[j], start[j + 1], levels[i])
 
 
 @compiled
 def push_levels(levels: FloatArray, chosen: RowArray, start: StartArray, x: FloatArray, y: FloatArray) -> None:
     """Push levels, shape (n, m), through the chain of each row, in place."""
-    n, m = levels.shape
+    n = levels.shape[0]
     for i in range(n):
         for t in range(chosen.shape[1]):
             j = chosen[i, t]
-            for q in range(m):
-                levels[i, q] = _map(x, y, start[j], start[j + 1], levels[i, q])
+            _map_all(x, y, start[j], start[j + 1], levels[i])
 
 
 @compiled
 def pull_levels(levels: FloatArray, chosen: RowArray, start: StartArray, x: FloatArray, y: FloatArray) -> None:
     """Pull levels, shape (n, m), back through the chain of each row, in place: the inverse of `push_levels`."""
-    n, m = levels.shape
+    n = levels.shape[0]
     for i in range(n):
         for t in range(chosen.shape[1] - 1, -1, -1):
             j = chosen[i, t]
-            for q in range(m):
-                levels[i, q] = _map(y, x, start[j], start[j + 1], levels[i, q])
+            _map_all(y, x, start[j], start[j + 1], levels[i])
 
 
 @compiled
@@ -159,10 +150,46 @@ def _interval(x: FloatArray, first: int, last: int, v: float) -> int:
 
 
 @compiled
-def _map(x: FloatArray, y: FloatArray, first: int, last: int, v: float) -> float:
-    """Return the map of a level."""
-    if v <= 0.0:
-        return 0.0
-    if v >= 1.0:
-        return 1.0
-    return _at(x, y, _interval(x, first, last, v), v)
+def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatArray) -> None:
+    """Map levels, in place. Each is first looked for beside the one before: those of rising points lie side by side."""
+    p = first
+    for q in range(levels.size):
+        v = levels[q]
+        if v <= 0.0:
+            levels[q] = 0.0
+        elif v >= 1.0:
+            levels[q] = 1.0
+        else:
+            if v < x[p] or v >= x[p + 1]:
+                low = p
+                high = p + 1
+                step = 1
+                while high < last - 1 and x[high] <= v:
+                    low = high
+                    high = min(high + step, last - 1)
+                    step *= 2
+                step = 1
+                while low > first and x[low] > v:
+                    high = low
+                    low = max(low - step, first)
+                    step *= 2
+                while high - low > 1:
+                    middle = (low + high) >> 1
+                    if x[middle] <= v:
+                        low = middle
+                    else:
+                        high = middle
+                p = low
+            levels[q] = _at(x, y, p, v)
+
+
+@compiled
+def _map_rising(values: FloatArray, n: int, x: FloatArray, y: FloatArray) -> None:
+    """Map the first `n` of rising values in [0, 1], in place, in one walk along the knots."""
+    p = 0
+    last = x.size - 2
+    for r in range(n):
+        v = values[r]
+        while p < last and x[p + 1] <= v:
+            p += 1
+        values[r] = _at(x, y, p, v)

@@ -15,6 +15,8 @@ from calibrant.numerics import FloatArray
 
 RowArray = npt.NDArray[np.int32]
 CellArray = npt.NDArray[np.uint8]
+#: Rows that are taken at a time.
+_BLOCK = 1_024
 
 
 @compiled
@@ -167,29 +169,102 @@ def search_some_cuts(
 
 
 @compiled
+def measure_cuts_by_ranks(
+    values: FloatArray,
+    order: RowArray,
+    rising: FloatArray,
+    rank: RowArray,
+    cuts: FloatArray,
+    least: float,
+    error: FloatArray,
+) -> None:
+    """Write the official code's threshold calibration error at each of the rising `cuts`, shape (K, A); NaN if none.
+
+    Per side, of its m rows, the mean of |u_(i) - i / (m - 1)| over i = 0..m - 1; the two sides are added. A side of
+    no more than `least` rows gives no value. `rising` holds the levels in order, and `rank` the place of each row's.
+    """
+    n_thresholds, n = values.shape
+    n_cuts = cuts.size
+    place = np.empty(n, np.uint8)
+    n_left = np.empty(n_cuts)
+    n_before = np.empty((2, n_cuts), np.int64)
+    u = np.empty(_BLOCK)
+    own = np.empty(_BLOCK, np.uint8)
+    for k in range(n_thresholds):
+        first, end = _place_rows(values[k], order[k], rank, cuts, place, n_left, least)
+        error[k, :] = np.nan
+        error[k, first:end] = 0.0
+        n_before[:] = 0
+        for start in range(0, n, _BLOCK):  # of rows that fit into the fastest memory
+            size = min(_BLOCK, n - start)
+            u[:size] = rising[start : start + size]
+            own[:size] = place[start : start + size]
+            m = size
+            for b in range(end - 1, first - 1, -1):  # the left side of each cut lies within that of the next
+                kept = 0
+                for r in range(m):
+                    p = own[r]
+                    u[kept] = u[r]
+                    own[kept] = p
+                    kept += np.int64(p <= b)
+                m = kept
+                rows = n_left[b]
+                error[k, b] += _sum_distance(u, m, n_before[0, b], 1.0 / max(rows - 1.0, 1.0)) / rows
+                n_before[0, b] += m
+            u[:size] = rising[start : start + size]
+            own[:size] = place[start : start + size]
+            m = size
+            for b in range(first, end):
+                kept = 0
+                for r in range(m):
+                    p = own[r]
+                    u[kept] = u[r]
+                    own[kept] = p
+                    kept += np.int64(p > b)
+                m = kept
+                rows = n - n_left[b]
+                error[k, b] += _sum_distance(u, m, n_before[1, b], 1.0 / max(rows - 1.0, 1.0)) / rows
+                n_before[1, b] += m
+
+
+@compiled
+def _sum_distance(u: FloatArray, m: int, before: int, step: float) -> float:
+    """Return the sum of |u_i - (before + i) step| over the first m, in four sums that the processor takes at once."""
+    a = b = c = d = 0.0
+    whole = m - m % 4
+    for i in range(0, whole, 4):
+        at = before + i
+        a += abs(u[i] - at * step)
+        b += abs(u[i + 1] - (at + 1) * step)
+        c += abs(u[i + 2] - (at + 2) * step)
+        d += abs(u[i + 3] - (at + 3) * step)
+    for i in range(whole, m):
+        a += abs(u[i] - (before + i) * step)
+    return a + b + c + d
+
+
+@compiled
 def measure_cuts(
     values: FloatArray,
     order: RowArray,
-    level: FloatArray,
-    by_level: RowArray,
+    rising: FloatArray,
+    rank: RowArray,
     weight: FloatArray,
     cuts: FloatArray,
     least: float,
-    by_ranks: bool,
     by_mass: bool,
     error: FloatArray,
 ) -> None:
     """Write the threshold calibration error of each threshold at each of the rising `cuts`, shape (K, A); NaN if none.
 
-    Per side int_0^1 |F_side(c) - c| dc, or with `by_ranks` the official estimate, the mean of |u_(i) - i / (m - 1)|
-    over i = 0..m - 1. The two sides are added, or with `by_mass` averaged by their weight. A side of no more than
-    `least` gives no value. `by_level` lists the rows by rising level.
+    Per side int_0^1 |F_side(c) - c| dc, exactly. The two sides are added, or with `by_mass` averaged by their weight.
+    `rising` and `weight` are in the order of the levels.
     """
     n_thresholds, n = values.shape
     n_cuts = cuts.size
     place = np.empty(n, np.uint8)
+    rows_left = np.empty(n_cuts)
     mass = np.empty((2, n_cuts))
-    scale = np.empty((2, n_cuts))
     seen = np.empty((2, n_cuts))
     last = np.empty((2, n_cuts))
     area = np.empty((2, n_cuts))
@@ -197,68 +272,62 @@ def measure_cuts(
     for i in range(n):
         total += weight[i]
     for k in range(n_thresholds):
+        _place_rows(values[k], order[k], rank, cuts, place, rows_left, 0.0)
         mass[:] = 0.0
-        a = 0
-        running = 0.0
+        seen[:] = 0.0
+        last[:] = 0.0
+        area[:] = 0.0
         for r in range(n):
-            while a < n_cuts and cuts[a] < values[k, r]:
-                mass[0, a] = running
-                a += 1
-            place[order[k, r]] = a
-            running += weight[order[k, r]]
-        for b in range(a, n_cuts):
-            mass[0, b] = running
+            if place[r] < n_cuts:
+                mass[0, place[r]] += weight[r]
+        for b in range(1, n_cuts):
+            mass[0, b] += mass[0, b - 1]
         for b in range(n_cuts):
             mass[1, b] = total - mass[0, b]
-        first = 0
-        while first < n_cuts and mass[0, first] <= least:
-            first += 1
-        end = n_cuts
-        while end > first and mass[1, end - 1] <= least:
-            end -= 1
-        for side in range(2):
-            for b in range(first, end):
-                scale[side, b] = 1.0 / max(mass[side, b] - 1.0, 1.0) if by_ranks else 1.0 / mass[side, b]
-                seen[side, b] = 0.0
-                last[side, b] = 0.0
-                area[side, b] = 0.0
         for r in range(n):
-            i = by_level[r]
-            u = level[i]
-            w = weight[i]
-            middle = first
-            if place[i] > end:
-                middle = end
-            elif place[i] > first:
-                middle = int(place[i])
-            if by_ranks:
-                for b in range(first, middle):
-                    area[1, b] += abs(u - seen[1, b] * scale[1, b])
-                    seen[1, b] += 1.0
-                for b in range(middle, end):
-                    area[0, b] += abs(u - seen[0, b] * scale[0, b])
-                    seen[0, b] += 1.0
-            else:
-                for b in range(first, middle):
-                    area[1, b] += _piece(last[1, b], u, seen[1, b] * scale[1, b])
-                    seen[1, b] += w
-                    last[1, b] = u
-                for b in range(middle, end):
-                    area[0, b] += _piece(last[0, b], u, seen[0, b] * scale[0, b])
-                    seen[0, b] += w
-                    last[0, b] = u
+            u = rising[r]
+            for b in range(n_cuts):
+                s = 0 if place[r] <= b else 1
+                area[s, b] += _piece(last[s, b], u, seen[s, b] / mass[s, b])
+                seen[s, b] += weight[r]
+                last[s, b] = u
         for b in range(n_cuts):
-            error[k, b] = np.nan
-        for b in range(first, end):
-            left = mass[0, b]
-            right = mass[1, b]
-            if by_ranks:
-                one = area[0, b] / left
-                other = area[1, b] / right
-            else:
-                one = area[0, b] + _piece(last[0, b], 1.0, 1.0)
-                other = area[1, b] + _piece(last[1, b], 1.0, 1.0)
-            error[k, b] = (left * one + right * other) / total if by_mass else one + other
+            if mass[0, b] <= least or mass[1, b] <= least:
+                error[k, b] = np.nan
+                continue
+            left = area[0, b] + _piece(last[0, b], 1.0, 1.0)
+            right = area[1, b] + _piece(last[1, b], 1.0, 1.0)
+            error[k, b] = (mass[0, b] * left + mass[1, b] * right) / total if by_mass else left + right
+
+
+@compiled
+def _place_rows(
+    values: FloatArray,
+    order: RowArray,
+    rank: RowArray,
+    cuts: FloatArray,
+    place: CellArray,
+    n_left: FloatArray,
+    least: float,
+) -> tuple[int, int]:
+    """Write, by rank, the first cut that is not below each row, and the rows up to each cut; return the usable cuts."""
+    n = values.size
+    n_cuts = cuts.size
+    a = 0
+    for r in range(n):
+        while a < n_cuts and cuts[a] < values[r]:
+            n_left[a] = r
+            a += 1
+        place[rank[order[r]]] = a
+    for b in range(a, n_cuts):
+        n_left[b] = n
+    first = 0
+    while first < n_cuts and n_left[first] <= least:
+        first += 1
+    end = n_cuts
+    while end > first and n - n_left[end - 1] <= least:
+        end -= 1
+    return first, end
 
 
 @compiled

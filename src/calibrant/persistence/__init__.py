@@ -2,6 +2,8 @@
 
 from calibrant.persistence.calibrator_codec import decode_calibrator, encode_calibrator
 from calibrant.persistence.documents import from_document, register_kind, to_document
+from calibrant.persistence.export.onnx_graph import to_onnx
+from calibrant.persistence.export.sql import to_sql
 from calibrant.persistence.fields import Field
 from calibrant.persistence.files import load, read_document, save
 from calibrant.persistence.map_codec import decode_map, encode_map
@@ -18,4 +20,6 @@ __all__ = [
     "register_kind",
     "save",
     "to_document",
+    "to_onnx",
+    "to_sql",
 ]

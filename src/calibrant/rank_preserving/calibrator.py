@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np

@@ -44,6 +44,8 @@ METHODS = {
     "prior_shift": "Bayes' rule for a change of base rates",
     "isotonic": "each column fitted to the labels by itself, rows as they come",
 }
+#: Raking in order stops where it has passed over so many entries, but not before so many passes.
+_MOST_ENTRIES, _LEAST_PASSES = 30_000_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,10 @@ class _Run:
         return slice(None) if self.problem.is_kept is None else self.problem.is_kept
 
     def _raked(self, *, keep_order: bool) -> tuple[FloatArray, bool]:
-        raked = rake(self.p, self.rates, keep_order=keep_order, **self._options())
+        options = self._options()
+        if keep_order:  # which takes thousands of passes, each with a sort's worth of work
+            options["max_iter"] = min(self.max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // self.p.size))
+        raked = rake(self.p, self.rates, keep_order=keep_order, **options)
         return np.asarray(raked.Q), raked.converged
 
     def _shifted(self) -> tuple[FloatArray, bool]:

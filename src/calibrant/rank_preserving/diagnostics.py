@@ -47,6 +47,8 @@ class ColumnChange:
         Mean and largest distance between the entries of a row.
     quantiles : tuple of float
         Quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of after less before.
+    spread : float
+        Standard deviation after as a share of that before; NaN where that is 0.
     flattened : float
         Share of the neighbours in the order of the column that differed before and are equal after.
     steps_before, steps_after : float
@@ -67,6 +69,7 @@ class ColumnChange:
     mean_move: float
     largest_move: float
     quantiles: tuple[float, ...]
+    spread: float
     flattened: float
     steps_before: float
     steps_after: float
@@ -101,7 +104,7 @@ class Diagnostics:
         Probability that changed column in a row, half the sum of absolute changes: mean and largest.
     top_changed : float
         Share of rows whose most probable column changed.
-    flattened : float
+    spread, flattened : float
         Mean over the columns.
     """
 
@@ -111,6 +114,7 @@ class Diagnostics:
     mean_moved: float
     largest_moved: float
     top_changed: float
+    spread: float
     flattened: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,7 +123,17 @@ class Diagnostics:
         return result
 
     def __str__(self) -> str:
-        header = ["column", "mean before", "after", "moved, mean", "largest", "flattened", "levels", "after"]
+        header = [
+            "column",
+            "mean before",
+            "after",
+            "moved, mean",
+            "largest",
+            "spread left",
+            "flattened",
+            "levels",
+            "after",
+        ]
         rows = [
             [
                 str(c.column),
@@ -127,6 +141,7 @@ class Diagnostics:
                 f"{c.mean_after:.4f}",
                 f"{c.mean_move:.4f}",
                 f"{c.largest_move:.4f}",
+                "n/a" if math.isnan(c.spread) else f"{c.spread:.0%}",
                 f"{c.flattened:.1%}",
                 f"{c.steps_before:,.1f}",
                 f"{c.steps_after:,.1f}",
@@ -137,13 +152,10 @@ class Diagnostics:
             header += ["AUC before", "after"]
             for cells, c in zip(rows, self.columns, strict=True):
                 cells += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
-        lines = [
-            f"{self.n_rows:,} rows: {self.mean_moved:.4f} of a row's probability changed column on average, "
-            f"{self.largest_moved:.4f} at most; the most probable column changed in {self.top_changed:.1%}",
-            *text_table(header, rows),
-            "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst),
-        ]
-        return "\n".join(lines)
+        moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
+        top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
+        worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
+        return "\n".join([f"{moved}; {top}", *text_table(header, rows), worst])
 
 
 def diagnose(
@@ -183,10 +195,10 @@ def diagnose(
     >>> import calibrant as cb
     >>> P = [[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]]
     >>> print(cb.rank_preserving.diagnose(P, cb.rank_preserving.solve(P, [1.2, 1.8]), n_worst=2))
-    3 rows: 0.1000 of a row's probability changed column on average, 0.1000 at most; the most probable column changed in 0.0%
-    column  mean before   after  moved, mean  largest  flattened  levels  after
-    0            0.5000  0.4000       0.1000   0.1000       0.0%     3.0    3.0
-    1            0.5000  0.6000       0.1000   0.1000       0.0%     3.0    3.0
+    moved per row: 0.1000 on average, 0.1000 at most; another column on top in 33.3% of 3 rows
+    column  mean before   after  moved, mean  largest  spread left  flattened  levels  after
+    0            0.5000  0.4000       0.1000   0.1000         100%       0.0%     3.0    3.0
+    1            0.5000  0.6000       0.1000   0.1000         100%       0.0%     3.0    3.0
     moved most: row 0 (0.1000), row 1 (0.1000)
     """
     n_worst = check_integer("n_worst", n_worst, minimum=1)
@@ -216,6 +228,7 @@ def diagnose(
         float(np.average(moved, weights=w)),
         float(moved.max()),
         float(np.average(_top_changed(p, q), weights=w)),
+        float(np.mean([c.spread for c in columns if not math.isnan(c.spread)] or [math.nan])),
         float(np.mean([c.flattened for c in columns])),
     )
 
@@ -316,6 +329,7 @@ def _column_change(
     name: Any, p: FloatArray, q: FloatArray, weight: FloatArray, auc_before: float, auc_after: float
 ) -> ColumnChange:
     move = q - p
+    before, after = (_deviation(values, weight) for values in (p, q))
     return ColumnChange(
         column=name,
         mean_before=float(np.average(p, weights=weight)),
@@ -323,6 +337,7 @@ def _column_change(
         mean_move=float(np.average(np.abs(move), weights=weight)),
         largest_move=float(np.abs(move).max()),
         quantiles=tuple(_quantiles(move, weight).tolist()),
+        spread=after / before if before > 0.0 else math.nan,
         flattened=flattened_share(p, q),
         steps_before=effective_steps(p, weight),
         steps_after=effective_steps(q, weight),
@@ -331,6 +346,13 @@ def _column_change(
         auc_after=auc_after,
         curve=_curve(p, q),
     )
+
+
+def _deviation(values: FloatArray, weight: FloatArray) -> float:
+    if values.min() == values.max():
+        return 0.0
+    mean = np.average(values, weights=weight)
+    return math.sqrt(float(np.average(np.square(values - mean), weights=weight)))
 
 
 def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError, ShapeError

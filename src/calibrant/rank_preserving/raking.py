@@ -167,8 +167,8 @@ def _check_support(p: FloatArray, problem: Problem) -> None:
     if bad.any():
         row = int(bad.argmax()) if problem.is_kept is None else int(np.flatnonzero(problem.is_kept)[bad.argmax()])
         raise InvalidInputError(
-            f"P row {row}: all of its probability is in columns whose margin is 0 ({bad.sum():,} of {bad.size:,} rows), "
-            "and raking leaves zeros. Use solve, or margins above 0."
+            f"P row {row}: all of its probability is in columns whose margin is 0 ({bad.sum():,} of {bad.size:,} "
+            "rows), and raking leaves zeros. Use solve, or margins above 0."
         )
 
 
@@ -191,7 +191,9 @@ def _rake_in_order(p: FloatArray, problem: Problem, tol: float, max_iter: int) -
     columns = [_Column(p[:, j], problem, j) for j in range(p.shape[1])]
     q, before, change = p * (problem.margins > 0.0), p, np.inf
     memory = np.zeros(p.shape)
-    for n_iter in range(1, max_iter + 1):
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
         q /= row_sum(q)[:, None]
         for j, column in enumerate(columns):
             q[:, j] = column.project(q[:, j], memory[:, j])

@@ -1,5 +1,6 @@
 """The calibration report: summarise (data -> dict), render (dict -> HTML, JSON, Markdown)."""
 
+from calibrant.report.rank_preserving import RankPreservingReport
 from calibrant.report.report import Report
 
-__all__ = ["Report"]
+__all__ = ["RankPreservingReport", "Report"]

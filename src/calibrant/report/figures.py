@@ -11,7 +11,9 @@ import numpy as np
 
 from calibrant.displays import ReliabilityDisplay, ScoreHistogram
 from calibrant.displays.panels import PANEL_HEIGHT
+from calibrant.displays.rank_preserving import draw_column
 from calibrant.displays.style import COLOURS, MUTED
+from calibrant.rank_preserving import ColumnChange
 from calibrant.report.formats import percent, shorten
 from calibrant.results import Curve
 
@@ -48,6 +50,29 @@ def diagram(curve: dict[str, Any], *, key: str) -> str:
 def panel(curve: dict[str, Any], *, key: str) -> str:
     """Return the SVG of a summarised curve alone, small."""
     return _draw(curve, key, is_panel=True)
+
+
+def column_panel(column: ColumnChange, *, key: str) -> str:
+    """Return the SVG of a column of a matrix after against before, small."""
+    import matplotlib as mpl
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
+        figure = Figure(figsize=(2.3, 2.3))
+        ax = figure.add_axes((0.13, 0.13, 0.82, 0.82))
+        draw_column(ax, column)
+        ax.set_title("", loc="left")
+        for text in list(ax.texts):
+            text.remove()
+        _strip(ax, is_panel=False)
+        ax.set(xlabel="", ylabel="")
+        ax.locator_params(nbins=3)
+        words = f"Column {shorten(str(column.column), 60)}: probabilities after against before"
+        means = (
+            f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {percent(column.flattened)} flat."
+        )
+        return _as_inline_svg(figure, key, words, means)
 
 
 def _draw(curve: dict[str, Any], key: str, *, is_panel: bool) -> str:

@@ -54,6 +54,11 @@ def to_html(summary: dict[str, Any]) -> str:
     )
 
 
+def render_page(template: str, context: dict[str, Any]) -> str:
+    """Return a page of a template."""
+    return _environment().get_template(template).render(**context)
+
+
 def to_json(summary: dict[str, Any]) -> str:
     """Return a summary as JSON; the same summary gives the same text."""
     return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -175,7 +175,10 @@ class CatBoostModel(Model):
 
     def save(self, folder: Path) -> None:
         """Write the trees in CatBoost's binary format."""
-        self._booster().save_model(str(folder / self.file), format="cbm")
+        model = self._booster()
+        for name in ("train_finish_time", "model_guid"):  # else the same trees make another file each time
+            model.get_metadata()[name] = ""
+        model.save_model(str(folder / self.file), format="cbm")
 
     def read(self, folder: Path) -> Self:
         """Read the trees."""

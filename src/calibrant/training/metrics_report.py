@@ -210,8 +210,8 @@ def targets(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def leak_warnings(on_test: dict[str, Any], on_validation: dict[str, Any]) -> list[str]:
-    """Return what is too good to be true, of the figures of the test and the validation part.
+def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any]) -> list[str]:
+    """Return what is too good to be true, of the figures of the test part and of rows before it.
 
     Notes
     -----
@@ -219,7 +219,7 @@ def leak_warnings(on_test: dict[str, Any], on_validation: dict[str, Any]) -> lis
     on average one minus the accuracy. What stays below it by more than chance was told the labels.
     """
     found = []
-    after, before = on_test["forecasts"][AFTER], on_validation["forecasts"][AFTER]
+    after, before = on_test["forecasts"][AFTER], on_earlier["forecasts"][AFTER]
     least = 1.0 - after["accuracy"]["high"]
     if after["brier"]["high"] < least:
         found.append(
@@ -228,7 +228,7 @@ def leak_warnings(on_test: dict[str, Any], on_validation: dict[str, Any]) -> lis
         )
     if before["log_loss"]["high"] < after["log_loss"]["low"]:
         found.append(
-            f"leak? The log loss of the validation part, {before['log_loss']['value']:.4f}, is better than that of "
+            f"leak? The log loss before the test part, {before['log_loss']['value']:.4f}, is better than that of "
             f"the test part, {after['log_loss']['value']:.4f}, by more "
             "than chance: the years differ, or labels leaked"
         )

@@ -70,6 +70,7 @@ def out_of_fold_predictions(
     n_threads: int = 1,
     params: dict[str, Any] | None = None,
     stop_early: bool = True,
+    uniqueness: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> OutOfFold:
     """Predict every row by a model trained without it, and calibrate it without its label.
@@ -94,6 +95,8 @@ def out_of_fold_predictions(
     stop_early : bool
         Stop boosting by the last 15% of the rows of each training set, purged. The fold that is predicted is never
         among them.
+    uniqueness : bool
+        Weigh training rows by how little their labels overlap others.
     progress : callable, optional
         Told of each model in a line.
 
@@ -139,7 +142,7 @@ def out_of_fold_predictions(
         if progress is not None:
             progress(f"{which}: training on {train.size:,} rows")
         made = make_model(model, data.classes.size, seed=seed, n_threads=n_threads, params=params)
-        return fit_stopped(made, data, train, stop_early=stop_early)
+        return fit_stopped(made, data, train, stop_early=stop_early, uniqueness=uniqueness)
 
     started = time.process_time()
     raw = np.empty((data.n_rows, data.classes.size))
@@ -164,7 +167,9 @@ def out_of_fold_predictions(
     return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
 
 
-def fit_stopped(model: Model, data: Dataset, train: IntArray, *, stop_early: bool = True) -> Model:
+def fit_stopped(
+    model: Model, data: Dataset, train: IntArray, *, stop_early: bool = True, uniqueness: bool = True
+) -> Model:
     """Fit a model to some rows, its early stopping to the last of them.
 
     Parameters
@@ -175,6 +180,8 @@ def fit_stopped(model: Model, data: Dataset, train: IntArray, *, stop_early: boo
         Numbers of the rows, rising.
     stop_early : bool
         Whether the last rows are set apart; they are not where they would be fewer than twenty.
+    uniqueness : bool
+        Whether rows are weighted by how little their labels overlap others.
     """
     kept, stop = train, np.empty(0, dtype=np.int64)
     n_stop = int(STOPPING_SHARE * train.size)
@@ -188,7 +195,8 @@ def fit_stopped(model: Model, data: Dataset, train: IntArray, *, stop_early: boo
         )
     codes = data.codes
     watched = (data.X[stop], codes[stop]) if stop.size else None
-    return model.fit(data.X[kept], codes[kept], sample_weight=data.weight[kept], eval_set=watched)
+    weight = data.weight[kept] if uniqueness else None
+    return model.fit(data.X[kept], codes[kept], sample_weight=weight, eval_set=watched)
 
 
 def _pair_predictions(

@@ -75,14 +75,14 @@ class Run:
     @cached_property
     def model(self) -> Model:
         """The fitted model."""
-        self._check("checkpoints/")
+        self._check_single()
         name, n_classes = self.config.model, len(self.found["classes"])
         return read_model(name, n_classes, self.path / "checkpoints", n_threads=self.config.n_threads)
 
     @cached_property
     def calibrator(self) -> Any:
         """The fitted calibrator."""
-        self._check("checkpoints/")
+        self._check_single()
         return persistence.load(self.path / "checkpoints" / "calibrator.json")
 
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True) -> FloatArray:
@@ -120,6 +120,13 @@ class Run:
             If one is missing or differs.
         """
         self._check("")
+
+    def _check_single(self) -> None:
+        """Compare the checkpoints with their hashes; a run of several models has one of each in a folder of its own."""
+        if "models" in self.found:
+            names = ", ".join(self.found["models"])
+            raise InvalidInputError(f"{self.run_id} holds several models: {names}. Read them from its checkpoints.")
+        self._check("checkpoints/")
 
     def _check(self, prefix: str) -> None:
         for name, expected in self.record["files"].items():

@@ -53,6 +53,11 @@ class SklearnModel(Model):
             more[self._weight_name(model)] = mean_one(sample_weight)
         with _threads(self.n_threads):
             self.model_ = model.fit(X, codes, **more)
+            if "X_val" in more and hasattr(self.model_, "validation_score_"):  # which keeps the rounds after the best
+                best = max(int(np.argmax(self.model_.validation_score_)), 1)
+                again = {name: value for name, value in more.items() if name not in ("X_val", "y_val")}
+                self.model_ = self._make(can_stop=True).set_params(max_iter=best, early_stopping=False)
+                self.model_.fit(X, codes, **again)
         self.n_rounds_ = int(getattr(self.model_, "n_iter_", 0)) if self._is_boosted() else 0
         return self
 

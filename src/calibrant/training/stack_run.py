@@ -136,7 +136,8 @@ def fit_stack(
     Parameters
     ----------
     config : TrainConfig
-        Its calibrator, seed and threads are used, and its `params` where there is one model.
+        Its calibrator, seed, threads and `uniqueness` are used, and its `params` where there is one model. Class
+        weights are refused.
     models : sequence of str or scikit-learn classifier
     before, test : Dataset
     variant, n_folds
@@ -149,6 +150,10 @@ def fit_stack(
     names = [model if isinstance(model, str) else type(model).__name__ for model in models]
     if not names or len(set(names)) < len(names):
         raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
+    if config.class_weight != "none":
+        raise InvalidInputError(
+            f"class_weight={config.class_weight!r} is for a single model. Leave it out, or train that model alone."
+        )
     params = config.params if len(names) == 1 else None
     members = {}
     for name, model in zip(names, models, strict=True):
@@ -161,12 +166,14 @@ def fit_stack(
             seed=config.seed,
             n_threads=config.n_threads,
             params=params,
+            uniqueness=config.uniqueness,
             progress=lambda line, name=name: _LOG.info("%s, %s", name, line),  # type: ignore[misc]
         )
         fitted = fit_stopped(
             make_model(model, before.classes.size, seed=config.seed, n_threads=config.n_threads, params=params),
             before,
             np.arange(before.n_rows),
+            uniqueness=config.uniqueness,
         )
         raw = fitted.predict_proba(test.X)
         members[name] = Member(found, fitted, raw, apply_calibrator(found.calibrator, raw))

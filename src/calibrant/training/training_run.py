@@ -214,9 +214,10 @@ def _write(
         persistence.save(trained.fitted.calibrator, checkpoints / f"calibrator.{suffix}", metadata=metadata)
     if trained.fitted.shift is not None:
         persistence.save(trained.fitted.shift, checkpoints / "prior_shift.json")
-    write_table(folder / "predictions.parquet", _predictions(data, parts, trained))
+    validation, test = data.take(parts.validation), data.take(parts.test)
+    write_table(folder / "oof.parquet", _predictions(validation, trained.validation))
+    write_table(folder / "predictions.parquet", _predictions(test, trained.test))
     (folder / "plots").mkdir()
-    test = data.take(parts.test)
     draw_run(folder / "plots", test, trained.test)
     write_page(
         folder / "report.html",
@@ -227,29 +228,17 @@ def _write(
     )
 
 
-def _predictions(data: Dataset, parts: Holdout, trained: Trained) -> dict[str, Any]:
-    """Return the columns of predictions.parquet: the validation part, then the test part."""
-    rows = data.take(np.concatenate((parts.validation, parts.test)))
-    part = ["validation"] * parts.validation.size + ["test"] * parts.test.size
+def _predictions(rows: Dataset, forecasts: Forecasts) -> dict[str, Any]:
+    """Return the columns of predictions.parquet, and of oof.parquet, whose calibrated ones are cross-fitted."""
     columns: dict[str, Any] = {
         "time": rows.time,
         "label_end": rows.label_end,
         "symbol": rows.symbol,
-        "part": np.array(part, dtype=object),
         "y": rows.y,
         "label_return": rows.label_return,
         "uniqueness": rows.weight,
     }
     for name, prefix in ((BEFORE, "raw"), (AFTER, "p"), (NO_SKILL, "no_skill")):
-        prob = np.concatenate((getattr(trained.validation, name), getattr(trained.test, name)))
-        for k, label in enumerate(data.classes.tolist()):
-            columns[f"{prefix}_{label}"] = prob[:, k]
+        for k, label in enumerate(rows.classes.tolist()):
+            columns[f"{prefix}_{label}"] = forecasts.named()[name][:, k]
     return columns
-
-
-def forecasts_of(table: dict[str, Any], classes: list[int]) -> Forecasts:
-    """Return the forecasts that predictions.parquet holds, from its columns."""
-    raw, calibrated, no_skill = (
-        np.column_stack([table[f"{prefix}_{label}"] for label in classes]) for prefix in ("raw", "p", "no_skill")
-    )
-    return Forecasts(raw, calibrated, no_skill)

@@ -57,7 +57,9 @@ def mean_ranks(values: FloatArray, weight: FloatArray, more: float) -> tuple[Flo
     w = weight[order]
     cumulative = np.cumsum(w)
     share = (cumulative - 0.5 * w + 0.5) / (cumulative[-1] + more)
-    x, group = np.unique(values[order], return_inverse=True)
+    rising = values[order]
+    is_new = np.concatenate(([True], rising[1:] > rising[:-1]))
+    x, group = rising[is_new], np.cumsum(is_new) - 1
     return x, sum_groups(group, w * share) / sum_groups(group, w)
 
 

@@ -77,7 +77,7 @@ class Paper:
 
     def split(self, state: SearchState) -> Split | None:
         """Return the first split of the grid with the greatest error."""
-        error = state.errors_on_grid(self.alphas, self.least, by_ranks=True, by_mass=False)
+        error = state.official_errors(self.alphas, self.least)
         if np.isnan(error).all():
             return None
         k, a = np.unravel_index(int(np.nanargmax(error)), error.shape)
@@ -115,7 +115,8 @@ class Rounds:
             return False
         side = self.state.sides(split.k, split.cut)
         level, weight = self.state.level, self.state.weight
-        left, right = (self.rule.fit_map(level[side == s], weight[side == s]) for s in (0, 1))
+        rows = self.state.rows_by_level()
+        left, right = (self.rule.fit_map(level[part], weight[part]) for part in (rows[side[rows] == s] for s in (0, 1)))
         self.state.push(side, left, right)
         self._next = self.rule.split(self.state)
         n_left = float(weight[side == 0].sum())

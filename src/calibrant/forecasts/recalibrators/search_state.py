@@ -48,9 +48,7 @@ class SearchState:
         cut = np.empty(self.thresholds.size, dtype=np.int64)
         values, order = self._values[:-1], self._order[:-1]
         if n_cuts is None:
-            rank = np.empty(self.level.size, dtype=np.int32)
-            rank[self._order[-1]] = np.arange(self.level.size, dtype=np.int32)
-            kernels.search_all_cuts(values, order, self.level, rank, self.weight, least, best, cut)
+            kernels.search_all_cuts(values, order, self.level, self._ranks(), self.weight, least, best, cut)
         else:
             edge = np.arange(1, _CELLS + 1) / _CELLS
             cell = np.minimum(self.level * _CELLS, _CELLS - 1.0).astype(np.uint8)
@@ -59,22 +57,29 @@ class SearchState:
         k = int(best.argmax())
         return k, int(cut[k]), float(best[k])
 
-    def errors_on_grid(self, alphas: FloatArray, least: float, *, by_ranks: bool, by_mass: bool) -> FloatArray:
-        """Return the L1 error at each threshold and alpha, shape (K, A); NaN with a small side."""
+    def official_errors(self, alphas: FloatArray, least: float) -> FloatArray:
+        """Return the official code's error at each threshold and alpha, shape (K, A); NaN with too small a side."""
         error = np.empty((self.thresholds.size, alphas.size))
-        kernels.measure_cuts(
-            self._values[:-1],
-            self._order[:-1],
-            self.level,
-            self._order[-1],
-            self.weight,
-            alphas,
-            least,
-            by_ranks,
-            by_mass,
-            error,
-        )
+        lines = self._values[:-1], self._order[:-1], self._values[-1], self._ranks()
+        kernels.measure_cuts_by_ranks(*lines, alphas, least, error)
         return error
+
+    def errors_on_grid(self, alphas: FloatArray, least: float, *, by_mass: bool) -> FloatArray:
+        """Return the exact L1 error at each threshold and alpha, shape (K, A); NaN with a side of weight `least`."""
+        error = np.empty((self.thresholds.size, alphas.size))
+        lines = self._values[:-1], self._order[:-1], self._values[-1], self._ranks()
+        kernels.measure_cuts(*lines, self.weight[self._order[-1]], alphas, least, by_mass, error)
+        return error
+
+    def rows_by_level(self) -> npt.NDArray[np.int32]:
+        """Return the rows in the order of their levels: what is sorted already sorts fast."""
+        return self._order[-1]
+
+    def _ranks(self) -> npt.NDArray[np.int32]:
+        """Return the rank of each row's level."""
+        rank = np.empty(self.level.size, dtype=np.int32)
+        rank[self._order[-1]] = np.arange(self.level.size, dtype=np.int32)
+        return rank
 
     def alpha_at(self, k: int, cut: int) -> float:
         """Return a probability between those on both sides of a cut."""

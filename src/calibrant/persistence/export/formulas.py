@@ -57,7 +57,7 @@ def binary_formula(b: Builder, fitted: BinaryMap, s: Term) -> Term:
     """Return the probability of the positive class of a score."""
     steps = as_steps(fitted)
     if steps is not None:
-        return b.step(s, steps)
+        return b.step(b.near(s, _fitted_scores(fitted)), steps)
     match fitted:
         case LogisticMap(slope, intercept):
             return b.expit(slope * _before_overflow(b, fitted, s) + intercept)
@@ -65,7 +65,7 @@ def binary_formula(b: Builder, fitted: BinaryMap, s: Term) -> Term:
             p = b.hold(b.clip(s, clip, 1.0 - clip))
             return b.expit(first * b.ln(p) - second * b.ln(1.0 - p) + intercept)
         case InterpolatedMap(x, y):
-            return b.interpolate(s, x, y) if x.size > 1 else b.step(s, StepMap(x[1:], y))
+            return b.interpolate(b.near(s, x), x, y) if x.size > 1 else b.step(s, StepMap(x[1:], y))
         case LogitInterpolatedMap():
             return _logit_interpolated(b, fitted, s)
         case QuadraticMap():
@@ -104,6 +104,19 @@ def _step_edges(fitted: BinaryMap) -> FloatArray | None:
             return np.unique(np.concatenate(found)) if len(found) == len(maps) else None
         case _:
             return None
+
+
+def _fitted_scores(fitted: BinaryMap) -> FloatArray:
+    """Return the sorted scores at which a map of steps changes: what was fitted, at or just above which it steps."""
+    match fitted:
+        case StepMap(edges=edges):
+            return edges
+        case VennAbersMap(edges0=edges0, edges1=edges1):
+            return np.union1d(edges0, edges1)
+        case BlendMap(maps=maps) | MeanMap(maps=maps):
+            return np.unique(np.concatenate([_fitted_scores(part) for part in maps]))
+        case _:
+            raise AssertionError("a map of steps alone")
 
 
 def softmax(b: Builder, z: Term) -> Term:

@@ -29,15 +29,14 @@ class OnnxBuilder(Builder):
     ----------
     n_columns : int
         K; 1 for one score.
-    prefix : str
-        Begins the names of tensors.
     """
 
-    def __init__(self, n_columns: int, prefix: str = "") -> None:
+    def __init__(self, n_columns: int) -> None:
         import onnx
 
         self.n_columns = n_columns
-        self.prefix = prefix
+        #: How far, relative to what is above 1, scores may have been moved by rounding.
+        self.rounding = 0.0
         self.onnx = onnx
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
@@ -86,7 +85,7 @@ class OnnxBuilder(Builder):
 
     def total(self, a: Term) -> Term:
         """Return the sum over the classes."""
-        return self.node("ReduceSum", a, self._constant(np.array([1])), keepdims=1)
+        return self.node("ReduceSum", a, self.whole([1]), keepdims=1)
 
     def largest(self, a: Term) -> Term:
         """Return the largest over the classes."""
@@ -99,7 +98,7 @@ class OnnxBuilder(Builder):
 
     def column(self, a: Term, k: int) -> Term:
         """Return the number of class k."""
-        return self.node("Gather", a, self._constant(np.array([k])), axis=1)
+        return self.node("Gather", a, self.whole([k]), axis=1)
 
     def columns(self, parts: Sequence[Term]) -> Term:
         """Return one number of each class."""
@@ -127,6 +126,17 @@ class OnnxBuilder(Builder):
             value = self.least(value, right)
         value = self.choose(self.compare("<", s, self.number(float(x[-1]))), value, self.number(float(y[-1])))
         return self.choose(s > float(x[0]), value, self.number(float(y[0])))
+
+    def near(self, s: Term, knots: FloatArray) -> Term:
+        """Return the knot beside s where s is within rounding of it."""
+        if self.rounding == 0.0 or knots.size == 0:
+            return s
+        at = self._count(s, knots, "Less")
+        beside = [self._constant(np.append(knots[:1], knots)), self._constant(np.append(knots, knots[-1:]))]
+        low, high = (self.node("Gather", each, at) for each in beside)
+        knot = self.choose(self.compare("<=", self.node("Abs", s - low), self.node("Abs", high - s)), low, high)
+        reach = self.rounding * self.greatest(self.node("Abs", s), self.number(1.0))
+        return self.choose(self.compare("<=", self.node("Abs", s - knot), reach), knot, s)
 
     def couple_likeliest(self, rates: Term) -> Term:
         """Return the coupled distributions: the multiplier of each row is found by halving its bracket."""
@@ -164,6 +174,10 @@ class OnnxBuilder(Builder):
         self.nodes.append(self.onnx.helper.make_node(operator, [term.payload for term in inputs], [name], **attributes))
         return Term(self, name)
 
+    def whole(self, values: Sequence[int]) -> Term:
+        """Return whole numbers, such as a shape."""
+        return self._constant(np.array(values, dtype=np.int64))
+
     def tensor(self, name: str) -> Term:
         """Return a tensor that is there, such as an input."""
         return Term(self, name)
@@ -171,17 +185,17 @@ class OnnxBuilder(Builder):
     def doubles(self, name: str, *, shape: Sequence[int]) -> Term:
         """Return a tensor of some type as float64 of another shape."""
         as_double = self.node("Cast", self.tensor(name), to=self.onnx.TensorProto.DOUBLE)
-        return self.node("Reshape", as_double, self._constant(np.array(shape)))
+        return self.node("Reshape", as_double, self.whole(shape))
 
     def output(self, a: Term, name: str, kind: FloatType, *, shape: Sequence[int]) -> None:
         """Name a term as an output of the graph, of a type and shape."""
-        shaped = self.node("Reshape", a, self._constant(np.array(shape)))
+        shaped = self.node("Reshape", a, self.whole(shape))
         to = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         self.nodes.append(self.onnx.helper.make_node("Cast", [shaped.payload], [name], to=to))
 
     def _name(self, what: str) -> str:
         self._n_names += 1
-        return f"{self.prefix}{what}_{self._n_names}"
+        return f"{what}_{self._n_names}"
 
     def _constant(self, value: npt.NDArray[Any]) -> Term:
         key = (value.dtype.str, value.shape, value.tobytes())

@@ -76,8 +76,8 @@ def to_sql(
     Examples
     --------
     >>> import calibrant as cb
-    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.7, 0.8], [0, 1, 0, 1])
-    >>> print(cb.persistence.to_sql(calibrator, "duckdb", keep=["id"]))
+    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.7, 0.8], [0, 0, 0, 1])
+    >>> print(cb.persistence.to_sql(calibrator, "bigquery", keep=["id"]))
     """
     form = as_exportable(calibrator)
     if dialect not in DIALECTS:

@@ -17,6 +17,7 @@ from calibrant.persistence.export.terms import Builder, Comparison, Operator, Te
 _FAR = 700.0
 #: There, numbers of the table nearer to zero than this are zero in products.
 _NOTHING = 1e-150
+_LEAST_SHARE = 1e-280
 #: Terms of one sum or arguments of one function.
 _MOST_TERMS = 64
 _PIECES_PER_BLOCK = 16
@@ -149,8 +150,8 @@ class SqlBuilder(Builder):
         scaled = plain if unit == 1.0 else self.query.define(self._arithmetic("*", self.literal(unit), plain))
         first, last = self.literal(float(y[0])), self.literal(float(y[-1]))
         if rise.size <= self.largest_case:
-            rows = zip(start.tolist(), inverse_width.tolist(), rise.tolist(), y[:-1].tolist(), y[1:].tolist(), strict=True)
-            pieces = [self._piece(scaled, *map(self.literal, row), row[2]) for row in rows]
+            rows = np.column_stack((start, inverse_width, rise, y[:-1], y[1:])).tolist()
+            pieces = [self._piece(scaled, *map(self.literal, row), row[2], least_gap=self._gap(row[1])) for row in rows]
             inner = self._tree(held, x[1:-1].tolist(), pieces, "<")
         else:
             columns = (start, inverse_width, rise, y[:-1], y[1:])
@@ -302,17 +303,26 @@ class SqlBuilder(Builder):
         rises: float,
         *,
         is_mixed: bool = False,
+        least_gap: float = 0.0,
     ) -> Expression:
         """Return the line of one piece at s, held at its upper end."""
         if rises == 0.0 and not is_mixed:
             return left
-        share = self._arithmetic("*", self._arithmetic("-", s, start), inverse_width)
+        gap = self._arithmetic("-", s, start)
+        if least_gap:
+            gap = self._extreme("GREATEST", [gap, self.literal(least_gap)])
+        share = self._arithmetic("*", gap, inverse_width)
         value = self._arithmetic("+", left, self._sql.Mul(this=share, expression=rise))
         if is_mixed:
             value = self.query.define(value)
             is_rising = self._comparison(">", rise, self.literal(0.0))
             return self.case(is_rising, self._extreme("LEAST", [value, right]), self._extreme("GREATEST", [value, right]))
         return self._extreme("LEAST" if rises > 0.0 else "GREATEST", [value, right])
+
+    def _gap(self, inverse_width: float) -> float:
+        """Return the distance from a knot below which its share of a very wide piece is out of range, or 0."""
+        is_wide = self.dialect.is_strict and 0.0 < inverse_width < _NOTHING
+        return _LEAST_SHARE / inverse_width if is_wide else 0.0
 
     def _read(
         self, s: Expression, cuts: FloatArray, columns: Sequence[Sequence[Expression]], *, is_upper_in: bool

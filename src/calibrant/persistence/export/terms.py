@@ -146,6 +146,10 @@ class Builder(ABC):
         """Return a term that is kept in [low, high] where the engine would fail further out."""
         return a
 
+    def near(self, s: Term, knots: FloatArray) -> Term:  # noqa: ARG002
+        """Return s, or the knot beside it where another engine's rounding may have moved s off that knot."""
+        return s
+
     def clip(self, a: Term, low: float, high: float) -> Term:
         """Return the term moved into [low, high]."""
         return self.least(self.greatest(a, self.number(low)), self.number(high))

@@ -1,0 +1,288 @@
+"""The training pipeline on market bars: what calibration costs, and what it gives before and after.
+
+Bars are the folder market/ of the one that CALIBRANT_DATA names. Everything is measured on the last fifth of the rows,
+which nothing was fitted to. Boosting is done twice: as the libraries come, which is over-confident, and stopped early.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks._harness import RESULTS, Figure, Results, table
+from calibrant.errors import CalibrantWarning
+from calibrant.training.acting import judge_actions
+from calibrant.training.bars import as_bars
+from calibrant.training.config import TrainConfig
+from calibrant.training.dataset import Dataset
+from calibrant.training.holdout import hold_out
+from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, figures, gates
+from calibrant.training.out_of_fold import out_of_fold_predictions
+from calibrant.training.sizing import StakeRule
+from calibrant.training.stack_run import fit_stack, split_test
+from calibrant.training.trainer import Trained, overhead, train_model
+from calibrant.training.training_run import run_dataset
+
+#: File of bars, and how many of the last ones are used.
+SETS = {"sp500_d1": 6_000, "wiki_us_stocks_d1": 13_000, "eurusd_h4": 12_000, "us500_h1": 12_000}
+LIBRARIES = ("xgboost", "lightgbm", "catboost")
+AS_IT_COMES, STOPPED = "as it comes", "stopped early"
+CALIBRATORS = ("temperature", "specified")
+COST = 0.02
+OVERHEAD_GOAL = 0.05
+_FOLDS = 3
+_N_FLIPPED = 20
+_CATBOOST_ROUNDS = 300
+
+
+@dataclass
+class Measured:
+    """Figures with goals, and tables."""
+
+    results: Results
+    tables: list[tuple[str, tuple[str, ...], list[list[str]], int]] = field(default_factory=list)
+
+    def add(self, title: str, header: tuple[str, ...], rows: list[list[str]], n_left: int = 2) -> None:
+        """Add a table; all but the first columns are aligned to the right."""
+        self.tables.append((title, header, rows, n_left))
+
+    def write(self, name: str) -> str:
+        """Write `results/<name>.txt` and `.json`; return the text."""
+        text = self.results.write(name)
+        shown = [f"{title}\n\n{table(header, rows, right=range(n, 30))}" for title, header, rows, n in self.tables]
+        text = "\n\n".join([text, *shown])
+        (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+        path = RESULTS / f"{name}.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        document["tables"] = [
+            {"title": title, "columns": header, "rows": rows} for title, header, rows, _ in self.tables
+        ]
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return text
+
+
+def run() -> Measured:
+    """Train, calibrate, stack and size on four sets of bars."""
+    title = (
+        "Training on market bars, horizon 20: all figures on the last fifth of the rows, Brier as the sum over classes"
+    )
+    found = Measured(Results(title))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        before_and_after(found)
+        influence(found)
+        stacks(found)
+    return found
+
+
+@cache
+def dataset(name: str) -> Dataset:
+    """Return the rows of one set of bars."""
+    folder = os.environ.get("CALIBRANT_DATA")
+    if not folder:
+        raise SystemExit("CALIBRANT_DATA must name the folder that holds market/. The benchmark of training needs it.")
+    bars = pq.read_table(Path(folder) / "market" / f"{name}.parquet")
+    return run_dataset(TrainConfig(), as_bars(bars.slice(max(0, bars.num_rows - SETS[name])), source=name))
+
+
+def estimator(library: str) -> Any:
+    """Return a library's own classifier with its own settings: no early stopping."""
+    if library == "xgboost":
+        from xgboost import XGBClassifier
+
+        return XGBClassifier(n_jobs=1)
+    if library == "lightgbm":
+        from lightgbm import LGBMClassifier
+
+        return LGBMClassifier(n_jobs=1, verbose=-1)
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(
+        iterations=_CATBOOST_ROUNDS, thread_count=1, verbose=0, allow_writing_files=False, random_seed=0
+    )
+
+
+@cache
+def trained(name: str, library: str, how: str, calibrator: str) -> Trained:
+    """Return a model of one set, with the calibrator."""
+    data = dataset(name)
+    config = TrainConfig(model="sklearn" if how == AS_IT_COMES else library, calibrator=calibrator)
+    return train_model(config, data, hold_out(data), model=estimator(library) if how == AS_IT_COMES else None)
+
+
+def cases() -> Iterator[tuple[str, str, str]]:
+    """Name each set, library and way to train."""
+    for how in (AS_IT_COMES, STOPPED):
+        for name in SETS:
+            for library in LIBRARIES:
+                yield how, name, library
+
+
+def before_and_after(found: Measured) -> None:
+    """Measure every library on every set, raw and calibrated, with what stakes make of it."""
+    rows, sizing, thresholds = [], [], []
+    shares: dict[str, list[float]] = {calibrator: [] for calibrator in CALIBRATORS}
+    passed: dict[tuple[str, str], list[bool]] = {}
+    for how, name, library in cases():
+        data = dataset(name)
+        parts = hold_out(data)
+        test = data.take(parts.test)
+        measured = {c: figures(test, trained(name, library, how, c).test) for c in CALIBRATORS}
+        for calibrator, one in measured.items():
+            shares[calibrator].append(overhead(trained(name, library, how, calibrator).cpu_s))
+            for gate, outcome in gates(one).items():
+                passed.setdefault((calibrator, gate), []).append(outcome["passed"])
+        rows.append([how, f"{name}, {library}", *_figures_of(measured), f"{100 * shares['temperature'][-1]:.2f}%"])
+        validation = data.take(parts.validation)
+        acted = {
+            c: judge_actions(
+                validation,
+                trained(name, library, how, c).validation,
+                test,
+                trained(name, library, how, c).test,
+                rule=StakeRule(cost=COST),
+            )
+            for c in CALIBRATORS
+        }
+        sizing.append([how, f"{name}, {library}", *_sizing_of(acted)])
+        if how == AS_IT_COMES:
+            thresholds.append([name, library, *_threshold_of(acted["temperature"], 0.6)])
+    for calibrator, values in shares.items():
+        claim = f"largest share of training time, {calibrator}"
+        found.results.difference("all sets and libraries", claim, max(values), at_most=OVERHEAD_GOAL)
+    for (calibrator, gate), outcomes in passed.items():
+        claim = f"share of {len(outcomes)} runs that fail: {gate.replace('_', ' ')}, {calibrator}"
+        share = 1.0 - float(np.mean(outcomes))
+        if calibrator == TrainConfig().calibrator:
+            found.results.difference("all sets and libraries", claim, share, at_most=0.0)
+        else:  # what it costs to take another than the default
+            found.results.figures.append(Figure("all sets and libraries", claim, share, unit=""))
+    header = (
+        "trained",
+        "bars, library",
+        "log loss raw",
+        "temp.",
+        "spec.",
+        "no skill",
+        "Brier raw",
+        "temp.  ",
+        "spec.  ",
+    )
+    header += ("no skill ", "ECE raw", "temp. ", "spec. ", "by chance", "overhead")
+    found.add("Before and after", header, rows)
+    header = (
+        "trained",
+        "bars, library",
+        "raw",
+        "temperature",
+        "specified",
+        "by chance",
+        "raw: threshold",
+        "temperature: ",
+    )
+    title = f"Sizing error |stake from p - stake from the realised rate|, half Kelly, cost {COST} of a barrier"
+    found.add(f"{title}; and the threshold that validation chooses", header, sizing)
+    header = ("bars", "library", "raw: trades", "promised", "realised", "interval", "growth")
+    header += ("temperature: trades", "promised ", "realised ", "interval ", "growth ")
+    title = "Trading above a confidence of 0.6, as the libraries come (growth per 10,000 and row)"
+    found.add(title, header, thresholds)
+
+
+def influence(found: Measured) -> None:
+    """Flip the labels of some rows, and see how far their own calibrated out-of-fold rows move, by variant."""
+    data = dataset("sp500_d1")
+    rows = []
+    for variant in ("nested", "blocks", "specified"):
+        for calibrator in CALIBRATORS:
+            first = out_of_fold_predictions(data, "xgboost", calibrator=calibrator, variant=variant, n_folds=_FOLDS)
+            chosen = np.random.default_rng(0).choice(np.flatnonzero(first.fold == 1), _N_FLIPPED, replace=False)
+            y = data.y.copy()
+            y[chosen] = -y[chosen] + (y[chosen] == 0)
+            again = out_of_fold_predictions(
+                replace(data, y=y), "xgboost", calibrator=calibrator, variant=variant, n_folds=_FOLDS
+            )
+            moved = np.abs(again.calibrated[chosen] - first.calibrated[chosen]).max(axis=1)
+            loss = -np.log(np.maximum(first.calibrated[np.arange(data.n_rows), data.codes], 1e-6)).mean()
+            rows.append(
+                [variant, calibrator, f"{moved.mean():.4f}", f"{moved.max():.4f}", f"{loss:.4f}", str(first.n_models)]
+            )
+            if variant == "nested":
+                claim = f"largest move of rows by their own flipped labels, nested, {calibrator}"
+                found.results.difference("sp500_d1, xgboost", claim, float(moved.max()), at_most=0.0)
+    header = ("variant", "calibrator", "mean move", "largest", "out-of-fold log loss", "models")
+    title = f"Out-of-fold variants on sp500_d1: how far {_N_FLIPPED} rows move by their own flipped labels"
+    found.add(title, header, rows)
+
+
+def stacks(found: Measured) -> None:
+    """Stack the three libraries, on raw and on calibrated out-of-fold predictions."""
+    methods: dict[str, dict[str, str]] = {}
+    changes: dict[str, dict[str, str]] = {}
+    columns = []
+    ways: dict[str, Callable[[], list[Any]]] = {
+        AS_IT_COMES: lambda: [estimator(library) for library in LIBRARIES],
+        STOPPED: lambda: list(LIBRARIES),
+    }
+    for how, models in ways.items():
+        for name in SETS:
+            before, test = split_test(dataset(name), 0.2, np.timedelta64(0))
+            comparison = fit_stack(TrainConfig(), models(), before, test, n_folds=_FOLDS).compare()
+            column = f"{name}, {how}"
+            columns.append(column)
+            for method in comparison.methods:
+                who = method.name.replace("Classifier", "").replace("XGB", "xgboost").replace("LGBM", "lightgbm")
+                methods.setdefault(who.replace("CatBoost", "catboost"), {})[column] = f"{method.log_loss:.4f}"
+            for way in ("average", "meta-learner"):
+                change = comparison.differences[way]
+                changes.setdefault(way, {})[column] = f"{change.value:+.4f} [{change.low:+.4f}, {change.high:+.4f}]"
+    title = (
+        f"Stacks of the three libraries, nested out-of-fold predictions in {_FOLDS} folds: log loss on the test part"
+    )
+    rows = [[c, *(cells[c] for cells in methods.values())] for c in columns]
+    found.add(title, ("bars", *methods), rows, n_left=1)
+    title = "Log loss with calibrated less that with raw inputs, paired block bootstrap, 95% intervals"
+    found.add(title, ("bars", *changes), [[c, *(cells[c] for cells in changes.values())] for c in columns], n_left=1)
+
+
+def _figures_of(measured: dict[str, dict[str, Any]]) -> list[str]:
+    cells = []
+    for name in ("log_loss", "brier", "ece"):
+        first = measured["temperature"]["forecasts"]
+        cells.append(_number(first[BEFORE][name]["value"]))
+        cells += [_number(measured[c]["forecasts"][AFTER][name]["value"]) for c in CALIBRATORS]
+        cells.append(_number(first[NO_SKILL][name]["value"] if name != "ece" else first[AFTER][name]["noise_band"]))
+    return cells
+
+
+def _sizing_of(acted: dict[str, dict[str, Any]]) -> list[str]:
+    first = acted["temperature"]
+    errors = [first[BEFORE], *(acted[c][AFTER] for c in CALIBRATORS)]
+    cells = [_number(one["sizing_error"]["value"]) for one in errors]
+    cells.append(_number(first[AFTER]["sizing_error"]["floor"]))
+    return cells + ["don't trade" if first[k]["chosen"] is None else f"{first[k]['chosen']:g}" for k in (BEFORE, AFTER)]
+
+
+def _threshold_of(acted: dict[str, Any], threshold: float) -> list[str]:
+    cells = []
+    for name in (BEFORE, AFTER):
+        (row,) = (one for one in acted[name]["test"] if one["threshold"] == threshold)
+        growth = "ruin" if row["growth"] is None else f"{1e4 * row['growth']:+.1f}"
+        if row["promised"] is None:
+            cells += ["0", "", "", "", growth]
+        else:
+            rates = (f"{row['promised']:.2f}", f"{row['realised']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}")
+            cells += [f"{row['n_trades']:,}", *rates, growth]
+    return cells
+
+
+def _number(value: float | None) -> str:
+    return "infinite" if value is None or not np.isfinite(value) else f"{value:.4f}"

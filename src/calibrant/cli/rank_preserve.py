@@ -1,0 +1,214 @@
+"""calibrant rank-preserve: a matrix of probabilities with the margins that it shall have, beside the old one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+import numpy as np
+
+from calibrant.cli.data import check_output, group_column, match_by_name, read_scores, split_names
+from calibrant.cli.examples import Command
+from calibrant.cli.output import count, listed
+from calibrant.engines import append_columns, open_table
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.numerics import FloatArray, row_sum
+from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_METHODS = (*get_args(Method), "raking", "isotonic-raking")
+
+
+@click.command(
+    "rank-preserve",
+    cls=Command,
+    examples=[
+        "calibrant rank-preserve P.parquet --margins m.json -o Q.parquet",
+        "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
+    ],
+)
+@click.argument("file")
+@click.option(
+    "--margins", required=True, metavar="FILE", help="JSON: the total of each class, or of each class by group."
+)
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write; - is standard output.")
+@click.option(
+    "--score", multiple=True, metavar="COLUMNS", help="Column of each class.  [default: those that the margins name]"
+)
+@click.option("--rates", is_flag=True, help="The margins are shares of the rows, and not totals.")
+@click.option("--rescale", is_flag=True, help="Multiply margins that don't sum to the rows by one number.")
+@click.option("--normalise", is_flag=True, help="Divide rows by their sums first, as rounded ones need.")
+@click.option("--group", metavar="COLUMN", help="Column of the groups, each of which has margins of its own.")
+@click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
+@click.option(
+    "--method", type=click.Choice(_METHODS), default="auto", show_default=True, help="How to find the matrix."
+)
+@click.option(
+    "--ties",
+    type=click.Choice(get_args(Ties)),
+    default="equal",
+    show_default=True,
+    help="Whether rows with equal entries stay equal.",
+)
+@click.option("--gap", type=float, default=1e-4, show_default=True, metavar="SHARE", help="Gap that is good enough.")
+@click.option("--max-iter", type=int, default=5_000, show_default=True, metavar="N", help="Most iterations.")
+@click.option(
+    "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."
+)
+@click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
+@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+def command(
+    file: str,
+    margins: str,
+    output: str,
+    score: tuple[str, ...],
+    rates: bool,
+    normalise: bool,
+    group: str | None,
+    weight: str | None,
+    column: str,
+    report: str | None,
+    format: str | None,
+    **options: Any,
+) -> None:
+    """Give the columns of FILE their margins, and keep the order within each.
+
+    The answer is the nearest matrix of distributions whose columns sum to the margins and rise where the old ones
+    do. Same rows, same order, and every other column as it was; OUT appears whole or not at all.
+
+    The margins are JSON: {"cat": 120, "dog": 80}, and with --group {"north": {"cat": 20, "dog": 30}, ...}. Their
+    names are those of the columns, or what is left of these without a common prefix, such as p_.
+
+    Margins far from the file's own flatten the columns: look at the line on spread. If only base rates have
+    changed, calibrant.prior.prior_shift is the better tool.
+    """
+    check_output(output, margins)
+    if file == "-":
+        raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
+    if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(f"--report {report} is no page. End it in .html.")
+    wanted = _read_margins(margins, is_grouped=group is not None)
+    opened = open_table(file, format=format)
+    classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
+    names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
+    others = [name for name in (group, weight) if name is not None]
+    found = opened.read(list(dict.fromkeys([*names, *others])))
+    p = read_scores(found, names, file, input="probability")
+    if p.ndim == 1:
+        raise ShapeError(f"{margins} has one margin, and one column is no matrix. Name at least two classes.")
+    if normalise:
+        p = p / row_sum(p)[:, None]
+    by = None if group is None else group_column(found.column(group), f"column {group!r} of {file}")
+    w = None if weight is None else found.column(weight)
+    matrix = _framed(p, classes)
+    q, line, result = _solved(matrix, wanted, by, w, "rates" if rates else "totals", options)
+    if report is not None:
+        from calibrant.report import RankPreservingReport
+
+        after = _framed(q, classes) if result is None else result
+        page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
+        page.write_html(report)
+    outputs = [f"{column}_{label}" for label in classes]
+    n_rows = append_columns(file, output, inputs=names, outputs=outputs, compute=_Rows(q).next_rows, format=format)
+    if output != "-":
+        change = diagnose(p, q, sample_weight=w)
+        click.echo(line)
+        click.echo(
+            f"Moved {change.mean_moved:.4f} per row on average, {change.largest_moved:.4f} at most; columns keep "
+            f"{change.spread:.0%} of their spread, and {change.flattened:.1%} of neighbours became equal"
+        )
+        if report is not None:
+            click.echo(f"Wrote {report}")
+        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
+
+
+def _solved(
+    p: pa.Table, targets: Any, by: Any, weight: Any, kind: Literal["rates", "totals"], options: dict[str, Any]
+) -> tuple[FloatArray, str, RankPreservingResult | None]:
+    """Return the matrix, a line that says how it was found, and the solver's result if it was the solver's."""
+    method = options["method"]
+    common: dict[str, Any] = {
+        "margin_kind": kind,
+        "on_mismatch": "rescale" if options["rescale"] else "raise",
+        "sample_weight": weight,
+        "max_iter": options["max_iter"],
+    }
+    if method.endswith("raking"):
+        if by is not None or options["ties"] != "equal":
+            raise InvalidInputError(f"--method {method} takes neither --group nor --ties free. Leave them out.")
+        raked = rake(p, targets, keep_order=method == "isotonic-raking", **common)
+        how = "converged" if raked.converged else "stopped before it had converged"
+        return _numbers(raked.Q), f"{method}: {how} after {count(raked.n_iter, 'iteration')}", None
+    result = solve(p, targets, groups=by, method=method, ties=options["ties"], gap_tol=options["gap"], **common)
+    how = "converged" if result.converged else "stopped before it had converged"
+    parts = "" if result.groups is None else f" over {count(len(result.groups), 'group')}"
+    line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
+    return _numbers(result.Q), line, result
+
+
+class _Rows:
+    """The rows of a matrix, a part after the other, as a file is copied."""
+
+    def __init__(self, values: FloatArray) -> None:
+        self.values, self.n_done = values, 0
+
+    def next_rows(self, part: pa.Table) -> FloatArray:
+        """Return the rows that go with the next part of the table."""
+        start, self.n_done = self.n_done, self.n_done + part.num_rows
+        return self.values[start : self.n_done]
+
+
+def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise InvalidInputError(f'{path} is not JSON: {error}. Write it so: {{"cat": 120, "dog": 80}}.') from None
+    values = found.values() if isinstance(found, dict) and is_grouped else [found]
+    if not isinstance(found, dict) or not found or not all(isinstance(each, dict) and each for each in values):
+        what = '{"north": {"cat": 20, "dog": 30}} with --group' if is_grouped else '{"cat": 120, "dog": 80}'
+        raise InvalidInputError(f"{path} holds no margins by name. Write it so: {what}.")
+    for each in values:
+        for name, value in each.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                more = " Name the column of groups with --group." if isinstance(value, dict) else " Write a number."
+                raise InvalidInputError(f"{path}: the margin of {name!r} is {value!r:.60}, no number.{more}")
+    return found
+
+
+def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...], path: str) -> list[str]:
+    """Return the columns of the classes, in the order of the margins."""
+    if score is None:
+        missing = [label for label in classes if label not in names]
+        if missing:
+            raise InvalidInputError(
+                f"{path} names {missing[0]!r}, which is no column of the file. Name the columns with --score, "
+                "such as --score 'p_*'."
+            )
+        return classes
+    if len(score) != len(classes):
+        raise ShapeError(
+            f"--score names {count(len(score), 'column')}, {listed(score)}, and {path} "
+            f"{len(classes)} margins, {listed(classes)}. Name one column per margin."
+        )
+    matched = match_by_name(score, classes)
+    if matched is None:
+        raise InvalidInputError(
+            f"{path} names {listed(classes)}, and none of these names is what is left of {listed(score)} without a "
+            "common prefix. Name the margins as the columns are."
+        )
+    return matched
+
+
+def _numbers(matrix: pa.Table) -> FloatArray:
+    return np.column_stack([column.to_numpy() for column in matrix.columns])
+
+
+def _framed(p: FloatArray, classes: list[str]) -> pa.Table:
+    """Return a matrix as a table with the names of the classes."""
+    import pyarrow as pa
+
+    return pa.table({label: p[:, j] for j, label in enumerate(classes)})

@@ -1,0 +1,108 @@
+"""Raking: against SciPy's general solver, the form of the answer, and the isotonic version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from exact_matrices import order_rows
+from scipy.optimize import minimize
+
+from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from calibrant.rank_preserving import rake
+
+
+def least_divergence(P: np.ndarray, margins: np.ndarray, weight: np.ndarray, *, keep_order: bool) -> np.ndarray:
+    """Return the nearest matrix in Kullback-Leibler divergence, by sequential quadratic programming."""
+    n, k = P.shape
+    w = np.repeat(weight, k)
+    sums = np.vstack((np.kron(np.eye(n), np.ones(k)), np.kron(weight, np.eye(k))[:-1]))
+    target = np.concatenate((np.ones(n), margins[:-1]))
+    p = P.ravel()
+    constraints = [{"type": "eq", "fun": lambda q: sums @ q - target, "jac": lambda q: sums}]
+    if keep_order:
+        rows = order_rows(P)
+        constraints.append({"type": "ineq", "fun": lambda q: rows @ q, "jac": lambda q: rows})
+    found = minimize(
+        lambda q: float(np.sum(w * (q * np.log(q / p) - q + p))),
+        np.tile(margins / weight.sum(), (n, 1)).ravel(),
+        jac=lambda q: w * np.log(q / p),
+        bounds=[(1e-12, 1.0)] * p.size,
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 2_000},
+    )
+    assert found.success, found.message
+    return found.x.reshape(n, k)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("keep_order", [False, True])
+def test_answer_is_scipys(seed: int, keep_order: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(3, 7)), int(rng.integers(2, 4))
+    P = rng.dirichlet(np.full(k, 2.0), n)
+    if seed % 2:
+        P[1] = P[0]  # equal entries stay equal
+    weight = rng.integers(1, 4, n).astype(float) if seed % 3 else np.ones(n)
+    margins = rng.dirichlet(np.full(k, 5.0)) * weight.sum()
+    found = rake(P, margins, keep_order=keep_order, sample_weight=weight, tol=1e-9, max_iter=50_000)
+    expected = least_divergence(P, margins, weight, keep_order=keep_order)
+    assert found.converged
+    np.testing.assert_allclose(found.Q, expected, atol=2e-5)
+    divergence = float(np.sum(weight[:, None] * expected * np.log(expected / P)))
+    assert found.divergence == pytest.approx(divergence, rel=1e-5, abs=1e-8)
+    if keep_order:
+        assert (order_rows(P) @ found.Q.ravel() >= -1e-12).all()
+
+
+def test_odds_of_all_rows_change_by_the_same_factor() -> None:
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    q = rake(P, [25.0, 15.0, 10.0]).Q
+    odds = (q[:, 0] / q[:, 1]) / (P[:, 0] / P[:, 1])
+    np.testing.assert_allclose(odds, odds[0], rtol=1e-10)
+
+
+def test_feasible_matrix_stays_as_it_is() -> None:
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    for keep_order in (False, True):
+        found = rake(P, P.sum(axis=0), keep_order=keep_order)
+        np.testing.assert_allclose(found.Q, P, atol=1e-12)
+        assert found.divergence < 1e-12
+
+
+def test_zeros_stay_and_a_margin_of_zero_empties_its_column() -> None:
+    P = np.array([[0.0, 0.4, 0.6], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+    for keep_order in (False, True):
+        q = rake(P, [0.6, 2.4, 0.0], keep_order=keep_order).Q
+        assert q[0, 0] == 0.0
+        assert (q[:, 2] == 0.0).all()
+        np.testing.assert_allclose(q.sum(axis=0), [0.6, 2.4, 0.0], atol=1e-7)
+
+
+def test_weight_two_equals_two_rows_and_zero_none() -> None:
+    P = np.random.default_rng(1).dirichlet(np.ones(3), 20)
+    frame = pd.DataFrame(np.vstack((P, P[:1])), columns=["a", "b", "c"])
+    weight = np.array([1.0] + [2.0] * 19 + [0.0])
+    repeated = np.vstack((P[:1], np.repeat(P[1:], 2, axis=0)))
+    q = rake(frame, {"c": 9.0, "a": 20.0, "b": 10.0}, sample_weight=weight).Q
+    assert q.iloc[-1].isna().all()
+    expected = rake(repeated, [20.0, 10.0, 9.0]).Q
+    np.testing.assert_allclose(q.iloc[1:20], expected[1::2], atol=1e-9)
+
+
+def test_what_cannot_be_reached_is_named() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"P row 1: all of its probability is in columns whose margin is 0 \(1 of"
+    ):
+        rake([[0.5, 0.5], [1.0, 0.0]], [0.0, 2.0])
+    with pytest.raises(InvalidInputError, match=r"margins of column 0: P is 0 in all of its rows"):
+        rake([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0])
+    with pytest.warns(ConvergenceWarning, match="these margins may be out of its reach"):
+        assert not rake([[1.0, 0.0], [0.5, 0.5]], [0.5, 1.5], max_iter=200).converged
+    with pytest.raises(InvalidTypeError, match="keep_order=1 is neither True nor False"):
+        rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], keep_order=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="tol=0.0 is not above 0"):
+        rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], tol=0.0)
+    with pytest.raises(InvalidTypeError, match="tol='x' is not a number"):
+        rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], tol="x")  # type: ignore[arg-type]

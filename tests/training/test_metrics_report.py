@@ -1,0 +1,168 @@
+"""Figures of a run: those of the metrics module, with intervals and gates that know chance from harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibrant.metrics import brier_score, log_loss, top_label_ece
+from calibrant.numerics import FloatArray, softmax
+from calibrant.results import plain
+from calibrant.training.dataset import Dataset
+from calibrant.training.metrics_report import (
+    Forecasts,
+    calibration_block,
+    figures,
+    gates,
+    leak_warnings,
+    targets,
+)
+
+
+def rows(truth: FloatArray, seed: int = 0, per_time: int = 1, span: int = 0) -> Dataset:
+    """Return rows whose labels follow the probabilities; neighbours in time share one draw of chance."""
+    rng, n = np.random.default_rng(seed), len(truth)
+    time = np.arange(n) // per_time
+    chance = rng.random(time.max() // (span + 1) + 1)[time // (span + 1)]
+    y = np.minimum((truth.cumsum(axis=1) < chance[:, None]).sum(axis=1), truth.shape[1] - 1) - 1
+    start = np.datetime64("2020-01-01") + time
+    return Dataset(
+        X=np.zeros((n, 1)),
+        names=("nothing",),
+        y=y,
+        classes=np.arange(truth.shape[1]) - 1,
+        time=start,
+        label_end=start + span,
+        symbol=np.full(n, "A", dtype=object),
+        weight=np.full(n, 1.0 / (span + 1)),
+        label_return=np.zeros(n),
+        horizon_time=np.timedelta64(span, "D"),
+    )
+
+
+@pytest.fixture(scope="module")
+def truth() -> FloatArray:
+    return softmax(np.random.default_rng(3).normal(size=(3000, 3)))
+
+
+def constant(n: int) -> FloatArray:
+    return np.tile([0.3, 0.3, 0.4], (n, 1))
+
+
+@pytest.fixture(scope="module")
+def found(truth: FloatArray) -> dict[str, Any]:
+    return figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)))
+
+
+def test_values_are_those_of_the_metrics(truth: FloatArray, found: dict[str, Any]) -> None:
+    data, raw = rows(truth), softmax(2.5 * np.log(truth))
+    for name, prob in (("raw", raw), ("calibrated", truth), ("class_frequencies", constant(3000))):
+        one = found["forecasts"][name]
+        assert one["log_loss"]["value"] == pytest.approx(log_loss(data.y, prob), rel=1e-12)
+        assert one["brier"]["value"] == pytest.approx(brier_score(data.y, prob), rel=1e-12)
+        assert one["ece"]["value"] == pytest.approx(top_label_ece(data.y, prob, n_bins=10), rel=1e-12)
+        assert one["accuracy"]["value"] == pytest.approx((data.classes[prob.argmax(axis=1)] == data.y).mean())
+        for score in one.values():
+            assert score["low"] <= score["value"] <= score["high"]
+    base = found["forecasts"]["class_frequencies"]
+    assert base["brier"]["skill"] == base["log_loss"]["skill"] == 0.0
+    after = found["forecasts"]["calibrated"]["brier"]
+    assert after["skill"] == pytest.approx(1.0 - after["value"] / base["brier"]["value"])
+
+
+def test_the_specified_block_holds_the_four_figures_and_where_they_were_measured(found: dict[str, Any]) -> None:
+    block = calibration_block(found, calibrator="temperature", fitted_on="these", measured_on="those")
+    assert block["brier_before"] == found["forecasts"]["raw"]["brier"]["value"] > block["brier_after"]
+    assert block["ece_before"] == found["forecasts"]["raw"]["ece"]["value"] > block["ece_after"]
+    assert (block["fitted_on"], block["measured_on"]) == ("these", "those")
+
+
+def test_calibrated_probabilities_pass_every_gate_and_overconfident_ones_fail(truth: FloatArray) -> None:
+    data, sharp = rows(truth), softmax(6.0 * np.log(truth))
+    good = gates(figures(data, Forecasts(sharp, truth, constant(3000))))
+    bad = gates(figures(data, Forecasts(truth, sharp, constant(3000))))
+    assert all(gate["passed"] for gate in good.values())
+    assert not any(gate["passed"] for gate in bad.values())
+    same = gates(figures(data, Forecasts(truth, truth, constant(3000))))
+    assert same["log_loss_at_most_raw_plus_1_se"]["value"] == 0.0
+    assert same["log_loss_at_most_raw_plus_1_se"]["passed"]
+
+
+def test_calibrated_probabilities_stay_within_the_noise_band_as_often_as_it_says() -> None:
+    inside = []
+    for seed in range(60):
+        truth = softmax(np.random.default_rng(1000 + seed).normal(size=(1500, 3)))
+        error = figures(rows(truth, seed, span=4), Forecasts(truth, truth, constant(1500)))["forecasts"]["raw"]["ece"]
+        inside.append(error["value"] <= error["noise_band"])
+    assert 0.85 <= np.mean(inside) <= 1.0
+
+
+def test_intervals_are_wider_where_labels_move_together(truth: FloatArray) -> None:
+    widths = []
+    for span, prob in ((0, truth), (9, np.repeat(truth[:300], 10, axis=0))):
+        one = figures(rows(prob, span=span), Forecasts(prob, prob, constant(3000)))["forecasts"]["raw"]["brier"]
+        widths.append(one["high"] - one["low"])
+    assert 2.2 < widths[1] / widths[0] < 4.5  # each row tenfold: the root of ten
+
+
+def test_intervals_cover_the_expected_loss(truth: FloatArray) -> None:
+    prob = truth[:1200]
+    expected = float((1.0 - (prob**2).sum(axis=1)).mean())
+    covered = []
+    for seed in range(40):
+        one = figures(rows(prob, seed, per_time=3), Forecasts(prob, prob, constant(1200)))["forecasts"]["raw"]
+        covered.append(one["brier"]["low"] <= expected <= one["brier"]["high"])
+    assert np.mean(covered) >= 0.85
+
+
+def test_probability_zero_of_what_happened_is_infinite_and_fails(truth: FloatArray) -> None:
+    data = rows(truth)
+    certain = np.eye(3)[(data.y + 2) % 3]
+    certain[0] = [1.0, 0.0, 0.0] if data.y[0] != -1 else [0.0, 1.0, 0.0]
+    found = figures(data, Forecasts(truth, certain, constant(3000)))
+    assert found["forecasts"]["calibrated"]["log_loss"]["value"] == np.inf
+    assert plain(found)["forecasts"]["calibrated"]["log_loss"] == {
+        "value": None,
+        "low": None,
+        "high": None,
+        "skill": None,
+    }
+    assert not any(gate["passed"] for gate in gates(found).values())
+
+
+def test_targets_say_what_the_accuracy_allows(truth: FloatArray, found: dict[str, Any]) -> None:
+    said = targets(found)
+    assert not said["brier"]["met"]
+    assert said["brier"]["least_at_this_accuracy"] == 1.0 - found["forecasts"]["calibrated"]["accuracy"]["value"]
+    assert said["brier"]["value"] > said["brier"]["least_at_this_accuracy"]
+    sure = np.where(np.eye(3)[np.arange(3000) % 3] == 1.0, 0.98, 0.01)
+    easy = targets(figures(rows(sure), Forecasts(sure, sure, constant(3000))))
+    assert easy["brier"]["met"]
+    assert easy["ece"]["met"]
+
+
+def test_what_was_told_the_labels_is_called_a_leak(truth: FloatArray, found: dict[str, Any]) -> None:
+    assert leak_warnings(found, found) == []
+    data = rows(truth)
+    right = np.eye(3)[data.y + 1]
+    told = np.where(
+        np.random.default_rng(0).random((3000, 1)) < 0.6,
+        right,
+        np.roll(0.51 * right + 0.49 * np.roll(right, 1, 1), 0, 1),
+    )
+    wrong = told.argmax(axis=1) == right.argmax(axis=1)
+    swapped = np.where(((np.arange(3000) % 3 == 0) & wrong)[:, None], np.roll(0.51 * right, 1, 1) + 0.49 * right, told)
+    leaky = figures(data, Forecasts(truth, swapped, constant(3000)))
+    (first, *_) = leak_warnings(leaky, leaky)
+    assert "is below what its accuracy of" in first
+    good = figures(data, Forecasts(truth, 0.9 * right + 0.1 / 3, constant(3000)))
+    assert any("is better than that of the test part" in text for text in leak_warnings(found, good))
+
+
+def test_figures_repeat_bit_for_bit(truth: FloatArray, found: dict[str, Any]) -> None:
+    again = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)))
+    assert again == found
+    other = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)), seed=1)
+    assert other != found

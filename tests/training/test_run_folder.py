@@ -1,0 +1,242 @@
+"""Run folders: all of a run or nothing, whenever it is killed; the same bytes for the same seed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import calibrant as cb
+from calibrant.errors import CalibrantError, DocumentError
+from calibrant.training.bars import Bars
+from calibrant.training.config import TrainConfig
+from calibrant.training.run_folder import Run, find_run, list_runs, load_run, new_run
+from calibrant.training.training_run import run_dataset, run_parts, run_training
+
+CONFIG = TrainConfig(model="logistic", horizon=8)
+FILES = {
+    "checkpoints/calibrator.json",
+    "checkpoints/calibrator.pkl",
+    "checkpoints/model.skops",
+    "config.toml",
+    "log.jsonl",
+    "metrics.json",
+    "oof.parquet",
+    "plots/classes.png",
+    "plots/reliability.png",
+    "predictions.parquet",
+    "report.html",
+    "run.json",
+}
+
+
+@pytest.fixture(scope="module")
+def bars(make_bars: Callable[..., Bars]) -> Bars:
+    return make_bars(700, ("A", "B"))
+
+
+@pytest.fixture(scope="module")
+def run(bars: Bars, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_training(CONFIG, bars=bars, root=tmp_path_factory.mktemp("runs"))
+
+
+def files(run: Run) -> set[str]:
+    return {file.relative_to(run.path).as_posix() for file in run.path.rglob("*") if file.is_file()}
+
+
+def test_a_run_holds_every_file_and_reads_back(run: Run, bars: Bars) -> None:
+    assert files(run) == FILES
+    run.check()
+    assert run.config == CONFIG
+    assert run.found["data_sha256"] == bars.sha256()
+    block = run.metrics["calibration"]
+    assert {"brier_before", "brier_after", "ece_before", "ece_after", "measured_on"} <= set(block)
+    assert "untouched test part" in block["measured_on"]
+    assert re.fullmatch(r"logistic_h8_\d{8}_\d{6}_\d{6}_[0-9a-f]{4}", run.run_id)
+    assert run.record["overhead"]["within_limit"] == (run.record["overhead"]["share_of_model_fit"] < 0.05)
+
+
+def test_the_log_ends_with_the_specified_line(run: Run) -> None:
+    entries = [json.loads(line) for line in (run.path / "log.jsonl").read_text().splitlines()]
+    assert all(set(entry) == {"time", "level", "name", "message"} for entry in entries)
+    block = run.metrics["calibration"]
+    shown = [f"{block[key]:.4f}" for key in ("brier_before", "brier_after", "ece_before", "ece_after")]
+    line = "Calibration complete: Brier {} -> {}, ECE {} -> {}".format(*shown)
+    assert [entry["level"] for entry in entries if entry["message"] == line] == ["INFO"]
+
+
+def test_predictions_are_those_of_the_saved_model_and_calibrator(run: Run, bars: Bars) -> None:
+    table = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    data = run_dataset(CONFIG, bars)
+    rows = data.take(run_parts(CONFIG, bars, data).test)
+    assert run.predict_proba(rows.X).tobytes() == table[["p_-1", "p_0", "p_1"]].to_numpy().tobytes()
+    raw = run.predict_proba(rows.X, calibrated=False)
+    assert raw.tobytes() == table[["raw_-1", "raw_0", "raw_1"]].to_numpy().tobytes()
+    assert table.y.tolist() == rows.y.tolist()
+    assert (table.label_end.to_numpy() == rows.label_end).all()
+    pickled = cb.load(run.path / "checkpoints" / "calibrator.pkl")
+    assert pickled.predict_proba(raw).tobytes() == run.calibrator.predict_proba(raw).tobytes()
+    with pytest.raises(CalibrantError, match=re.escape("X has shape (2, 3), and this model has 13 features")):
+        run.predict_proba(np.zeros((2, 3)))
+
+
+def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path) -> None:
+    again = run_training(CONFIG, bars=bars, root=tmp_path)
+    assert again.run_id != run.run_id
+    for name in sorted(FILES - {"run.json", "log.jsonl", "checkpoints/model.skops"}):
+        assert (again.path / name).read_bytes() == (run.path / name).read_bytes(), name
+
+
+def test_another_seed_gives_other_figures(bars: Bars, tmp_path: Path) -> None:
+    config = TrainConfig(model="lightgbm", horizon=8)
+    runs = [run_training(config, bars=bars, root=tmp_path)]
+    runs.append(run_training(TrainConfig(model="lightgbm", horizon=8, seed=1), bars=bars, root=tmp_path))
+    losses = [one.metrics["test"]["forecasts"]["raw"]["log_loss"]["value"] for one in runs]
+    assert losses[0] != losses[1]
+    assert [one.run_id for one in list_runs(tmp_path)[0]] == [one.run_id for one in runs]
+
+
+def test_balanced_runs_keep_what_undoes_the_weights(bars: Bars, tmp_path: Path) -> None:
+    config = TrainConfig(model="logistic", horizon=8, class_weight="balanced", calibrator="specified")
+    run = run_training(config, bars=bars, root=tmp_path)
+    assert files(run) == FILES | {"checkpoints/prior_shift.json"}
+    table = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    data = run_dataset(config, bars)
+    rows = data.take(run_parts(config, bars, data).test)
+    expected = table[["p_-1", "p_0", "p_1"]].to_numpy()
+    assert run.predict_proba(rows.X).tobytes() == expected.tobytes()
+
+
+def _killed_at(root: str, bars: Bars, n_events: int) -> None:
+    """Run in a child process, and kill it when it touches a file of the run for the n-th time."""
+    left = [n_events]
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("open", "os.mkdir", "os.rename") and root in str(arguments[0]):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    run_training(CONFIG, bars=bars, root=root)
+
+
+def _in_child(target: Callable[..., None], *arguments: Any) -> int | None:
+    child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+@pytest.mark.parametrize("n_events", [1, 2, 3, 5, 7, 9, 10, 12, 14, 16, 21, 28, 44, 45, 99])
+def test_a_run_that_is_killed_leaves_all_or_nothing(n_events: int, bars: Bars, tmp_path: Path) -> None:
+    code = _in_child(_killed_at, str(tmp_path), bars, n_events)
+    runs, n_partial = list_runs(tmp_path)
+    assert code == (0 if n_events == 99 else -signal.SIGKILL)
+    assert (len(runs), n_partial) == {1: (0, 0), 2: (0, 0), 45: (1, 0), 99: (1, 0)}.get(n_events, (0, 1))
+    for run in runs:
+        run.check()
+        assert files(run) == FILES
+    for entry in tmp_path.iterdir():
+        if entry.name.startswith("."):
+            with pytest.raises(CalibrantError, match="holds no finished run"):
+                load_run(entry)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bars: Bars, tmp_path: Path) -> None:
+    child = multiprocessing.get_context("fork").Process(target=_killed_at, args=(str(tmp_path), bars, -1))
+    child.start()
+    child.join(np.random.default_rng(seed).uniform(0.05, 0.8))
+    child.kill()
+    child.join()
+    for run in list_runs(tmp_path)[0]:
+        run.check()
+        assert files(run) == FILES
+
+
+def _with_small_files(root: str, bars: Bars, most_bytes: int) -> None:
+    """Run in a child process in which files can't grow beyond some size, as on a disk that is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        run_training(CONFIG, bars=bars, root=root)
+    except OSError:
+        os._exit(7)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 700, 3_000, 9_000, 30_000])
+def test_a_disk_that_is_full_leaves_nothing(most_bytes: int, bars: Bars, tmp_path: Path) -> None:
+    assert _in_child(_with_small_files, str(tmp_path), bars, most_bytes) == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> None:
+        with new_run(tmp_path, "x", {}) as folder:
+            (folder / "metrics.json").write_text("{}")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        broken()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ids_never_clash_and_sort_by_time(tmp_path: Path) -> None:
+    for _ in range(50):
+        with new_run(tmp_path, "x", {}):
+            pass
+    runs, n_partial = list_runs(tmp_path)
+    assert (len(runs), n_partial) == (50, 0)
+    started = [run.path.stat().st_mtime_ns for run in runs]
+    assert started == sorted(started)
+
+
+@pytest.mark.parametrize("name", ["checkpoints/calibrator.json", "checkpoints/model.skops"])
+def test_checkpoints_that_were_changed_are_refused(name: str, bars: Bars, tmp_path: Path) -> None:
+    run = run_training(CONFIG, bars=bars, root=tmp_path)
+    with (run.path / name).open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(DocumentError, match="is missing or was changed after the run"):
+        load_run(run.path).predict_proba(np.zeros((1, 13)))
+
+
+def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Path) -> None:
+    config = TrainConfig(model="sklearn", horizon=8, params={"max_depth": 3})
+    forest = RandomForestClassifier(10, random_state=5)
+    run = run_training(config, bars=bars, model=forest, root=tmp_path)
+    table = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    data = run_dataset(config, bars)
+    rows = data.take(run_parts(config, bars, data).test)
+    assert run.predict_proba(rows.X).tobytes() == table[["p_-1", "p_0", "p_1"]].to_numpy().tobytes()
+    assert not hasattr(forest, "estimators_")
+
+
+def test_out_of_fold_rows_are_the_validation_part(run: Run, bars: Bars) -> None:
+    table = pq.read_table(run.path / "oof.parquet").to_pandas()
+    data = run_dataset(CONFIG, bars)
+    rows = data.take(run_parts(CONFIG, bars, data).validation)
+    assert table.y.tolist() == rows.y.tolist()
+    raw = run.predict_proba(rows.X, calibrated=False)
+    assert table[["raw_-1", "raw_0", "raw_1"]].to_numpy().tobytes() == raw.tobytes()
+    assert (table[["p_-1", "p_0", "p_1"]].to_numpy() != run.predict_proba(rows.X)).any()
+
+
+def test_runs_are_found_by_part_of_their_id(run: Run) -> None:
+    root = run.path.parent
+    for name in (run.run_id, run.run_id[-4:], "last", str(run.path)):
+        assert find_run(name, root).run_id == run.run_id
+    with pytest.raises(CalibrantError, match=r"no run in .* is called 'catboost'"):
+        find_run("catboost", root)

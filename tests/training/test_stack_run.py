@@ -1,0 +1,227 @@
+"""Runs of several models: the folder, its figures, and that nothing of the test part reaches what is fitted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import calibrant as cb
+from calibrant.cli import main
+from calibrant.errors import CalibrantError
+from calibrant.metrics import log_loss
+from calibrant.training.acting import judge_actions
+from calibrant.training.bars import Bars
+from calibrant.training.config import TrainConfig
+from calibrant.training.dataset import Dataset
+from calibrant.training.metrics_report import Forecasts
+from calibrant.training.run_folder import Run, list_runs, write_json
+from calibrant.training.sizing import StakeRule, sizing_error
+from calibrant.training.stack_run import fit_stack, measure_stack, run_stack, split_test
+from calibrant.training.thresholds import threshold_table
+from calibrant.training.training_run import run_dataset
+
+MakeBars = Callable[..., Bars]
+CONFIG = TrainConfig(model="logistic", horizon=10)
+MODELS = ["logistic", "lightgbm"]
+
+
+@pytest.fixture(scope="module")
+def bars(make_bars: MakeBars) -> Bars:
+    return make_bars(900)
+
+
+@pytest.fixture(scope="module")
+def run(bars: Bars, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_stack(CONFIG, MODELS, n_folds=3, bars=bars, root=tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def parts(bars: Bars) -> tuple[Dataset, Dataset]:
+    return split_test(run_dataset(CONFIG, bars), 0.2, np.timedelta64(0))
+
+
+def test_folder_holds_all_that_was_asked_for(run: Run) -> None:
+    files = {path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if path.is_file()}
+    assert files >= {
+        "config.toml",
+        "metrics.json",
+        "oof.parquet",
+        "predictions.parquet",
+        "report.html",
+        "log.jsonl",
+        "run.json",
+        "plots/reliability.png",
+        "checkpoints/meta_learner.json",
+        "checkpoints/logistic/calibrator.pkl",
+        "checkpoints/lightgbm/model.txt",
+    }
+    run.check()
+    assert run.config == CONFIG
+    assert run.found["models"] == MODELS
+    log = (run.path / "log.jsonl").read_text(encoding="utf-8")
+    assert "Calibration complete: Brier 0." in log
+    assert "lightgbm, folds 2 and 3 of 3: training on" in log
+
+
+def test_out_of_fold_table_gives_the_figures_of_metrics_json(run: Run, parts: tuple[Dataset, Dataset]) -> None:
+    table = pq.read_table(run.path / "oof.parquet").to_pydict()
+    before, _ = parts
+    assert table["y"] == before.y.tolist()
+    for name, column in (("raw", "raw"), ("calibrated", "p")):
+        prob = np.column_stack([table[f"{column}_lightgbm_{label}"] for label in (-1, 0, 1)])
+        stated = run.metrics["members"]["lightgbm"]["out_of_fold"]["forecasts"][name]["log_loss"]["value"]
+        assert log_loss(before.y, prob, classes=[-1, 0, 1]) == pytest.approx(stated)
+    average = np.mean([table["p_lightgbm_0"], table["p_logistic_0"]], axis=0)
+    np.testing.assert_allclose(table["p_0"], average, atol=1e-15)
+
+
+def test_test_predictions_come_from_the_saved_models_and_calibrators(run: Run, parts: tuple[Dataset, Dataset]) -> None:
+    table = pq.read_table(run.path / "predictions.parquet").to_pydict()
+    _, test = parts
+    calibrator = cb.load(run.path / "checkpoints" / "lightgbm" / "calibrator.json")
+    raw = np.column_stack([table[f"raw_lightgbm_{label}"] for label in (-1, 0, 1)])
+    stored = np.column_stack([table[f"p_lightgbm_{label}"] for label in (-1, 0, 1)])
+    assert calibrator.predict_proba(raw).tobytes() == stored.tobytes()
+    assert table["y"] == test.y.tolist()
+
+
+def test_no_label_before_the_test_part_ends_in_it(parts: tuple[Dataset, Dataset]) -> None:
+    before, test = parts
+    assert before.label_end.max() < test.time.min()
+
+
+def test_permuted_test_labels_leave_all_that_is_fitted_byte_identical(parts: tuple[Dataset, Dataset]) -> None:
+    before, test = parts
+    permuted = replace(test, y=np.random.default_rng(0).permutation(test.y))
+    one, two = (fit_stack(CONFIG, MODELS, before, rows, n_folds=3) for rows in (test, permuted))
+    for name, prob in one.predictions.items():
+        assert prob.tobytes() == two.predictions[name].tobytes()
+    first, second = (measure_stack(CONFIG, stack, variant="nested", n_folds=3)["out_of_fold"] for stack in (one, two))
+    assert json.dumps(first) == json.dumps(second)
+
+
+def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(run: Run, parts: tuple[Dataset, Dataset]) -> None:
+    texts = []
+    for seed in (0, 1):
+        config = replace(CONFIG, seed=seed)
+        metrics = measure_stack(config, fit_stack(config, MODELS, *parts, n_folds=3), variant="nested", n_folds=3)
+        write_json(run.path.parent / "again.json", metrics)
+        texts.append((run.path.parent / "again.json").read_bytes())
+    assert texts[0] == (run.path / "metrics.json").read_bytes()
+    assert json.loads(texts[0])["calibration"] != json.loads(texts[1])["calibration"]
+
+
+def test_shifted_labels_give_no_better_test_loss_than_the_entropy_of_the_test_labels(make_bars: MakeBars) -> None:
+    gains: dict[str, list[float]] = {}
+    for seed in range(6):
+        data = run_dataset(CONFIG, make_bars(1000, seed=seed))
+        data = replace(data, y=np.roll(data.y, data.n_rows // 2))
+        before, test = split_test(data, 0.2, np.timedelta64(0))
+        rates = test.class_rates()
+        entropy = -float(rates @ np.log(rates))
+        for method in fit_stack(CONFIG, ["logistic"], before, test, n_folds=3).compare().methods:
+            gains.setdefault(method.name, []).append(entropy - method.log_loss)
+    for name, gain in gains.items():
+        assert np.mean(gain) < 0.0, name
+        assert max(gain) < 0.03, name
+
+
+def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
+    metrics = run.metrics
+    assert set(metrics["calibration"]) >= {"brier_before", "brier_after", "ece_before", "ece_after"}
+    assert [m["name"] for m in metrics["stacking"]["methods"]][-2:] == ["meta-learner, raw", "meta-learner, calibrated"]
+    assert set(metrics["stacking"]["differences"]) == {*MODELS, "average", "meta-learner"}
+    for name in ("raw", "calibrated"):
+        assert set(metrics["acting"][name]) == {"sizing_error", "chosen", "reason", "validation", "test"}
+    assert metrics["acting"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
+
+
+def test_acting_is_chosen_on_one_part_and_judged_on_the_other(parts: tuple[Dataset, Dataset]) -> None:
+    before, test = parts
+    rng = np.random.default_rng(1)
+    forecasts = [
+        Forecasts(*(rng.dirichlet([3, 3, 3], data.n_rows) for _ in range(2)), np.full((data.n_rows, 3), 1 / 3))
+        for data in (before, test)
+    ]
+    rule = StakeRule(cost=0.01)
+    found = judge_actions(before, forecasts[0], test, forecasts[1], rule=rule)
+    expected = threshold_table(
+        test.y, forecasts[1].calibrated, rule=rule, time=test.time, label_end=test.label_end, classes=test.classes
+    )
+    assert found["calibrated"]["test"] == [row.to_dict() for row in expected]
+    error = sizing_error(test.y, forecasts[1].raw, rule=rule, classes=test.classes)
+    assert found["raw"]["sizing_error"]["value"] == error.value
+    assert found["rule"]["cost"] == 0.01
+
+
+def test_nothing_is_left_of_a_run_that_fails(bars: Bars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("calibrant.training.stack_run.write_page", fail)
+    with pytest.raises(OSError, match="no space left"):
+        run_stack(CONFIG, ["logistic"], n_folds=3, bars=bars, root=tmp_path)
+    assert list_runs(tmp_path) == ([], 0)
+
+
+def test_a_model_twice_and_no_model_are_refused(parts: tuple[Dataset, Dataset]) -> None:
+    for models in ([], ["logistic", "logistic"]):
+        with pytest.raises(CalibrantError, match="names none, or one twice"):
+            fit_stack(CONFIG, models, *parts)
+
+
+def test_class_weights_are_refused_and_not_ignored(parts: tuple[Dataset, Dataset]) -> None:
+    with pytest.raises(CalibrantError, match="class_weight='balanced' is for a single model"):
+        fit_stack(replace(CONFIG, class_weight="balanced"), ["logistic"], *parts)
+
+
+# --- the command ---------------------------------------------------------------------------------------------
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(main, [*arguments])
+
+
+def test_command_prints_stack_thresholds_and_sizing(
+    make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(make_table(700), "bars.parquet")
+    done = invoke("oof", "--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
+    assert done.exit_code == 0, done.output
+    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Acting on calibrated", "Sizing error"):
+        assert text in done.output
+    assert "Chosen before it: " in done.output
+    (found,), n_partial = list_runs("experiments/runs")
+    assert n_partial == 0
+    assert found.run_id.startswith("oof_h10_")
+    shown = invoke("runs", "show", "last")
+    assert shown.exit_code == 0, shown.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--models", "xgbost"], "Did you mean 'xgboost'"),
+        (["--models", ","], "unknown model ''"),
+        (["--variant", "nest"], "Did you mean 'nested'"),
+        (["--cost", "-1"], "cost=-1.0 can't be used"),
+        (["--models", "logistic", "--folds", "2"], "n_folds=2 is too small"),
+    ],
+)
+def test_command_refuses(
+    arguments: list[str], text: str, make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(make_table(300), "bars.parquet")
+    done = invoke("oof", "--data", "bars.parquet", *arguments)
+    assert done.exit_code == 2
+    assert text in done.output

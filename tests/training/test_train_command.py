@@ -1,0 +1,123 @@
+"""calibrant train and calibrant runs, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from calibrant.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_table: Callable[..., pa.Table]) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(make_table(700), "bars.parquet")
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def train(*words: str) -> Result:
+    result = call("train", "--data", "bars.parquet", "--horizon", "8", *words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
+    result = train("--model", "logistic")
+    line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| INFO \| calibrant\.training \| "
+    number = r"\d\.\d{4}"
+    specified = rf"{line}Calibration complete: Brier {number} -> {number}, ECE {number} -> {number}\n"
+    assert re.search(specified, result.stderr)
+    assert re.search(r"^ +raw +calibrated +95% interval +no skill +skill$", result.stdout, re.MULTILINE)
+    assert re.search(r"^(pass|FAIL)  log loss at most class frequencies plus 1 se$", result.stdout, re.MULTILINE)
+    assert "brier target 0.15: not met: at this accuracy it can't be below" in result.stdout
+    (run,) = Path("experiments/runs").iterdir()
+    assert f"Saved {run}" in result.stdout
+
+
+def test_options_win_over_the_settings_of_a_file() -> None:
+    train("--model", "logistic", "--seed", "3", "--calibrator", "beta")
+    (first,) = Path("experiments/runs").iterdir()
+    result = call("train", "--config", str(first / "config.toml"), "--calibrator", "specified", "--runs", "again")
+    assert result.exit_code == 0, result.output
+    (second,) = Path("again").iterdir()
+    changed = set((second / "config.toml").read_text().splitlines()) ^ set(
+        (first / "config.toml").read_text().splitlines()
+    )
+    assert changed == {'calibrator = "beta"', 'calibrator = "specified"'}
+
+
+def test_runs_are_listed_shown_and_compared() -> None:
+    assert "No finished run in experiments/runs. Next:  calibrant train" in call("runs", "list").stdout
+    train("--model", "logistic")
+    train("--model", "logistic", "--seed", "1", "--calibrator", "isotonic")
+    (Path("experiments/runs") / ".x.partial-1").mkdir()
+    listed = call("runs", "list").stdout
+    assert listed.count("logistic_h8_") == 2
+    assert "1 run running, or ended before the finish" in listed
+    shown = call("runs", "show", "last")
+    assert "calibrator isotonic" in shown.stdout
+    assert "of the model's training time" in shown.stdout
+    names = [run["run"] for run in json.loads(call("runs", "list", "--json").stdout)["runs"]]
+    compared = call("runs", "compare", *names).stdout
+    assert "calibrator: temperature | isotonic" in compared
+    assert "seed: 0 | 1" in compared
+    assert "can't be compared" not in compared
+    document = json.loads(call("runs", "show", names[0], "--json").stdout)
+    assert document["config"]["horizon"] == 8
+    train("--model", "logistic", "--test", "0.3")
+    last = json.loads(call("runs", "list", "--json").stdout)["runs"][-1]["run"]
+    assert "were not measured on the same rows" in call("runs", "compare", names[0], last).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("train", "--model", "xgbost"), "unknown model 'xgbost'. Did you mean 'xgboost'?"),
+        (("train", "--data", "none.parquet"), "none.parquet"),
+        (("train", "--config", "none.toml"), "none.toml: No such file or directory"),
+        (("train", "--data", "bars.parquet", "--horizon", "690"), "none of 700 bars has both a finished label"),
+        (("runs", "show", "x"), "no run in experiments/runs is called 'x'. See: calibrant runs list."),
+        (("runs", "compare", "x"), "one run, 'x', is named. Name two or more."),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(words: tuple[str, ...], said: str) -> None:
+    result = call(*words)
+    assert result.exit_code == 2
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("Error: ")
+    assert said in last
+    assert not Path("experiments/runs").exists() or list(Path("experiments/runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "catboost"])
+def test_each_library_trains(model: str) -> None:
+    result = train("--model", model)
+    assert "| INFO | calibrant.training | Calibration complete: Brier 0." in result.stderr
+    (run,) = Path("experiments/runs").iterdir()
+    assert run.name.startswith(f"{model}_h8_")
+
+
+def test_the_script_is_the_command() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "train_model.py"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    words = ["--model", "xgboost", "--horizon", "20", "--data", "bars.parquet"]
+    result = subprocess.run(
+        [sys.executable, script, *words], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    assert "| INFO | calibrant.training | Calibration complete: Brier 0." in result.stderr
+    (run,) = Path("experiments/runs").iterdir()
+    assert run.name.startswith("xgboost_h20_")
