@@ -233,6 +233,7 @@ def others() -> Iterator[tuple[str, Subject]]:
             yield f"{display.__name__}, {k}", Subject(drawn(display), METRIC_NAMES, "probability", k, (0.0, np.inf))
     yield from priors()
     yield "solve", Subject(rank_preserved, {"score": "P", "weight": "sample_weight"}, n_columns=3)
+    yield from matrices()
     yield "compare", Subject(compared, FIT_NAMES, "probability", 1, (-np.inf, np.inf), True)
     yield "GroupedCalibrator.fit", Subject(grouped, FIT_NAMES)
     panels = drawn(cb.MulticlassReliabilityDisplay)
@@ -244,6 +245,35 @@ def rank_preserved(score: Any, weight: Any) -> Any:
         score, [0.3, 0.3, 0.4], margin_kind="rates", sample_weight=weight, gap_tol=1e-2, max_iter=20_000
     )
     return [np.asarray(result.Q)[np.isfinite(np.asarray(result.Q)).all(axis=1)], result.row_residual]
+
+
+def matrices() -> Iterator[tuple[str, Subject]]:
+    """Return what takes a matrix before, and makes or takes one after."""
+    names = {"score": "P", "weight": "sample_weight"}
+    after = base_rows(Subject(metric, {}, "probability", 3))["score"]
+    shares = {"margins": [0.3, 0.3, 0.4], "margin_kind": "rates"}
+
+    def raked(score: Any, weight: Any) -> Any:
+        q = np.asarray(cb.rank_preserving.rake(score, sample_weight=weight, tol=1e-6, **shares).Q)
+        return q[np.isfinite(q).all(axis=1)]
+
+    def diagnosed(score: Any, weight: Any) -> Any:
+        columns = cb.rank_preserving.diagnose(score, after, sample_weight=weight).columns
+        return [[c.mean_move, c.flattened, c.overtaken] for c in columns]
+
+    def compared(score: Any, weight: Any) -> Any:
+        methods = ["none", "straight", "raking"]
+        table = cb.rank_preserving.compare(score, sample_weight=weight, methods=methods, **shares)
+        return [[row.distance, row.divergence, row.margin_residual, row.overtaken] for row in table.rows]
+
+    def reported(score: Any, weight: Any) -> Any:
+        columns = cb.RankPreservingReport(score, after, sample_weight=weight).summary()["columns"]
+        return [c["mean_move"] for c in columns]
+
+    yield "rake", Subject(raked, names, n_columns=3)
+    yield "diagnose", Subject(diagnosed, names, n_columns=3)
+    yield "rank_preserving.compare", Subject(compared, names, "probability", 3, (0.0, np.inf), True)
+    yield "RankPreservingReport", Subject(reported, names, n_columns=3)
 
 
 def priors() -> Iterator[tuple[str, Subject]]:

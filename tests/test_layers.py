@@ -47,6 +47,7 @@ HEAVY = (
     "scipy.stats",
     "skl2onnx",
     "sklearn",
+    "skops",
     "sqlglot",
     "xgboost",
 )

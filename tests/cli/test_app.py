@@ -34,7 +34,7 @@ def test_help_lists_every_command_with_an_example(run: Run, option: str) -> None
     shown = run(option).output
     for name, what in app.COMMANDS.items():
         assert f"  {name} " in shown
-        assert what in shown
+        assert what in " ".join(shown.split())  # long lines are wrapped
     assert "Examples:\n  calibrant evaluate scores.parquet --label y --score p\n" in shown
 
 

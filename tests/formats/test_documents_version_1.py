@@ -12,7 +12,7 @@ import pytest
 from calibrant.persistence import load, read_document, save
 
 FOLDER = Path(__file__).parent / "version_1_documents"
-NAMES = ("grouped_calibrator", "multilabel_calibrator", "prior_shift")
+NAMES = ("grouped_calibrator", "multilabel_calibrator", "prior_shift", "rank_preserving_calibrator")
 
 
 def expit(z: float) -> float:
@@ -56,6 +56,19 @@ def test_prior_shift_gives_bayes_rule(suffix: str) -> None:
     loaded = load(FOLDER / f"prior_shift{suffix}")
     assert loaded.predict_proba([0.5]).tolist() == [0.25]
     assert loaded.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_rank_preserving_calibrator_gives_its_straight_lines(suffix: str) -> None:
+    """Columns 1/4 + p / 2, 1/8 + p / 2 and 1/8 + p / 2: rows sum to one."""
+    loaded = load(FOLDER / f"rank_preserving_calibrator{suffix}")
+    (row,) = loaded.transform([[0.5, 0.25, 0.25]]).tolist()
+    assert row == [0.5, 0.25, 0.25]
+    (row,) = loaded.transform([[0.0, 1.0, 0.0]]).tolist()
+    assert row == [0.25, 0.625, 0.125]
+    assert loaded.classes_.tolist() == ["a", "b", "ß"]
+    assert loaded.margins_.tolist() == [0.5, 0.25, 0.25]
+    assert (loaded.maps, loaded.n_rows_, loaded.score_names_) == ("straight", 32, ("p_a", "p_b", "p_ß"))
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])

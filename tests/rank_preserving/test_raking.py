@@ -19,10 +19,10 @@ def least_divergence(P: np.ndarray, margins: np.ndarray, weight: np.ndarray, *, 
     sums = np.vstack((np.kron(np.eye(n), np.ones(k)), np.kron(weight, np.eye(k))[:-1]))
     target = np.concatenate((np.ones(n), margins[:-1]))
     p = P.ravel()
-    constraints = [{"type": "eq", "fun": lambda q: sums @ q - target, "jac": lambda q: sums}]
+    constraints = [{"type": "eq", "fun": lambda q: sums @ q - target, "jac": lambda _: sums}]
     if keep_order:
         rows = order_rows(P)
-        constraints.append({"type": "ineq", "fun": lambda q: rows @ q, "jac": lambda q: rows})
+        constraints.append({"type": "ineq", "fun": lambda q: rows @ q, "jac": lambda _: rows})
     found = minimize(
         lambda q: float(np.sum(w * (q * np.log(q / p) - q + p))),
         np.tile(margins / weight.sum(), (n, 1)).ravel(),
@@ -102,7 +102,7 @@ def test_what_cannot_be_reached_is_named() -> None:
         assert not rake([[1.0, 0.0], [0.5, 0.5]], [0.5, 1.5], max_iter=200).converged
     with pytest.raises(InvalidTypeError, match="keep_order=1 is neither True nor False"):
         rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], keep_order=1)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="tol=0.0 is not above 0"):
+    with pytest.raises(InvalidInputError, match=r"tol=0.0 is not above 0"):
         rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], tol=0.0)
     with pytest.raises(InvalidTypeError, match="tol='x' is not a number"):
         rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], tol="x")  # type: ignore[arg-type]

@@ -157,8 +157,10 @@ def test_what_was_told_the_labels_is_called_a_leak(truth: FloatArray, found: dic
     leaky = figures(data, Forecasts(truth, swapped, constant(3000)))
     (first, *_) = leak_warnings(leaky, leaky)
     assert "is below what its accuracy of" in first
+    assert leak_warnings(figures(data, Forecasts(truth, truth, constant(3000))), found) == []
     good = figures(data, Forecasts(truth, 0.9 * right + 0.1 / 3, constant(3000)))
-    assert any("is better than that of the test part" in text for text in leak_warnings(found, good))
+    assert any("features that see the future would explain it" in text for text in leak_warnings(good, good))
+    assert any("Labels leaked, or times have changed" in text for text in leak_warnings(found, good))
 
 
 def test_figures_repeat_bit_for_bit(truth: FloatArray, found: dict[str, Any]) -> None:

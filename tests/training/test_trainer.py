@@ -19,7 +19,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
 from calibrant.training.holdout import Holdout, hold_out
 from calibrant.training.labels import label_bars
-from calibrant.training.metrics_report import figures
+from calibrant.training.metrics_report import figures, leak_warnings
 from calibrant.training.trainer import Trained, apply_calibrator, fit_calibrator, new_calibrator, train_model
 
 LIBRARIES = ("xgboost", "lightgbm", "catboost", "hist_gradient_boosting", "logistic")
@@ -120,6 +120,19 @@ def test_labels_shifted_in_a_circle_are_worth_no_more_than_their_entropy(
         gains.append(entropy - found["forecasts"]["calibrated"]["log_loss"]["value"])
     assert np.mean(gains) < 0.01
     assert max(gains) < 0.04
+
+
+def test_a_feature_that_sees_the_future_is_called_a_leak(data: Dataset, parts: Holdout) -> None:
+    warned = []
+    for seen in (data, replace(data, X=np.column_stack((data.X, data.label_return)))):
+        trained = train_model(TrainConfig(model="xgboost"), seen, parts)
+        on_test, earlier = (
+            figures(seen.take(rows), forecasts)
+            for rows, forecasts in ((parts.test, trained.test), (parts.validation, trained.validation))
+        )
+        warned.append(leak_warnings(on_test, earlier))
+    assert warned[0] == []
+    assert "features that see the future would explain it" in warned[1][0]
 
 
 def test_class_weights_are_undone_before_calibration(data: Dataset, parts: Holdout) -> None:

@@ -24,14 +24,14 @@ COMMANDS = {
     "audit": "List the groups of rows whose probabilities are furthest off.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",
-    "rank-preserve": "Give a matrix of probabilities its margins, and keep its order.",
+    "rank-preserve": "Give the columns their totals, and keep their order.",
     "export": "Write a saved calibrator as SQL or as an ONNX model.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
     "forecast": "Measure forecasts of a number: normal, quantiles or samples.",
     "train": "Train a model of market bars, calibrate it, and measure both.",
     "oof": "Predict out of fold by several models, calibrate, and stack them.",
-    "runs": "List, show and compare training runs.",
+    "runs": "List, show, compare and export training runs.",
 }
 USAGE_ERROR = 2
 #: What a shell reports of a program whose reader went away.

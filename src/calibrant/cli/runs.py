@@ -99,6 +99,20 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
         click.echo("These runs were not measured on the same rows: their figures can't be compared.")
 
 
+@command.command("export", cls=Command, examples=["calibrant runs export last --mlflow http://localhost:5000"])
+@click.argument("run")
+@_root
+@click.option("--mlflow", "tracking_uri", required=True, metavar="URI", help="Where MLflow keeps its runs.")
+@click.option("--experiment", default="calibrant", show_default=True, metavar="NAME", help="Experiment in MLflow.")
+def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
+    """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
+    from calibrant.training.mlflow_export import export_to_mlflow
+
+    found = find_run(run, root)
+    run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
+    click.echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
+
+
 def _line(run: Run) -> list[str]:
     """Return the cells of a run: each figure before and after, and the log loss of class frequencies."""
     forecasts = run.metrics["test"]["forecasts"]

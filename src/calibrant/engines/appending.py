@@ -137,14 +137,15 @@ def _append_to_csv(source: Source, out: BinaryIO, addition: Addition, progress: 
             out.write(records.data)
             continue
         with explained(source.name, first_record=n_rows + 2):
-            table = _parse(records, names, inputs, source)
+            table = parse_records(records, names, inputs, source)
         _write_records(out, records, _fields(addition.values(table, n_rows), delimiter))
         n_rows += records.n_rows
         progress(n_rows)
     return n_rows
 
 
-def _parse(records: Records, names: Sequence[str], inputs: Sequence[str], source: Source) -> pa.Table:
+def parse_records(records: Records, names: Sequence[str], inputs: Sequence[str], source: Source) -> pa.Table:
+    """Parse the fields of some columns of whole records."""
     import pyarrow as pa
     import pyarrow.csv as pc
 

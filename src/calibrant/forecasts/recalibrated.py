@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.numerics import SMALLEST_CLIP, BoolArray, FloatArray, IntArray
+from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, FloatArray, IntArray
 
 RowNumbers = npt.NDArray[np.intp]
 MapNumbers = npt.NDArray[np.int32]
@@ -218,16 +218,23 @@ class RecalibratedForecast(Forecast):
         return self._maps.push(self._base._cdf_below(y))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
-        level = self._maps.pull(np.broadcast_to(u, (len(self), u.shape[1])))
-        y = self._base._ppf(level)
-        return self._base._ppf(_just_above(level, self._cdf(y) < u)) if self.has_atoms else y
+        u = np.broadcast_to(u, (len(self), u.shape[1]))
+        level = self._maps.pull(u)
+        y = base_quantiles(self._base, level, u)
+        if not self.has_atoms:
+            return y
+        # Rounding may have left the level below the jump of an atom.
+        return np.where(self._cdf(y) < u, base_quantiles(self._base, level + SMALLEST_CLIP, u), y)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = self._base._logpdf(y)
         return density + self._maps.log_slope(self._base._cdf(y))
 
 
-def _just_above(level: FloatArray, is_short: BoolArray) -> FloatArray:
-    """Raise levels that rounding left below the jump of an atom."""
-    raised: FloatArray = np.where(is_short, np.minimum(level + SMALLEST_CLIP, 1.0), level)
-    return raised
+def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArray:
+    """Return the base's quantiles at the levels that `u` came from: finite ones, unless u itself is 0 or 1.
+
+    A level that rounds to 1 stands for one just below it.
+    """
+    level = np.where(u < 1.0, np.minimum(level, 1.0 - 0.5 * EPS), np.minimum(level, 1.0))
+    return base._ppf(np.where(u > 0.0, np.maximum(level, TINY), level))

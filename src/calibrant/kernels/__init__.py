@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from calibrant.kernels.columns import (
         average_blocks,
         block_shares,
+        join_lanes,
         measure_columns,
         pool_columns,
         pool_shifted,
         split_steps,
+        step_lane,
     )
     from calibrant.kernels.curves import count_cells, scores_in_cells, sum_between
     from calibrant.kernels.lookup import interpolate, take_step
@@ -72,6 +74,7 @@ _HOME = {
     "follow_near_isotonic": "near_isotonic",
     "interpolate": "lookup",
     "invert_pieces": "piecewise",
+    "join_lanes": "columns",
     "measure_columns": "columns",
     "measure_cuts": "threshold_search",
     "measure_cuts_by_ranks": "threshold_search",
@@ -101,6 +104,7 @@ _HOME = {
     "search_some_cuts": "threshold_search",
     "slope_of_pieces": "piecewise",
     "split_steps": "columns",
+    "step_lane": "columns",
     "sum_between": "curves",
     "sum_bins": "binning",
     "sum_cells": "binning",
@@ -124,6 +128,7 @@ __all__ = [
     "follow_near_isotonic",
     "interpolate",
     "invert_pieces",
+    "join_lanes",
     "measure_columns",
     "measure_cuts",
     "measure_cuts_by_ranks",
@@ -153,6 +158,7 @@ __all__ = [
     "search_some_cuts",
     "slope_of_pieces",
     "split_steps",
+    "step_lane",
     "sum_between",
     "sum_bins",
     "sum_cells",

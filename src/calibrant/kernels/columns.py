@@ -2,7 +2,8 @@
 
 Columns are rows of the arrays here, each in the rising order of the probabilities it came from: `order[j, k]` is the
 row of the matrix at place k of column j. Equal probabilities may form one unit: unit u of column j covers the places
-`unit[j, u]` to `unit[j, u + 1]`, and a block is a run of units. Sums run in one fixed order: same input, same bits.
+`unit[j, u]` to `unit[j, u + 1]`, and a block is a run of units; `unit` has a single row where each place is a unit of
+its own. Sums run in one fixed order, whatever the number of threads: same input, same bits.
 """
 
 from __future__ import annotations
@@ -112,6 +113,87 @@ def _sort_runs(value: FloatArray, order: PlaceArray, other: FloatArray, runs: In
 
 
 @compiled
+def step_lane(
+    p: FloatArray,
+    order: PlaceArray,
+    unit: PlaceArray,
+    runs: IntArray,
+    run_start: IntArray,
+    margins: FloatArray,
+    lane: int,
+    n_lanes: int,
+    rows: FloatArray,
+    relaxation: float,
+    is_first: bool,
+    is_last: bool,
+    state: FloatArray,
+    move: FloatArray,
+    block: PlaceArray,
+    n_blocks: IntArray,
+    level: FloatArray,
+    mass: FloatArray,
+    first: PlaceArray,
+    weights: FloatArray,
+    shift: FloatArray,
+) -> None:
+    """Finish the last step of the splitting and take the first half of the next one, in every `n_lanes`-th column.
+
+    `rows` and the four arrays of one column are this lane's own: lanes may run at the same time.
+    """
+    n_columns, n = p.shape
+    rows[:, SUM] = 0.0
+    for j in range(lane, n_columns, n_lanes):
+        start = unit[min(j, unit.shape[0] - 1)]
+        for k in range(n):
+            i = order[j, k]
+            penalty = rows[i, PENALTY]
+            if not is_first:
+                share = rows[i, WEIGHT] / (rows[i, WEIGHT] + penalty)
+                state[j, k] += relaxation * (move[j, k] - rows[i, ROW] - shift[j] * share)
+            weights[k] = penalty
+        if is_last:
+            continue
+        if run_start[j + 1] > run_start[j]:
+            _sort_runs(state[j], order[j], p[j], runs[run_start[j] : run_start[j + 1]])
+            for k in range(n):
+                weights[k] = rows[order[j, k], PENALTY]
+        count = _pool(state[j], weights, start, block[j], n_blocks[j], level, mass, first)
+        n_blocks[j] = count
+        total = -margins[j]
+        for b in range(count):
+            q = max(level[b], 0.0)
+            for k in range(start[block[j, b]], start[block[j, b + 1]]):
+                i = order[j, k]
+                weight = rows[i, WEIGHT]
+                share = weight / (weight + weights[k])
+                x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
+                rows[i, SUM] += x
+                total += weight * x
+                move[j, k] = x - q
+        shift[j] = total
+
+
+@compiled
+def join_lanes(rows: FloatArray, shift: FloatArray) -> None:
+    """Turn what the lanes summed into the moves of the row sums and of the margins."""
+    n_lanes, n = rows.shape[:2]
+    spread = 0.0
+    common = 0.0
+    for i in range(n):
+        excess = -1.0
+        for lane in range(n_lanes):
+            excess += rows[lane, i, SUM]
+        excess /= shift.size
+        for lane in range(n_lanes):
+            rows[lane, i, ROW] = excess
+        weight = rows[0, i, WEIGHT]
+        common += weight * excess
+        spread += weight**2 / (weight + rows[0, i, PENALTY])
+    for j in range(shift.size):
+        shift[j] = (shift[j] - common) / spread
+
+
+@compiled
 def split_steps(
     p: FloatArray,
     order: PlaceArray,
@@ -132,57 +214,39 @@ def split_steps(
     weights: FloatArray,
     shift: FloatArray,
 ) -> None:
-    """Take steps of the over-relaxed Douglas-Rachford splitting, a penalty for each row; multipliers end up in place.
+    """Take steps of the over-relaxed Douglas-Rachford splitting, a penalty for each row, one lane after the other.
 
-    After the last step `rows[:, ROW]` holds the multipliers of the row sums and `shift` those of the margins. The
-    second half of a step waits for the next one, so that each pass reads the rows of a column twice and not three
+    The second half of a step waits for the next one, so that each pass reads the rows of a column twice and not three
     times: these reads are what a pass costs where rows are many.
     """
-    n_columns, n = p.shape
-    spread = 0.0
-    for i in range(n):
-        spread += rows[i, WEIGHT] ** 2 / (rows[i, WEIGHT] + rows[i, PENALTY])
+    n_lanes = rows.shape[0]
     for step in range(n_steps + 1):
-        for i in range(n):
-            rows[i, SUM] = -1.0
-        for j in range(n_columns):
-            for k in range(n):
-                i = order[j, k]
-                penalty = rows[i, PENALTY]
-                if step > 0:
-                    share = rows[i, WEIGHT] / (rows[i, WEIGHT] + penalty)
-                    state[j, k] += relaxation * (move[j, k] - rows[i, ROW] - shift[j] * share)
-                weights[k] = penalty
-            if step == n_steps:
-                continue
-            if run_start[j + 1] > run_start[j]:
-                _sort_runs(state[j], order[j], p[j], runs[run_start[j] : run_start[j + 1]])
-                for k in range(n):
-                    weights[k] = rows[order[j, k], PENALTY]
-            count = _pool(state[j], weights, unit[j], block[j], n_blocks[j], level, mass, first)
-            n_blocks[j] = count
-            total = -margins[j]
-            for b in range(count):
-                q = max(level[b], 0.0)
-                for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
-                    i = order[j, k]
-                    weight = rows[i, WEIGHT]
-                    share = weight / (weight + weights[k])
-                    x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
-                    rows[i, SUM] += x
-                    total += weight * x
-                    move[j, k] = x - q
-            shift[j] = total
-        if step == n_steps:
-            break
-        common = 0.0
-        for i in range(n):
-            rows[i, ROW] = rows[i, SUM] / n_columns
-            common += rows[i, WEIGHT] * rows[i, ROW]
-        for j in range(n_columns):
-            shift[j] = (shift[j] - common) / spread
-    for i in range(n):
-        rows[i, ROW] *= (rows[i, WEIGHT] + rows[i, PENALTY]) / rows[i, WEIGHT]
+        for lane in range(n_lanes):
+            step_lane(
+                p,
+                order,
+                unit,
+                runs,
+                run_start,
+                margins,
+                lane,
+                n_lanes,
+                rows[lane],
+                relaxation,
+                step == 0,
+                step == n_steps,
+                state,
+                move,
+                block,
+                n_blocks,
+                level[lane],
+                mass[lane],
+                first[lane],
+                weights[lane],
+                shift,
+            )
+        if step < n_steps:
+            join_lanes(rows, shift)
 
 
 @compiled
@@ -201,12 +265,13 @@ def pool_columns(
 ) -> None:
     """Write the non-negative rising columns that are nearest under the weights `by_row` to `out`."""
     for j in range(value.shape[0]):
+        start = unit[min(j, unit.shape[0] - 1)]
         for k in range(value.shape[1]):
             weights[k] = by_row[order[j, k]]
-        count = _pool(value[j], weights, unit[j], block[j], n_blocks[j], level, mass, first)
+        count = _pool(value[j], weights, start, block[j], n_blocks[j], level, mass, first)
         n_blocks[j] = count
         for b in range(count):
-            out[j, unit[j, block[j, b]] : unit[j, block[j, b + 1]]] = max(level[b], 0.0)
+            out[j, start[block[j, b]] : start[block[j, b + 1]]] = max(level[b], 0.0)
 
 
 @compiled
@@ -260,19 +325,20 @@ def pool_shifted(
     row[:] = -1.0
     distance = 0.0
     for j in range(n_columns):
+        start = unit[min(j, unit.shape[0] - 1)]
         for k in range(n):
             value[k] = p[j, k] - lift[order[j, k]] - shift[j]
         _sort_runs(value, order[j], p[j], runs[run_start[j] : run_start[j + 1]])
         for k in range(n):
             weights[k] = by_row[order[j, k]]
-        count = _pool(value, weights, unit[j], block[j], n_blocks[j], levels[j], mass, first)
+        count = _pool(value, weights, start, block[j], n_blocks[j], levels[j], mass, first)
         n_blocks[j] = count
         s = 0.0
         d = 0.0
         for b in range(count):
             q = max(levels[j, b], 0.0)
             levels[j, b] = q
-            for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
+            for k in range(start[block[j, b]], start[block[j, b + 1]]):
                 w = weights[k]
                 row[order[j, k]] += q
                 s += w * q
@@ -298,12 +364,13 @@ def average_blocks(
     """Average `lift` + `shift` over the blocks above 0 of each column, and sum the averages by row and by column."""
     row[:] = 0.0
     for j in range(order.shape[0]):
+        start = unit[min(j, unit.shape[0] - 1)]
         s = 0.0
         for b in range(n_blocks[j]):
             if levels[j, b] <= 0.0:
                 continue
-            a = unit[j, block[j, b]]
-            e = unit[j, block[j, b + 1]]
+            a = start[block[j, b]]
+            e = start[block[j, b + 1]]
             if e == a + 1:
                 i = order[j, a]
                 x = lift[i] + shift[j]
@@ -337,15 +404,16 @@ def block_shares(
     """Write, by row, the sum of its shares of the blocks above 0 that hold it; by column, their weight."""
     share[:] = 0.0
     for j in range(order.shape[0]):
+        start = unit[min(j, unit.shape[0] - 1)]
         s = 0.0
         for b in range(n_blocks[j]):
             if levels[j, b] <= 0.0:
                 continue
             weight = 0.0
-            for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
+            for k in range(start[block[j, b]], start[block[j, b + 1]]):
                 weight += by_row[order[j, k]]
             s += weight
-            for k in range(unit[j, block[j, b]], unit[j, block[j, b + 1]]):
+            for k in range(start[block[j, b]], start[block[j, b + 1]]):
                 i = order[j, k]
                 share[i] += by_row[i] / weight
         total[j] = s

@@ -37,6 +37,8 @@ def push_state(
     right = np.empty(n + 1)
     left_row = np.empty(n + 1, np.int32)
     right_row = np.empty(n + 1, np.int32)
+    slope0 = (y0[1:] - y0[:-1]) / (x0[1:] - x0[:-1])
+    slope1 = (y1[1:] - y1[:-1]) / (x1[1:] - x1[:-1])
     for k in range(n_lines):
         a = 0
         b = 0
@@ -50,8 +52,8 @@ def push_state(
             right_row[b] = i
             a += 1 - s
             b += s
-        _map_rising(left, a, x0, y0)
-        _map_rising(right, b, x1, y1)
+        _map_rising(left, a, x0, y0, slope0)
+        _map_rising(right, b, x1, y1, slope1)
         left[a] = np.inf
         right[b] = np.inf
         a = 0
@@ -184,7 +186,7 @@ def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatA
 
 
 @compiled
-def _map_rising(values: FloatArray, n: int, x: FloatArray, y: FloatArray) -> None:
+def _map_rising(values: FloatArray, n: int, x: FloatArray, y: FloatArray, slope: FloatArray) -> None:
     """Map the first `n` of rising values in [0, 1], in place, in one walk along the knots."""
     p = 0
     last = x.size - 2
@@ -192,4 +194,4 @@ def _map_rising(values: FloatArray, n: int, x: FloatArray, y: FloatArray) -> Non
         v = values[r]
         while p < last and x[p + 1] <= v:
             p += 1
-        values[r] = _at(x, y, p, v)
+        values[r] = min(slope[p] * (v - x[p]) + y[p], y[p + 1])

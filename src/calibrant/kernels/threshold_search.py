@@ -7,6 +7,7 @@ the rows `order[k, : r + 1]` on its left. No statistic is ever computed from scr
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -227,20 +228,15 @@ def measure_cuts_by_ranks(
                 n_before[1, b] += m
 
 
-@compiled
+@numba.njit(fastmath={"reassoc"})  # compiled into its caller, which is kept on disk
 def _sum_distance(u: FloatArray, m: int, before: int, step: float) -> float:
-    """Return the sum of |u_i - (before + i) step| over the first m, in four sums that the processor takes at once."""
-    a = b = c = d = 0.0
-    whole = m - m % 4
-    for i in range(0, whole, 4):
-        at = before + i
-        a += abs(u[i] - at * step)
-        b += abs(u[i + 1] - (at + 1) * step)
-        c += abs(u[i + 2] - (at + 2) * step)
-        d += abs(u[i + 3] - (at + 3) * step)
-    for i in range(whole, m):
-        a += abs(u[i] - (before + i) * step)
-    return a + b + c + d
+    """Return the sum of |u_i - (before + i) step| over the first m, added in the order that is fastest."""
+    total = 0.0
+    at = float(before)
+    for i in range(m):
+        total += abs(u[i] - at * step)
+        at += 1.0
+    return total
 
 
 @compiled

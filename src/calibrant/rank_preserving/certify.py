@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.closed_form import closed_form
+from calibrant.rank_preserving.closed_form import closed_form, closed_line
 from calibrant.rank_preserving.polish import Workspace, lagrangian, project
 from calibrant.rank_preserving.problem import PlaceArray, Problem
 from calibrant.rank_preserving.result import Ending, Progress
@@ -32,13 +32,15 @@ class Certifier:
 
     def __init__(self, problem: Problem, watch: Watch) -> None:
         self.problem, self.watch = problem, watch
-        self.safe = closed_form(problem)
+        self.safe = closed_line(problem)
         self.space = Workspace.of(problem)
-        self.q, self.order = self.safe, problem.order
-        self.safe_objective = self.objective = self._measure(self.safe, problem.order)[0]
+        self.q: FloatArray | None = None  # where the closed form is the best so far
+        self.order = problem.order
+        self.safe_objective = self.objective = self._measure(closed_form(problem), problem.order)[0]
         self.floor = problem.total * problem.p.shape[0] * watch.tol**2
         self.bound = 0.0
         self.history: list[Progress] = []
+        self.is_overwritten = False
         self._rest = 0
 
     @property
@@ -47,24 +49,27 @@ class Certifier:
         return float((self.objective - self.bound) / max(self.objective, self.floor))
 
     def look(self, n_iter: int, q: FloatArray, order: PlaceArray, lift: FloatArray, shift: FloatArray) -> float:
-        """Measure an iterate, take up its bound, try to finish; return its objective less this bound."""
+        """Measure an iterate, take up its bound, try to finish; return its objective less this bound.
+
+        A try overwrites the iterate, and `is_overwritten` says so.
+        """
         objective, residual = self._measure(q, order)
         bound_order = order.copy() if self.problem.runs.size else order
-        self.space.reset(self.problem)
         bound = 2.0 * lagrangian(self.problem, self.problem.p, bound_order, lift, shift, self.space)
         self.bound = max(self.bound, bound)
         self.history.append(self.watch.tell(n_iter, residual, objective, self.bound))
         reach = max(objective, self.floor)
-        if not self.is_done() and abs(objective - self.bound) <= self.watch.gap_tol * reach:
+        share, self.is_overwritten = self._share(), False
+        if not self.is_done() and (1.0 - share) * abs(objective - self.bound) <= self.watch.gap_tol * reach:
             self._rest -= 1
-            if self._rest < 0 and not self._try(q, order, self._share()):
+            if self._rest < 0 and not self._try(q, order, share):
                 self._rest = 2
         return objective - bound
 
     def finish(self, q: FloatArray, order: PlaceArray) -> None:
         """Look for the best feasible matrix near the last iterate."""
         for share in (self._share(), *_LADDER):
-            if self.is_done() or share > 0.99 or self._try(q, order, share):
+            if self.is_done() or share > 0.99 or self._try(q.copy(), order, share):
                 return
 
     def is_done(self) -> bool:
@@ -73,7 +78,8 @@ class Certifier:
 
     def ending(self, n_iter: int) -> Ending:
         """Return what was reached."""
-        return Ending(self.q, self.order, self.objective, self.bound, n_iter, tuple(self.history))
+        q = closed_form(self.problem) if self.q is None else self.q
+        return Ending(q, self.order, self.objective, self.bound, n_iter, tuple(self.history))
 
     def _share(self) -> float:
         """Return the share of the closed form that takes most of the gap that is allowed."""
@@ -81,24 +87,27 @@ class Certifier:
         return min(_SPENT * self.watch.gap_tol * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _try(self, q: FloatArray, order: PlaceArray, share: float) -> bool:
-        """Project a mixture of an iterate and the closed form, and keep the result where it is better."""
-        mixed = share * self.safe
-        mixed += (1.0 - share) * q
+        """Project a mixture of an iterate and the closed form, in place, and keep the result where it is better."""
+        self.is_overwritten = True
+        constant, slope = self.safe
+        for j, p in enumerate(self.problem.p):
+            q[j] *= 1.0 - share
+            q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
         order = order.copy() if self.problem.runs.size else order
-        found, _ = project(
+        if not project(
             self.problem,
-            mixed,
+            q,
             order,
             aim=_AIM * self.watch.tol,
             tol=0.5 * self.watch.tol,
             max_passes=max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter)),
             space=self.space,
-        )
-        if found is None:
+        ):
             return False
-        objective = self._measure(found, order)[0]
+        objective = self._measure(q, order)[0]
         if objective < self.objective:
-            self.q, self.order, self.objective = found, order, objective
+            self.order, self.objective = order, objective
+            self.q = q if self.is_done() else q.copy()
         return True
 
     def _measure(self, q: FloatArray, order: PlaceArray) -> tuple[float, float]:

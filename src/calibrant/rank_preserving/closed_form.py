@@ -9,7 +9,15 @@ from calibrant.rank_preserving.problem import Problem
 
 
 def closed_form(problem: Problem, *, share: float = 1.0) -> FloatArray:
-    """Return the sorted columns of a + c P, with `share` of the largest c in [0, 1] that leaves no entry negative.
+    """Return the sorted columns of a + c P, see `closed_line`."""
+    constant, slope = closed_line(problem, share=share)
+    q: FloatArray = slope * problem.p
+    q += constant[:, None]
+    return np.maximum(q, 0.0, out=q)
+
+
+def closed_line(problem: Problem, *, share: float = 1.0) -> tuple[FloatArray, float]:
+    """Return a and c of a + c P, with `share` of the largest c in [0, 1] that leaves no entry negative.
 
     Notes
     -----
@@ -24,5 +32,5 @@ def closed_form(problem: Problem, *, share: float = 1.0) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.where(spread > 0.0, rate / spread, np.inf)
     c = share * min(1.0, float(largest.min()))
-    q: FloatArray = np.maximum((rate - c * mean)[:, None] + c * problem.p, 0.0)
-    return q
+    constant: FloatArray = rate - c * mean
+    return constant, c

@@ -45,7 +45,7 @@ METHODS = {
     "isotonic": "each column fitted to the labels by itself, rows as they come",
 }
 #: Raking in order stops where it has passed over so many entries, but not before so many passes.
-_MOST_ENTRIES, _LEAST_PASSES = 30_000_000, 100
+_MOST_ENTRIES, _LEAST_PASSES = 30_000_000, 30
 
 
 @dataclass(frozen=True, slots=True)

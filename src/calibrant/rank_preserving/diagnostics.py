@@ -25,8 +25,10 @@ from calibrant.validation import (
     check_same_length,
 )
 
-#: Values closer than this count as one level.
-FLAT = 1e-9
+#: Lower by less than this is no lower.
+FLAT = 1e-12
+#: Neighbours count as flattened where less than this share of their distance is left: a solver need not leave 0.
+_FLAT_SHARE = 1e-3
 #: Points of a column's curve at most.
 _POINTS = 200
 #: Quantiles of the moves that are kept.
@@ -50,10 +52,11 @@ class ColumnChange:
     spread : float
         Standard deviation after as a share of that before; NaN where that is 0.
     flattened : float
-        Share of the neighbours in the order of the column that differed before and are equal after.
+        Share of the neighbours in the order of the column that differed before and are equal after: less than a
+        thousandth of their distance is left.
     steps_before, steps_after : float
         Effective number of levels, 1 / sum of squared shares of rows at one level: n where all rows differ, 1 where
-        none do.
+        none do. Flattened neighbours are at one level.
     overtaken : float
         Share of rows that lie below one that was not above them before; 0 where the order is kept.
     auc_before, auc_after : float
@@ -195,7 +198,7 @@ def diagnose(
     >>> import calibrant as cb
     >>> P = [[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]]
     >>> print(cb.rank_preserving.diagnose(P, cb.rank_preserving.solve(P, [1.2, 1.8]), n_worst=2))
-    moved per row: 0.1000 on average, 0.1000 at most; another column on top in 33.3% of 3 rows
+    moved per row: 0.1000 on average, 0.1000 at most; another column on top in 0.0% of 3 rows
     column  mean before   after  moved, mean  largest  spread left  flattened  levels  after
     0            0.5000  0.4000       0.1000   0.1000         100%       0.0%     3.0    3.0
     1            0.5000  0.6000       0.1000   0.1000         100%       0.0%     3.0    3.0
@@ -203,7 +206,7 @@ def diagnose(
     """
     n_worst = check_integer("n_worst", n_worst, minimum=1)
     checked = as_matrix(P, "P")
-    weight = as_weight(sample_weight, checked.values.shape[0])
+    weight = as_weight(sample_weight, checked.values.shape[0], rows="P")
     kept = np.ones(checked.values.shape[0], dtype=np.bool_) if weight is None else weight > 0.0
     after = _after(Q, checked.values.shape, kept)
     labels = labels_of(y, classes, checked)
@@ -266,10 +269,11 @@ def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None,
 def flattened_share(p: FloatArray, q: FloatArray) -> float:
     """Return the share of neighbouring distinct entries of a column that have become equal."""
     order = np.lexsort((q, p))
-    differs = np.diff(p[order]) > 0.0
+    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
+    differs = before > 0.0
     if not differs.any():
         return 0.0
-    return float(np.mean(np.abs(np.diff(q[order])[differs]) <= FLAT))
+    return float(np.mean((after <= _FLAT_SHARE * before)[differs]))
 
 
 def overtaken_share(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
@@ -285,10 +289,11 @@ def largest_fall(p: FloatArray, q: FloatArray) -> float:
     return float((np.maximum.accumulate(after) - after).max())
 
 
-def effective_steps(q: FloatArray, weight: FloatArray) -> float:
-    """Return one over the sum of squared shares of the rows at one level."""
-    order = np.argsort(q, kind="stable")
-    first = np.flatnonzero(np.append(True, np.diff(q[order]) > FLAT))
+def effective_steps(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
+    """Return one over the sum of squared shares of the rows at one level: neighbours in `p` that are equal in `q`."""
+    order = np.lexsort((q, p))
+    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
+    first = np.flatnonzero(np.append(True, after > np.where(before > 0.0, _FLAT_SHARE * before, FLAT)))
     level = np.add.reduceat(weight[order], first)
     return float(weight.sum() ** 2 / np.square(level).sum())
 
@@ -339,8 +344,8 @@ def _column_change(
         quantiles=tuple(_quantiles(move, weight).tolist()),
         spread=after / before if before > 0.0 else math.nan,
         flattened=flattened_share(p, q),
-        steps_before=effective_steps(p, weight),
-        steps_after=effective_steps(q, weight),
+        steps_before=effective_steps(p, p, weight),
+        steps_after=effective_steps(p, q, weight),
         overtaken=overtaken_share(p, q, weight),
         auc_before=auc_before,
         auc_after=auc_after,

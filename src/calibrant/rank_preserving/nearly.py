@@ -132,14 +132,13 @@ def split_nearly(problem: Problem, nearly: Nearly, watch: Watch, *, max_iter: in
 def fall_beyond(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
     """Return by how much an order is broken more than is allowed: at a price, how far rows of a unit lie apart."""
     if isinstance(nearly, LambdaPenalty):
-        units = zip(problem.unit, problem.n_units, strict=True)
-        return max(_spread(column, unit[:count]) for column, (unit, count) in zip(q, units, strict=True))
+        return max(_spread(column, problem.edges(j)[:-1]) for j, column in enumerate(q))
     return max(0.0, _largest_fall(problem, q) - nearly.eps)
 
 
 def _rise(problem: Problem, nearly: Nearly, value: FloatArray, weight: FloatArray, out: FloatArray) -> None:
     for j, count in enumerate(problem.n_units):
-        unit = problem.unit[j]
+        unit = problem.edges(j)
         if isinstance(nearly, EpsilonSlack):
             kernels.rise_with_slack(value[j], weight[j], unit, count, nearly.eps, out[j])
         else:  # the objective counts whole squares, the loop half ones
@@ -154,8 +153,8 @@ def _price(problem: Problem, nearly: Nearly, q: FloatArray) -> float:
     if isinstance(nearly, EpsilonSlack):
         return 0.0
     falls = 0.0
-    for j, count in enumerate(problem.n_units):
-        falls += float(np.maximum(-np.diff(q[j, problem.unit[j, :count]]), 0.0).sum())
+    for j, column in enumerate(q):
+        falls += float(np.maximum(-np.diff(column[problem.edges(j)[:-1]]), 0.0).sum())
     return nearly.lam * falls
 
 
@@ -203,8 +202,8 @@ def _spread(column: FloatArray, first: PlaceArray) -> float:
 def _largest_fall(problem: Problem, q: FloatArray) -> float:
     """Return the largest excess of an entry over one that the order puts at or above it."""
     fall = 0.0
-    for j, count in enumerate(problem.n_units):
-        first = problem.unit[j, :count]
+    for j in range(len(q)):
+        first = problem.edges(j)[:-1]
         high = np.maximum.accumulate(np.maximum.reduceat(q[j], first))
         low = np.minimum.reduceat(q[j], first)
         fall = max(fall, float((high - low).max()))

@@ -97,8 +97,8 @@ def project(
     tol: float,
     max_passes: int,
     space: Workspace,
-) -> tuple[FloatArray | None, int]:
-    """Return the feasible matrix nearest to `target`, or None where it isn't reached, and the passes that took.
+) -> bool:
+    """Turn `target` into the feasible matrix nearest to it; return whether it was reached.
 
     Sums are met to `aim`, or to `tol` after `max_passes`.
 
@@ -120,9 +120,10 @@ def project(
         slack = (space.total - problem.margins) * unit_scale
         residual = max(float(np.abs(space.row).max()), float(np.abs(slack).max()) * unit_scale)
         if residual <= (aim if passes <= max_passes else tol):
-            return _levels(problem, space, target.shape), passes
+            _fill(problem, space, target)
+            return True
         if passes > max_passes or (is_rich and int(space.n_blocks.sum()) < _LEAST_BLOCKS * n):
-            return None, passes
+            return False
         size = _size(problem.weight, space.row, slack)
         step, rise, n_inner = _newton_step(problem, order, space, slack, unit_scale, min(0.1, np.sqrt(size)))
         passes += n_inner
@@ -137,7 +138,7 @@ def project(
                 break
             length *= 0.5
         else:
-            return None, passes
+            return False
 
 
 def _newton_step(
@@ -190,10 +191,8 @@ def _size(weight: FloatArray, row: FloatArray, slack: FloatArray) -> float:
     return float(np.sqrt(np.einsum("i,i,i->", weight, row, row) + np.sum(slack**2)))
 
 
-def _levels(problem: Problem, space: Workspace, shape: tuple[int, ...]) -> FloatArray:
-    """Return the columns that the blocks in `space` stand for."""
-    q = np.empty(shape)
+def _fill(problem: Problem, space: Workspace, out: FloatArray) -> None:
+    """Write the columns that the blocks in `space` stand for."""
     for j, count in enumerate(space.n_blocks):
-        edges = problem.unit[j, space.block[j, : count + 1]]
-        q[j] = np.repeat(space.levels[j, :count], np.diff(edges))
-    return q
+        edges = problem.edges(j)[space.block[j, : count + 1]]
+        out[j] = np.repeat(space.levels[j, :count], np.diff(edges))

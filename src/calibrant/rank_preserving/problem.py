@@ -41,7 +41,7 @@ class Problem:
         The columns of the matrix, each rising.
     order : shape (K, n)
         Row at each place.
-    unit : shape (K, n + 1)
+    unit : shape (K, n + 1), or (1, n + 1) where each row is a unit of its own in every column
         First place of each unit, that is of rows that have to stay equal; only the first `n_units + 1` count.
     n_units : shape (K,)
     runs, run_start : shape (R, 2), shape (K + 1,)
@@ -64,6 +64,10 @@ class Problem:
     weight: FloatArray
     is_kept: BoolArray | None
     container: Container
+
+    def edges(self, j: int) -> PlaceArray:
+        """Return the first place of each unit of column j, and the number of rows."""
+        return self.unit[min(j, len(self.unit) - 1), : self.n_units[j] + 1]
 
     @property
     def total(self) -> float:
@@ -126,25 +130,25 @@ def _sorted(
     n, n_columns = values.shape
     p = np.empty((n_columns, n))
     order = np.empty((n_columns, n), dtype=np.int32)
-    unit = np.empty((n_columns, n + 1), dtype=np.int32)
-    n_units = np.empty(n_columns, dtype=np.int64)
+    tied: dict[int, PlaceArray] = {}
+    n_units = np.full(n_columns, n)
     runs: list[npt.NDArray[np.int64]] = []
     run_start = np.zeros(n_columns + 1, dtype=np.int64)
     for j in range(n_columns):
         order[j] = np.argsort(values[:, j], kind="stable")
         p[j] = values[order[j], j]
         first = np.flatnonzero(np.concatenate(([True], p[j, 1:] > p[j, :-1])))
-        end = np.append(first[1:], n)
-        if ties == "equal":
-            n_units[j] = first.size
-            unit[j, : first.size] = first
-            unit[j, first.size] = n
-        else:
-            n_units[j] = n
-            unit[j] = np.arange(n + 1)
+        if ties == "free":
+            end = np.append(first[1:], n)
             is_run = end - first > 1
             runs.append(np.column_stack((first[is_run], end[is_run])))
+        elif first.size < n:
+            n_units[j] = first.size
+            tied[j] = np.append(first, n).astype(np.int32)
         run_start[j + 1] = run_start[j] + (len(runs[-1]) if runs else 0)
+    unit = np.tile(np.arange(n + 1, dtype=np.int32), (n_columns if tied else 1, 1))
+    for j, places in tied.items():
+        unit[j, : places.size] = places
     spans = np.concatenate(runs) if runs else np.empty((0, 2), dtype=np.int64)
     return Problem(p, order, unit, n_units, spans, run_start, margins, weight, is_kept, container)
 

@@ -102,9 +102,9 @@ def rake(
     --------
     >>> import calibrant as cb
     >>> cb.rank_preserving.rake([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [1.2, 1.8]).Q.round(3)
-    array([[0.59 , 0.41 ],
-           [0.48 , 0.52 ],
-           [0.131, 0.869]])
+    array([[0.588, 0.412],
+           [0.479, 0.521],
+           [0.133, 0.867]])
     """
     if not isinstance(keep_order, bool):
         raise InvalidTypeError(f"keep_order={keep_order!r} is neither True nor False. Pass one of them.")

@@ -202,7 +202,7 @@ def _fall(problem: Problem, q: FloatArray) -> float:
 
 def _spread(problem: Problem, j: int, column: FloatArray) -> float:
     """Return how far rows that must stay equal in a column lie apart."""
-    first = problem.unit[j, : problem.n_units[j]]
+    first = problem.edges(j)[:-1]
     return float((np.maximum.reduceat(column, first) - np.minimum.reduceat(column, first)).max())
 
 

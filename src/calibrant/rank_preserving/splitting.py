@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from calibrant import kernels
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
+from calibrant.rank_preserving.lanes import Lanes
 from calibrant.rank_preserving.problem import Problem
 
 _RELAXATION = 1.85
@@ -38,67 +38,39 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     most of the iterations. The common factor follows the sign of the duality gap of the iterate: below 0 the sums are
     met too loosely, above 0 the objective is.
     """
-    from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
-
     n_columns, n = problem.p.shape
     state, move = problem.p.copy(), np.empty((n_columns, n))
     order = problem.order.copy() if problem.runs.size else problem.order
-    rows = np.empty((n, 4))
-    rows[:, WEIGHT] = problem.weight
-    block = np.empty((n_columns, n + 1), dtype=np.int32)
-    for j, count in enumerate(problem.n_units):
-        block[j, : count + 1] = np.arange(count + 1)
-    n_blocks = problem.n_units.copy()
-    level, mass, weights, first = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
-    shift = np.empty(n_columns)
     penalty, ratio = _FIRST_PENALTY, np.ones(n)
     turns, last, n_iter, n_looks, look = 0, 0, 0, 0, float(_FIRST_LOOK)
-    while not certifier.is_done():
-        rows[:, PENALTY] = penalty * ratio * problem.weight
-        steps = min(int(look), max_iter - n_iter)
-        kernels.split_steps(
-            problem.p,
-            order,
-            problem.unit,
-            problem.runs,
-            problem.run_start,
-            problem.margins,
-            rows,
-            _RELAXATION,
-            steps,
-            state,
-            move,
-            block,
-            n_blocks,
-            level,
-            mass,
-            first,
-            weights,
-            shift,
-        )
-        n_iter += steps
-        penalties = np.ascontiguousarray(rows[:, PENALTY])
-        kernels.pool_columns(state, order, problem.unit, penalties, block, n_blocks, level, mass, first, weights, move)
-        lift = rows[:, ROW].copy()
-        gap = certifier.look(n_iter, move, order, lift, shift)
-        if certifier.is_done():
-            break
-        if n_iter >= max_iter:
-            certifier.finish(move, order)
-            break
-        sign = 1 if gap < 0.0 else -1
-        turns += last * sign < 0
-        last = sign
-        was = penalty * ratio
-        n_looks += 1
-        pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
-        penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
-        if by_row:
-            ratio = ratio ** (1.0 - 0.5 * pace) * _row_ratio(lift) ** (0.5 * pace)
-        change = was / (penalty * ratio)
-        for j in range(n_columns):  # the multipliers stay, in units of the new penalty
-            state[j] = move[j] + (state[j] - move[j]) * change[order[j]]
-        look = min(look * _GROWTH, _LONGEST_LOOK)
+    with Lanes(problem, order, certifier.space) as lanes:
+        while not certifier.is_done():
+            was = penalty * ratio * problem.weight
+            steps = min(int(look), max_iter - n_iter)
+            lanes.step(state, move, was, _RELAXATION, steps)
+            n_iter += steps
+            lanes.pool(state, was, move)
+            lift = lanes.lift()
+            gap = certifier.look(n_iter, move, order, lift, lanes.shift)
+            if certifier.is_done():
+                break
+            if certifier.is_overwritten:
+                lanes.pool(state, was, move)
+            if n_iter >= max_iter:
+                certifier.finish(move, order)
+                break
+            sign = 1 if gap < 0.0 else -1
+            turns += last * sign < 0
+            last = sign
+            n_looks += 1
+            pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
+            penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
+            if by_row:
+                ratio = ratio ** (1.0 - 0.5 * pace) * _row_ratio(lift) ** (0.5 * pace)
+            was /= penalty * ratio * problem.weight
+            for j in range(n_columns):  # the multipliers stay, in units of the new penalty
+                state[j] = move[j] + (state[j] - move[j]) * was[order[j]]
+            look = min(look * _GROWTH, _LONGEST_LOOK)
     return n_iter
 
 

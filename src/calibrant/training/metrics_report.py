@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,10 @@ from calibrant.validation import Labels
 N_BINS = 10
 _DRAWS = 1000
 _LEVEL = 0.95
+#: Standard errors between the parts from which more than chance is suspected: markets change, and runs are many.
+_SUSPICIOUS = 4
+#: Skill that no honest model of market bars is likely to have.
+_TOO_GOOD = 0.3
 BRIER_TARGET, ECE_TARGET = 0.15, 0.05
 BEFORE, AFTER, NO_SKILL = "raw", "calibrated", "class_frequencies"
 
@@ -219,17 +224,23 @@ def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any]) -> list[s
     on average one minus the accuracy. What stays below it by more than chance was told the labels.
     """
     found = []
-    after, before = on_test["forecasts"][AFTER], on_earlier["forecasts"][AFTER]
-    least = 1.0 - after["accuracy"]["high"]
-    if after["brier"]["high"] < least:
+    after = on_test["forecasts"][AFTER]
+    if after["brier"]["high"] < 1.0 - after["accuracy"]["high"]:
         found.append(
             f"leak? The Brier score of the test part, {after['brier']['value']:.4f}, is below what its accuracy of "
             f"{after['accuracy']['value']:.4f} allows"
         )
-    if before["log_loss"]["high"] < after["log_loss"]["low"]:
+    if after["brier"]["skill"] > _TOO_GOOD:
         found.append(
-            f"leak? The log loss before the test part, {before['log_loss']['value']:.4f}, is better than that of "
-            f"the test part, {after['log_loss']['value']:.4f}, by more "
-            "than chance: the years differ, or labels leaked"
+            f"leak? The Brier score of the test part is {100.0 * after['brier']['skill']:.0f} % better than that of "
+            "class frequencies: of market bars, features that see the future would explain it"
+        )
+    gain, earlier = (part["differences"][f"log_loss_{AFTER}_minus_{NO_SKILL}"] for part in (on_test, on_earlier))
+    chance = math.hypot(gain["standard_error"], earlier["standard_error"])
+    if gain["value"] - earlier["value"] > _SUSPICIOUS * chance:
+        found.append(
+            f"leak? Before the test part the log loss is {-earlier['value']:.4f} better than that of class "
+            f"frequencies, and in it {-gain['value']:.4f}: more than {_SUSPICIOUS} standard errors "
+            "apart. Labels leaked, or times have changed"
         )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +66,19 @@ def import_library(name: str) -> None:
     InvalidInputError
         If it isn't installed.
     """
-    package = {"hist_gradient_boosting": "sklearn.ensemble", "logistic": "sklearn.linear_model"}.get(name, name)
     try:
-        import_module(package)
+        match name:
+            case "xgboost":
+                import xgboost  # noqa: F401
+            case "lightgbm":
+                import lightgbm  # noqa: F401
+            case "catboost":
+                import catboost  # noqa: F401
+            case _:
+                import sklearn.ensemble  # noqa: F401
     except ImportError as error:
+        package = name if name in ("xgboost", "lightgbm", "catboost") else "scikit-learn"
         raise InvalidInputError(
-            f"model {name!r} needs the package {package.partition('.')[0]}, which can't be imported ({error}). "
+            f"model {name!r} needs the package {package}, which can't be imported ({error}). "
             "Install calibrant[training]."
         ) from None

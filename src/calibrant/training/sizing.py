@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.binning import equal_mass_bins
-from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_labels,
-    as_probabilities,
-    as_scores,
-    as_weight,
-    check_choice,
-    check_fraction,
-    check_integer,
-    check_one_column,
-    check_same_length,
-)
+from calibrant.training.bets import Amount, Directions, check_amount, check_number, read_bets, read_directions
+from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
 StakeKind: TypeAlias = Literal["kelly", "linear", "flat"]
-Amount: TypeAlias = float | FloatArray
 #: The stake on winning b with probability p, losing c with r and a with q, of (p, r, q, b, a, c).
 Stake: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, Amount, Amount, Amount], FloatArray]
 _N_DRAWS = 200
-
-
-class Directions(NamedTuple):
-    """Probabilities of a fall, of neither, and of a rise, shape (n,) each."""
-
-    down: FloatArray
-    flat: FloatArray
-    up: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +63,8 @@ class StakeRule:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(StakeKind))
         for name in ("up", "down", "cap"):
-            _number(getattr(self, name), name, may_be_zero=False)
-        _number(self.cost, "cost", may_be_zero=True)
+            check_number(getattr(self, name), name, may_be_zero=False)
+        check_number(self.cost, "cost", may_be_zero=True)
         _check_share(self.fraction)
 
     def stakes(self, y_prob: ArrayLike) -> FloatArray:
@@ -180,7 +158,7 @@ def kelly_stakes(
     prob = read_directions(y_prob)
     n = prob.up.size
     full = _signed(_kelly, prob, *_terms(up, down, cost, n))
-    return _limited(_check_share(fraction) * full, _number(cap, "cap", may_be_zero=False), short)
+    return _limited(_check_share(fraction) * full, check_number(cap, "cap", may_be_zero=False), short)
 
 
 def linear_stakes(
@@ -217,7 +195,7 @@ def linear_stakes(
     array([0. , 0.1, 0.2])
     """
     prob = read_directions(y_prob)
-    limit = _number(cap, "cap", may_be_zero=False)
+    limit = check_number(cap, "cap", may_be_zero=False)
     return _limited(limit * _signed(_linear, prob, *_terms(up, down, cost, prob.up.size)), limit, short)
 
 
@@ -312,38 +290,6 @@ def sizing_error(
     return SizingError(error(moves), math.fsum(draws) / _N_DRAWS, total.size, moves.size)
 
 
-def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
-    """Check probabilities of directions."""
-    return _directions(as_probabilities(y_prob, name=name).values, name)
-
-
-def read_bets(
-    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
-) -> tuple[Directions, IntArray, FloatArray]:
-    """Check rows, and return their probabilities, their moves (-1, 0, 1) and their weights."""
-    checked = as_probabilities(y_prob, name="y_prob")
-    prob = _directions(checked.values, "y_prob")
-    known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
-    labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
-    check_one_column(labels, checked.n_columns, "y_true", "y_prob")
-    check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
-    moves = labels.codes.astype(np.int64) - 1 if len(labels.classes) == 3 else 2 * labels.codes.astype(np.int64) - 1
-    weight = as_weight(sample_weight, prob.up.size)
-    return prob, moves, np.ones(prob.up.size) if weight is None else weight
-
-
-def _directions(values: FloatArray, name: str) -> Directions:
-    if values.ndim == 1:
-        return Directions(1.0 - values, np.zeros(values.size), values)
-    if values.shape[1] not in (2, 3):
-        raise ShapeError(
-            f"{name} has {values.shape[1]} columns. Pass the probability of a rise, or two columns (fall, rise), or "
-            "three (fall, neither, rise)."
-        )
-    flat = np.zeros(len(values)) if values.shape[1] == 2 else values[:, 1]
-    return Directions(values[:, 0], flat, values[:, -1])
-
-
 def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
     """Return the bin of each row, from 0, none of them empty."""
     _, place = np.unique(direction, return_inverse=True)
@@ -383,41 +329,10 @@ def _limited(stakes: FloatArray, cap: float, short: bool) -> FloatArray:
 
 def _terms(up: ArrayLike, down: ArrayLike, cost: ArrayLike, n: int) -> tuple[Amount, Amount, Amount]:
     return (
-        _amount(up, "up", n, may_be_zero=False),
-        _amount(down, "down", n, may_be_zero=False),
-        _amount(cost, "cost", n, may_be_zero=True),
+        check_amount(up, "up", n, may_be_zero=False),
+        check_amount(down, "down", n, may_be_zero=False),
+        check_amount(cost, "cost", n, may_be_zero=True),
     )
-
-
-def _amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> Amount:
-    """Check a positive amount: one number, or one per row."""
-    if isinstance(value, (bool, str, numbers.Real)) or value is None:
-        return _number(value, name, may_be_zero=may_be_zero)
-    amounts = as_scores(value, name=name).values
-    if amounts.ndim != 1:
-        raise ShapeError(f"{name} has shape {amounts.shape}. Pass a number, or one per row, shape ({n},).")
-    check_same_length(n, amounts.size, "y_prob", name)
-    bad = amounts < 0.0 if may_be_zero else amounts <= 0.0
-    if bad.any():
-        row = int(bad.argmax())
-        raise InvalidInputError(
-            f"{name} row {row}: {amounts[row].item()!r} can't be used ({bad.sum():,} of {n:,} rows). "
-            f"Pass numbers {_least(may_be_zero)}."
-        )
-    return amounts
-
-
-def _number(value: object, name: str, *, may_be_zero: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number {_least(may_be_zero)}.")
-    number = float(value)
-    if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not may_be_zero):
-        raise InvalidInputError(f"{name}={value!r} can't be used. Pass a number {_least(may_be_zero)}.")
-    return number
-
-
-def _least(may_be_zero: bool) -> str:
-    return "of at least 0" if may_be_zero else "above 0"
 
 
 def _check_share(fraction: object) -> float:

@@ -13,8 +13,9 @@ from calibrant.metrics.estimates import wilson
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import plain
 from calibrant.splits.times import TimeArray, as_times
+from calibrant.training.bets import Directions, read_bets
 from calibrant.training.paired import block_draws, block_length, effective_rows, paired_means
-from calibrant.training.sizing import Directions, StakeRule, read_bets
+from calibrant.training.sizing import StakeRule
 from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import Outcomes, as_numbers, check_forecast
-from calibrant.forecasts.recalibrated import RowNumbers
+from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer, OneMap
 from calibrant.forecasts.recalibrators.level_maps import mean_ranks, sum_groups
@@ -184,10 +184,10 @@ class ConformalForecast(Forecast):
 
     def _quantile(self, level: FloatArray, u: FloatArray) -> FloatArray:
         """Return the base's quantiles; raised where rounding left the level below an atom's jump."""
-        y = self._base._ppf(level)
+        y = base_quantiles(self._base, level, u)
         if not self._base.has_atoms:
             return y
-        return np.where(self._cdf(y) < u, self._base._ppf(np.minimum(level + SMALLEST_CLIP, 1.0)), y)
+        return np.where(self._cdf(y) < u, base_quantiles(self._base, level + SMALLEST_CLIP, u), y)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import Outcomes
-from calibrant.forecasts.recalibrated import PackedMaps, RowNumbers
+from calibrant.forecasts.recalibrated import PackedMaps, RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.layers import Layer
 from calibrant.forecasts.recalibrators.level_maps import Knots, sum_groups
 from calibrant.forecasts.recalibrators.search_state import levels_at, middle_thresholds
@@ -85,10 +85,10 @@ class AnchoredForecast(Forecast):
         share = np.divide(u - start, rise, out=np.zeros(u.shape), where=rise > 0.0)
         bounds = np.concatenate(([-np.inf], self._thresholds, [np.inf]))
         level = low + (high - low) * np.clip(share, 0.0, 1.0)
-        y = np.clip(self._base._ppf(level), bounds[k], bounds[k + 1])
+        y = np.clip(base_quantiles(self._base, level, u), bounds[k], bounds[k + 1])
         if self._base.has_atoms:  # rounding may have left the level below an atom's jump
-            higher = np.minimum(level + SMALLEST_CLIP, 1.0)
-            y = np.where(self._cdf(y) < u, np.clip(self._base._ppf(higher), bounds[k], bounds[k + 1]), y)
+            higher = base_quantiles(self._base, level + SMALLEST_CLIP, u)
+            y = np.where(self._cdf(y) < u, np.clip(higher, bounds[k], bounds[k + 1]), y)
         # Where the base has nothing between two thresholds, what we have there sits on the upper one.
         return np.where((high <= low) & (rise > 0.0), bounds[k + 1], y)
 

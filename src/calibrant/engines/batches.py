@@ -1,0 +1,327 @@
+"""Any source of rows as Arrow record batches: files, folders of them, frames, arrays, streams, databases."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.engines.appending import parse_records
+from calibrant.engines.databases import database_stream, is_database, is_relation, relation_stream
+from calibrant.engines.formats import FORMATS, SUFFIXES, Source, open_source
+from calibrant.engines.reading import explained, json_column, plain_table, select_columns, table_file
+from calibrant.engines.records import csv_records, json_objects, line_records
+from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows of a batch at most: what a few columns of them need stays small.
+BATCH_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some columns of neighbouring rows, and where they come from.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    where : str
+        What messages call the file, or the source.
+    first_row : int
+        Which row of that the first one is.
+    """
+
+    table: pa.Table
+    where: str
+    first_row: int
+
+
+class RowSource(ABC):
+    """A table that is read in batches.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    is_repeatable : bool
+        Whether it can be read more than once.
+    """
+
+    name: str
+    is_repeatable: bool = True
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+
+    @abstractmethod
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns, which exist, batch by batch; empty batches are left out."""
+
+    def select(self, wanted: Sequence[str]) -> list[str]:
+        """Return the names of the wanted columns: names, or patterns such as `p*` for several."""
+        return select_columns(wanted, self.names, self.name)
+
+
+class FilesSource(RowSource):
+    """One file, or many of the same columns in the order of their names."""
+
+    def __init__(self, name: str, files: Sequence[Source]) -> None:
+        self.name = name
+        self.files = files
+        self.is_repeatable = all(file.stream is None for file in files)
+        self._names: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the first file."""
+        if self._names is None:
+            first = self.files[0].held()
+            self.files = [first, *self.files[1:]]
+            self._names = table_file(first).names
+        return self._names
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns of one file after the other."""
+        for file in self.files:
+            first_row = 0
+            with explained(file.name):
+                for table in scan_file(file, list(columns)):
+                    if table.num_rows:
+                        yield Batch(table, file.name, first_row)
+                        first_row += table.num_rows
+
+
+class StreamSource(RowSource):
+    """What gives Arrow record batches: a frame, a reader, a relation of a database."""
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        open_stream: Callable[[list[str]], pa.RecordBatchReader],
+        *,
+        is_repeatable: bool = True,
+    ) -> None:
+        self.name = name
+        self.is_repeatable = is_repeatable
+        self._names = tuple(names)
+        self._open = open_stream
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return self._names
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns."""
+        import pyarrow as pa
+
+        first_row = 0
+        with explained(self.name):
+            reader = self._open(list(columns))
+            for batch in reader:
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    table = pa.Table.from_batches([batch.slice(start, BATCH_ROWS)])
+                    yield Batch(plain_table(table, list(columns)), self.name, first_row)
+                    first_row += table.num_rows
+
+
+def open_rows(source: Any, *, format: str | None = None, table: str | None = None) -> RowSource:
+    """Open any source of rows for reading in batches.
+
+    Parameters
+    ----------
+    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, or callable
+        A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
+        table, or a mapping from names to columns; an Arrow record-batch reader, which can be read once; anything
+        else with `__arrow_c_stream__`; a DuckDB relation; or a function that returns a new one of these.
+    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+        What files are, whatever their names say.
+    table : str, optional
+        Which table of a DuckDB database; by default the only one.
+
+    Raises
+    ------
+    CalibrantError
+        If the source is of no known kind, doesn't exist, is empty or broken.
+    """
+    if isinstance(source, RowSource):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return _open_path(source, format, table)
+    if table is not None:
+        raise InvalidInputError(f"table={table!r} is for a DuckDB database. Leave it out.")
+    if is_relation(source):
+        return StreamSource("the relation", list(source.columns), lambda columns: relation_stream(source, columns))
+    return _open_object(source)
+
+
+def _open_path(path: str | os.PathLike[str], format: str | None, table: str | None) -> RowSource:
+    name = os.fspath(path)
+    if Path(path).is_dir():
+        return FilesSource(name, folder_files(path, format))
+    if is_database(path):
+        names, make = database_stream(path, table)
+        return StreamSource(name, names, make)
+    if table is not None:
+        raise InvalidInputError(f"table={table!r} is for a DuckDB database, and {name} is none. Leave it out.")
+    file = open_source(path, format)
+    return FilesSource(file.name, [file])
+
+
+def folder_files(path: str | os.PathLike[str], format: str | None = None) -> list[Source]:
+    """Return the tables in a folder and the folders in it, in the order of their paths.
+
+    Names that begin with a dot or an underscore, which writers use for their own notes, are passed over; so are files
+    of no known suffix, unless `format` says what they are.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is none, or their formats differ.
+    """
+    folder = Path(path)
+    if format is not None and format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    found = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+        and not any(part[0] in "._" for part in file.relative_to(folder).parts)
+        and (format is not None or file.suffix.lower() in SUFFIXES)
+    ]
+    if not found:
+        raise InvalidInputError(
+            f"the folder {os.fspath(path)} holds no table. Its files must be named {', '.join(sorted(SUFFIXES))}."
+        )
+    files = [open_source(file, format) for file in found]
+    other = next((file for file in files if file.format != files[0].format), None)
+    if other is not None:
+        raise InvalidInputError(
+            f"the folder {os.fspath(path)} mixes formats: {files[0].name} is {files[0].format}, {other.name} is "
+            f"{other.format}. Keep one format in a folder."
+        )
+    return files
+
+
+def scan_file(file: Source, columns: list[str]) -> Iterator[pa.Table]:
+    """Read the named columns of a file batch by batch."""
+    match file.format:
+        case "parquet":
+            return _scan_parquet(file, columns)
+        case "csv" | "tsv":
+            return _scan_csv(file, columns)
+        case "jsonl":
+            return _scan_json_lines(file, columns)
+
+
+def _scan_parquet(file: Source, columns: list[str]) -> Iterator[pa.Table]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file.open_arrow()) as opened:
+        names = select_columns(columns, opened.schema_arrow.names, file.name)
+        for batch in opened.iter_batches(BATCH_ROWS, columns=names):
+            yield plain_table(pa.Table.from_batches([batch]), names)
+
+
+def _scan_csv(file: Source, columns: list[str]) -> Iterator[pa.Table]:
+    from calibrant.engines.reading import header_names, header_record, no_header
+
+    names: tuple[str, ...] | None = None
+    n_rows = 0
+    for records in csv_records(file):
+        rest = records
+        if names is None:
+            at = header_record(records)
+            if at is None:
+                continue
+            header, rest = records.split(at + 1)
+            names = header_names(header.texts()[at], file)
+            select_columns(columns, names, file.name)
+        if rest.n_rows:
+            with explained(file.name, first_record=n_rows + 2):
+                yield parse_records(rest, names, columns, file)
+            n_rows += rest.n_rows
+    if names is None:
+        raise no_header(file)
+
+
+def _scan_json_lines(file: Source, columns: list[str]) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    line = 1
+    for records in line_records(file):
+        rows = [row for row in json_objects(records, file.name, line) if row is not None]
+        line += records.stops.size
+        yield pa.table({name: json_column([row.get(name) for row in rows], name, file.name) for name in columns})
+
+
+def _open_object(source: Any) -> RowSource:
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatchReader):
+        names = source.schema.names
+        return StreamSource("the stream", names, lambda _: _once(source), is_repeatable=False)
+    if isinstance(source, Mapping):
+        try:
+            held = pa.table({str(name): pa.array(column) for name, column in source.items()})
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"the mapping can't be made a table ({error}). Give each column as many values of one kind."
+            ) from None
+        return _of_table(held, "the columns")
+    if isinstance(source, (pa.Table, pa.RecordBatch)):
+        return _of_table(pa.table(source) if isinstance(source, pa.RecordBatch) else source, "the table")
+    if hasattr(source, "scanner") and hasattr(source, "schema"):  # a dataset of pyarrow
+
+        def scan(columns: list[str]) -> pa.RecordBatchReader:
+            return source.scanner(columns=columns, batch_size=BATCH_ROWS).to_reader()
+
+        return StreamSource("the dataset", source.schema.names, scan)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _of_table(pa.table(source), f"the {type(source).__name__}")
+    import narwhals as nw
+
+    frame = nw.from_native(source, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return _of_table(frame.to_arrow(), f"the {type(source).__name__}")
+    if callable(source):
+        opened = open_rows(source())
+        return StreamSource(opened.name, opened.names, lambda columns: _stream_of(open_rows(source()), columns))
+    raise InvalidTypeError(
+        f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, an Arrow "
+        "stream, a DuckDB relation, or a function that returns one."
+    )
+
+
+def _of_table(held: pa.Table, name: str) -> StreamSource:
+    return StreamSource(name, held.column_names, lambda columns: plain_table(held, columns).to_reader(BATCH_ROWS))
+
+
+def _once(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    return reader
+
+
+def _stream_of(source: RowSource, columns: list[str]) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    batches = (batch for found in source.scan(columns) for batch in found.table.to_batches())
+    first = next(batches, None)
+    if first is None:
+        return pa.table({name: pa.array([], pa.float64()) for name in columns}).to_reader()
+
+    def chained() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from batches
+
+    return pa.RecordBatchReader.from_batches(first.schema, chained())

@@ -1,0 +1,122 @@
+"""Columns dealt to two lanes that may run at the same time; the answer's bits don't depend on whether they do."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.polish import Workspace
+from calibrant.rank_preserving.problem import PlaceArray, Problem
+
+_N_LANES = 2
+#: Entries of the matrix below which a step takes less time than waking a thread.
+_WORTH_A_THREAD = 100_000
+
+
+class Lanes:
+    """The steps of the splitting, with all that is kept by row or by column; a context manager of its thread.
+
+    Each lane has its own table of the rows, since both read it at random and add to it; the sums of the lanes are
+    joined in a fixed order.
+    """
+
+    def __init__(self, problem: Problem, order: PlaceArray, space: Workspace) -> None:
+        from calibrant.kernels.columns import WEIGHT
+
+        n_columns, n = problem.p.shape
+        self.problem, self.order, self.space = problem, order, space
+        n_lanes = min(_N_LANES, n_columns)
+        self.rows = np.empty((n_lanes, n, 4))
+        self.rows[:, :, WEIGHT] = problem.weight
+        self.level, self.mass, self.weights = (np.empty((n_lanes, n)) for _ in range(3))
+        self.first = np.empty((n_lanes, n), dtype=np.int32)
+        self.shift = np.empty(n_columns)
+        is_worth_it = n * n_columns >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
+        self.threads = ThreadPoolExecutor(n_lanes - 1) if is_worth_it and n_lanes > 1 else None
+        space.reset(problem)
+
+    def __enter__(self) -> Lanes:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the thread go."""
+        if self.threads is not None:
+            self.threads.shutdown()
+
+    def step(self, state: FloatArray, move: FloatArray, penalty: FloatArray, relaxation: float, n_steps: int) -> None:
+        """Take steps; see `kernels.split_steps`."""
+        from calibrant.kernels.columns import PENALTY
+
+        self.rows[:, :, PENALTY] = penalty
+        if self.threads is None:
+            kernels.split_steps(
+                *self._problem(),
+                self.rows,
+                relaxation,
+                n_steps,
+                state,
+                move,
+                self.space.block,
+                self.space.n_blocks,
+                self.level,
+                self.mass,
+                self.first,
+                self.weights,
+                self.shift,
+            )
+            return
+
+        def run(lane: int, step: int) -> None:
+            kernels.step_lane(
+                *self._problem(),
+                lane,
+                len(self.rows),
+                self.rows[lane],
+                relaxation,
+                step == 0,
+                step == n_steps,
+                state,
+                move,
+                self.space.block,
+                self.space.n_blocks,
+                self.level[lane],
+                self.mass[lane],
+                self.first[lane],
+                self.weights[lane],
+                self.shift,
+            )
+
+        for step in range(n_steps + 1):
+            others = [self.threads.submit(run, lane, step) for lane in range(1, len(self.rows))]
+            run(0, step)
+            for other in others:
+                other.result()
+            if step < n_steps:
+                kernels.join_lanes(self.rows, self.shift)
+
+    def lift(self) -> FloatArray:
+        """Return the multipliers of the row sums after the last step; those of the margins are `shift`."""
+        from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
+
+        table = self.rows[0]
+        multiplier: FloatArray = table[:, ROW] * (table[:, WEIGHT] + table[:, PENALTY]) / table[:, WEIGHT]
+        return multiplier
+
+    def pool(self, state: FloatArray, penalty: FloatArray, out: FloatArray) -> None:
+        """Write the rising columns nearest to `state` to `out`."""
+        scratch = self.level[0], self.mass[0], self.first[0], self.weights[0]
+        kernels.pool_columns(
+            state, self.order, self.problem.unit, penalty, self.space.block, self.space.n_blocks, *scratch, out
+        )
+
+    def _problem(self) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.generic]], ...]:
+        problem = self.problem
+        return problem.p, self.order, problem.unit, problem.runs, problem.run_start, problem.margins

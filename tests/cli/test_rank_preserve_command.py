@@ -1,0 +1,168 @@
+"""calibrant rank-preserve: the file it writes, by group, by other methods, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from calibrant.rank_preserving import rake, solve
+
+Run = Callable[..., Result]
+NAMES = ["p_cat", "p_dog", "p_eel"]
+TOTALS = {"eel": 60, "cat": 80, "dog": 60}
+
+
+@pytest.fixture
+def matrix(folder: Path) -> np.ndarray:
+    """P.parquet: probabilities p_cat, p_dog and p_eel, groups `place`, weights `w`; and m.json: totals by class."""
+    rng = np.random.default_rng(2)
+    P = rng.dirichlet(np.ones(3), 200)
+    place = np.where(np.arange(200) % 4 == 0, "north", "south")
+    columns = {"id": np.arange(200), **dict(zip(NAMES, P.T, strict=True)), "place": place, "w": np.arange(200) % 3}
+    pq.write_table(pa.table(columns), folder / "P.parquet", row_group_size=64)
+    (folder / "m.json").write_text(json.dumps(TOTALS))
+    return P
+
+
+def columns(path: Path, names: list[str]) -> np.ndarray:
+    table = pq.read_table(path) if path.suffix == ".parquet" else pc.read_csv(path)
+    return np.column_stack([table.column(name).to_numpy() for name in names])
+
+
+def test_new_columns_are_the_matrix_of_solve_beside_the_old_ones(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    expected = solve(matrix, [80, 60, 60])
+    lines = done.output.splitlines()
+    assert lines[0].startswith(f"adaptive: converged after {expected.n_iter} iterations; gap ")
+    assert lines[1].startswith("Moved 0.0")
+    assert lines[2] == "Wrote Q.parquet: 200 rows with q_eel, q_cat, q_dog"
+    table = pq.read_table(folder / "Q.parquet")
+    assert table.column_names == ["id", *NAMES, "place", "w", "q_eel", "q_cat", "q_dog"]
+    assert pq.ParquetFile(folder / "Q.parquet").num_row_groups == 4
+    np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]), expected.Q, atol=2e-4)
+    np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]).sum(axis=0), [80, 60, 60])
+
+
+def test_groups_have_margins_of_their_own(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    shares = {"north": {"cat": 0.5, "dog": 0.3, "eel": 0.2}, "south": {"eel": 0.4, "dog": 0.4, "cat": 0.2}}
+    (folder / "g.json").write_text(json.dumps(shares))
+    done = run("rank-preserve P.parquet --margins g.json --rates --group place --score p_* -o Q.csv --column new")
+    assert done.exit_code == 0, done.output
+    assert "over 2 groups; gap" in done.output
+    q = columns(folder / "Q.csv", ["new_cat", "new_dog", "new_eel"])
+    north = np.arange(200) % 4 == 0
+    np.testing.assert_allclose(q[north].mean(axis=0), [0.5, 0.3, 0.2], atol=1e-8)
+    np.testing.assert_allclose(q[~north].mean(axis=0), [0.2, 0.4, 0.4], atol=1e-8)
+
+
+def test_columns_may_be_called_as_the_margins_are(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    (folder / "m.json").write_text(json.dumps(dict(zip(NAMES, [80, 60, 60], strict=True))))
+    assert run("rank-preserve P.parquet --margins m.json -o Q.parquet").exit_code == 0
+    np.testing.assert_allclose(columns(folder / "Q.parquet", [f"q_{n}" for n in NAMES]).sum(axis=0), [80, 60, 60])
+
+
+@pytest.mark.parametrize("method", ["raking", "isotonic-raking"])
+def test_raking_is_a_method(run: Run, folder: Path, matrix: np.ndarray, method: str) -> None:
+    done = run(f"rank-preserve P.parquet --margins m.json --score p_* --method {method} --max-iter 50000 -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"{method}: converged after ")
+    expected = rake(matrix, [80, 60, 60], keep_order=method != "raking", max_iter=50_000).Q
+    np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]), expected, atol=1e-6)
+
+
+def test_rounded_rows_need_to_be_normalised_and_weights_count(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    rounded = dict(zip(NAMES, matrix.round(4).T, strict=True))
+    pc.write_csv(pa.table({**rounded, "w": np.arange(200) % 3}), folder / "P.csv")
+    options = "--margins m.json --score p_* --weight w --rescale -o Q.csv"
+    done = run(f"rank-preserve P.csv {options}")
+    assert done.exit_code == 2
+    assert "not 1 to rounding" in done.output
+    done = run(f"rank-preserve P.csv {options} --normalise")
+    assert done.exit_code == 0, done.output
+    table = pc.read_csv(folder / "Q.csv")
+    w = np.arange(200) % 3
+    q = np.column_stack([table.column(f"q_{name}").to_numpy() for name in ("cat", "dog", "eel")])
+    np.testing.assert_allclose(w[w > 0] @ q[w > 0] / w.sum(), [0.4, 0.3, 0.3], atol=1e-8)
+
+
+def test_report_is_a_page(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --report page.html")
+    assert done.exit_code == 0, done.output
+    assert "Wrote page.html" in done.output
+    assert "The order is kept and the margins are met" in (folder / "page.html").read_text("utf-8")
+
+
+def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --max-iter 1 --gap 1e-9")
+    assert done.exit_code == 0
+    assert "Warning: adaptive stopped after 1 iterations with a gap of" in done.output
+    assert "adaptive: stopped before it had converged" in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("{", "", "m.json is not JSON"),
+        ("[1, 2]", "", 'm.json holds no margins by name. Write it so: {"cat": 120, "dog": 80}.'),
+        ('{"cat": "many"}', "", "m.json: the margin of 'cat' is 'many', no number. Write a number."),
+        ('{"north": {"cat": 1}}', "", "no number. Name the column of groups with --group."),
+        ('{"cat": 1, "dog": 2}', "--group place", 'holds no margins by name. Write it so: {"north": {"cat": 20'),
+        ('{"cat": 120, "dog": 80}', "", "m.json names 'cat', which is no column of the file. Name the columns with"),
+        (
+            '{"cat": 120, "dog": 80}',
+            "--score p_*",
+            "--score names 3 columns, p_cat, p_dog, p_eel, and m.json 2 margins",
+        ),
+        (
+            '{"a": 120, "b": 40, "c": 40}',
+            "--score p_*",
+            "m.json names a, b, c, and none of these names is what is left",
+        ),
+        ('{"cat": 120, "dog": 80, "eel": 10}', "--score p_*", "margins (totals) sum to 210, and each of the rows to 1"),
+        ('{"cat": 120, "dog": 80, "eel": 0}', "--score p_* --rates", "margins of column 'cat': 120.0 is above 1"),
+        ('{"p_cat": 200}', "", "m.json has one margin, and one column is no matrix"),
+        ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --group id", "m.json holds no margins by name"),
+        ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --report page.pdf", "--report page.pdf is no page"),
+        (
+            '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0}}',
+            "--score p_* --rates --group place",
+            "group 'south': margins has none for column 'eel'",
+        ),
+        (
+            '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0, "eel": 0}}',
+            "--score p_* --rates --group place --method raking",
+            "--method raking takes neither --group nor --ties free",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_nothing_is_written(
+    run: Run, folder: Path, matrix: np.ndarray, text: str, options: str, message: str
+) -> None:
+    (folder / "m.json").write_text(text)
+    done = run(f"rank-preserve P.parquet --margins m.json -o Q.parquet {options}")
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not (folder / "Q.parquet").exists()
+
+
+def test_standard_input_is_refused(run: Run, matrix: np.ndarray) -> None:
+    done = run("rank-preserve - --margins m.json -o Q.parquet")
+    assert done.exit_code == 2
+    assert "the file is read twice, which standard input can't be" in done.output
+    assert run("rank-preserve P.parquet --margins gone.json -o Q.parquet").exit_code == 2
+
+
+def test_output_takes_the_place_of_the_source_whole(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run("rank-preserve P.parquet --margins m.json --score p_* -o P.parquet")
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in folder.iterdir()) == ["P.parquet", "m.json"]
+    assert "q_cat" in pq.read_schema(folder / "P.parquet").names

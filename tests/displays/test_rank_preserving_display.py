@@ -1,0 +1,55 @@
+"""The picture of a matrix before and after: its lines are the curves of the diagnostics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import calibrant as cb
+from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.rank_preserving import diagnose, rake, solve
+
+RNG = np.random.default_rng(0)
+P = pd.DataFrame(RNG.dirichlet(np.ones(4), 80), columns=["a", "b", "c", "_d$"])
+MARGINS = [30.0, 20.0, 20.0, 10.0]
+
+
+def test_lines_and_bands_are_the_curves_of_the_columns() -> None:
+    for Q in (solve(P, MARGINS), rake(P, MARGINS).Q):
+        found = diagnose(P, Q)
+        display = cb.RankPreservingDisplay(found).plot()
+        assert len(display.axes_) == 4
+        assert display.figure_ is display.axes_[0].figure
+        for ax, column in zip(display.axes_, found.columns, strict=True):
+            x, low, high = np.array(column.curve).T
+            diagonal, line = ax.lines
+            np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
+            np.testing.assert_array_equal(line.get_xdata(), x)
+            np.testing.assert_allclose(line.get_ydata(), 0.5 * (low + high))
+            (words,) = ax.texts
+            assert f"flattened {column.flattened:.0%}" in words.get_text()
+            assert ("overtaken" in words.get_text()) == (column.overtaken > 0.0)
+            assert max(x.max(), high.max()) <= ax.get_xlim()[1] == ax.get_ylim()[1]
+
+
+def test_only_the_columns_that_moved_most_are_drawn_where_there_are_many() -> None:
+    many = RNG.dirichlet(np.ones(12), 60)
+    display = cb.RankPreservingDisplay.from_matrices(many, rake(many, np.arange(1.0, 13.0) * 60 / 78).Q)
+    moves = [c.mean_move for c in display.diagnostics.columns]
+    assert [c.column for c in display.columns] == sorted(np.argsort(moves)[-9:].tolist())
+    assert len(display.plot().axes_) == 9
+
+
+def test_it_draws_on_axes_that_are_given() -> None:
+    axes = list(Figure().subplots(1, 4))
+    display = cb.RankPreservingDisplay.from_matrices(P, P).plot(axes)
+    assert display.axes_ == axes
+    with pytest.raises(ShapeError, match="axes holds 3 axes for 4 columns"):
+        display.plot(axes[:3])
+
+
+def test_what_is_no_diagnosis_is_named() -> None:
+    with pytest.raises(InvalidTypeError, match=r"diagnostics is a DataFrame. Pass what rank_preserving.diagnose"):
+        cb.RankPreservingDisplay(P)  # type: ignore[arg-type]

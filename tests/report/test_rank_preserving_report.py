@@ -1,0 +1,70 @@
+"""The page of a matrix that got its margins: it says what the diagnostics say, in one safe file."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant as cb
+from calibrant.errors import ShapeError
+from calibrant.rank_preserving import diagnose, rake, solve
+
+RNG = np.random.default_rng(0)
+P = pd.DataFrame(RNG.dirichlet(np.ones(3), 120), columns=["cat", "dog", "<b>eel</b>"])
+Y = np.array([["cat", "dog", "eel"][RNG.choice(3, p=row)] for row in P.to_numpy()])
+RESULT = solve(P, [60.0, 36.0, 24.0])
+REPORT = cb.RankPreservingReport(P, RESULT, y=Y)
+
+
+def test_summary_is_that_of_the_diagnostics() -> None:
+    found, summary = diagnose(P, RESULT, y=Y), REPORT.summary()
+    assert summary["headline"] == "The order is kept and the margins are met"
+    assert summary["mean_moved"] == found.mean_moved
+    assert [c["auc_after"] for c in summary["columns"]] == [c.auc_after for c in found.columns]
+    assert [r["row"] for r in summary["worst"]] == [r.row for r in found.worst]
+    assert summary["solver"]["gap"] == RESULT.gap
+    assert json.loads(REPORT.json()) == summary
+    summary["columns"].clear()
+    assert REPORT.summary()["columns"]
+
+
+def test_page_shows_every_column_and_the_same_data_give_the_same_bytes() -> None:
+    text = REPORT.html()
+    assert text == cb.RankPreservingReport(P, RESULT, y=Y).html()
+    assert text.count("<svg") == 3
+    assert "&lt;b&gt;eel" in text
+    assert "<b>eel" not in text
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)", text)
+    for heading in ("Each column, after against before", "What is left of the ranking", "Rows that moved most"):
+        assert f"<h2>{heading}</h2>" in text
+    assert "AUC after" in text
+    assert "AUC after" not in cb.RankPreservingReport(P, RESULT).html()
+
+
+def test_order_that_is_broken_and_spread_that_is_lost_are_said() -> None:
+    broken = cb.RankPreservingReport(P, rake(P, [60.0, 36.0, 24.0]).Q).summary()
+    assert re.fullmatch(r"The order is broken: up to \d+% of a column's rows", broken["headline"])
+    assert (broken["state"], broken["solver"]) == ("miscalibrated", None)
+    far = cb.RankPreservingReport(P, solve(P, [110.0, 5.0, 5.0])).summary()
+    assert far["state"] == "unclear"
+    assert "Little of what told rows apart is left" in far["advice"]
+    assert "calibrant.prior.prior_shift" in far["advice"]
+
+
+def test_groups_are_counted() -> None:
+    by = np.arange(120) % 2
+    result = solve(P, {0: [20.0, 20.0, 20.0], 1: [30.0, 20.0, 10.0]}, groups=by)
+    assert "iterations over 2 groups" in cb.RankPreservingReport(P, result).html()
+
+
+def test_it_is_written_whole(tmp_path: Path) -> None:
+    REPORT.write_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == REPORT.html()
+    assert repr(REPORT) == "<RankPreservingReport: The order is kept and the margins are met, n = 120 rows>"
+    with pytest.raises(ShapeError, match="P has shape"):
+        cb.RankPreservingReport(P, P.iloc[:5])
