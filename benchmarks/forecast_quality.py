@@ -53,7 +53,7 @@ CLAIMS = (
     ("threshold", "distribution", ("gap", "crps")),
 )
 _N_FLOOR = 5
-_LEGEND = f"""Held-out rows of regression sets: means over {N_SEEDS} random splits into training (half), calibration and test.
+_LEGEND = f"""Held-out rows of regression sets: means over {N_SEEDS} random splits, half for training.
 tce: threshold calibration error, mean and greatest over 50 y0 and 20 alpha. gap: |promised - true loss| of threshold
 decisions, mean and greatest over 50 y0, 50 alpha and 50 cost ratios (losses add up to 10); its floor is what the same
 forecasts would have if outcomes were drawn from them. decision loss: of the best rule for each of the 50 cost ratios.

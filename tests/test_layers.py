@@ -37,6 +37,7 @@ HEAVY = (
     "jinja2",
     "lightgbm",
     "matplotlib",
+    "mlflow",
     "numba",
     "onnx",
     "onnxruntime",

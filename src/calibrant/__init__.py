@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         MimicDisplay,
         MulticlassReliabilityDisplay,
         PitDisplay,
+        RankPreservingDisplay,
         ReliabilityDisplay,
         ReliabilityGapDisplay,
     )
@@ -140,6 +141,9 @@ __all__ = [
     "PitDisplay",
     "ProbabilityCalibrator",
     "QuadraticCalibrator",
+    "RankPreservingCalibrator",
+    "RankPreservingDisplay",
+    "RankPreservingReport",
     "ReliabilityDisplay",
     "ReliabilityGapDisplay",
     "Report",

@@ -52,6 +52,9 @@ def test_column_at_a_price_is_nearest_under_weights() -> None:
         best = minimize(
             cost,
             np.append(np.full(8, 0.3), np.ones(7)),
+            jac=lambda x, v=value, w=weight, p=price: np.append(
+                np.bincount(unit, w * (x[:8][unit] - v)), np.full(7, p)
+            ),
             bounds=[(0.0, None)] * 15,
             constraints=[{"type": "ineq", "fun": lambda x: x[8:] + x[1:8] - x[:7]}],
             method="SLSQP",

@@ -211,13 +211,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             Rows sum to one; of indicators, shape (n, L), each label's own probability.
         """
         check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        first = pairs[0]
-        if any(pair.estimator is not first.estimator for pair in pairs):
-            outputs = [pair.read(X) for pair in pairs]
-        else:
-            outputs = [first.read(X)] * len(pairs)
-        return mean_of_pairs([pair.calibrate(output) for pair, output in zip(pairs, outputs, strict=True)], pairs)
+        return mean_of_pairs(self.calibrated_classifiers_, X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable label of each row, which need not be the one that the classifier predicts.

@@ -41,6 +41,16 @@ class MultilabelPair:
         """Nothing: the calibrator says by itself which labels it couldn't calibrate."""
         return []
 
+    @property
+    def is_known(self) -> BoolArray:
+        """All labels: the classifier says something of each."""
+        return np.ones(len(self.calibrator.label_names_), dtype=np.bool_)
+
+    @property
+    def knows_all(self) -> bool:
+        """Always."""
+        return True
+
     def read(self, X: Any) -> Output:
         """Return what the classifier says of X, checked."""
         return read_labels(self.estimator, self.method, X, len(self.calibrator.label_names_))

@@ -175,4 +175,6 @@ def _has_wrong_type(model: Any) -> bool:
     import onnx
 
     doubles = {each.name for each in model.graph.output if each.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE}
-    return any(node.op_type.startswith("TreeEnsemble") and doubles.intersection(node.output) for node in model.graph.node)
+    return any(
+        node.op_type.startswith("TreeEnsemble") and doubles.intersection(node.output) for node in model.graph.node
+    )

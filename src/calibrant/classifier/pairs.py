@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
-from calibrant.numerics import FloatArray, IntArray, normalise_rows
+from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows
 from calibrant.validation import InputKind, Labels, as_scores
 
 #: How far outside [0, 1] a probability may lie by rounding.
@@ -54,6 +54,14 @@ class Pair(Protocol):
     @property
     def lacking(self) -> list[Any]:
         """The classes that the classifier knows and the calibration rows lack."""
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Which of the columns the classifier says something of."""
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether that is all of them."""
 
     def read(self, X: Any) -> Output:
         """Return what the classifier says of X, checked."""
@@ -117,6 +125,16 @@ class CalibratedPair:
     def lacking(self) -> list[Any]:
         """The classes that the classifier knows and the calibration rows lack."""
         return list(self.classes[np.setdiff1d(self.known, self.fitted)].tolist())
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Which classes the classifier was trained on, shape (K,)."""
+        return np.isin(np.arange(self.classes.size), self.known)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether those are all classes."""
+        return self.known.size == self.classes.size
 
     def read(self, X: Any) -> Output:
         """Return what the classifier says of X, checked."""
@@ -237,30 +255,38 @@ def fit_pair(
     return CalibratedPair(estimator, calibrator, classes, method, known, fitted, n_rows)
 
 
-def mean_of_pairs(
-    probabilities: list[npt.NDArray[np.floating[Any]]], pairs: Sequence[Pair]
-) -> npt.NDArray[np.floating[Any]]:
-    """Return the mean of what the pairs say, each filled in where it says nothing.
+def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]]:
+    """Return the mean of what the pairs say of X, each filled in where it says nothing.
 
     A class that a pair doesn't know gets the mean probability that the others give it, and what the pair says of
     its own classes is scaled to the rest.
     """
+    said = _calibrated(pairs, X)
+    if all(pair.knows_all for pair in pairs):
+        total = next(said)
+        for q in said:
+            total += q
+        return total if len(pairs) == 1 else np.divide(total, len(pairs), out=total)
+    probabilities = list(said)
     if len(pairs) == 1:
         return probabilities[0]
-    is_known = np.ones((len(pairs), probabilities[0].shape[1]), dtype=np.bool_)
-    for knows, pair in zip(is_known, pairs, strict=True):
-        if isinstance(pair, CalibratedPair) and pair.known.size < knows.size:
-            knows[:] = False
-            knows[pair.known] = True
+    is_known = np.array([pair.is_known for pair in pairs])
     total = sum(probabilities[1:], start=probabilities[0])
-    if is_known.all():
-        return np.asarray(total / len(pairs))
     elsewhere = total / np.maximum(is_known.sum(axis=0), 1)
     mean = np.zeros_like(total, dtype=np.float64)
     for q, knows in zip(probabilities, is_known, strict=True):
         rest = np.maximum(1.0 - elsewhere[:, ~knows].sum(axis=1), 0.0)
         mean += np.where(knows, q * rest[:, None], elsewhere)
     return normalise_rows(mean).astype(total.dtype)
+
+
+def _calibrated(pairs: Sequence[Pair], X: Any) -> Iterator[npt.NDArray[np.floating[Any]]]:
+    """Yield the calibrated probabilities of each pair; a classifier that all of them share is asked once."""
+    if all(pair.estimator is pairs[0].estimator for pair in pairs):
+        output = pairs[0].read(X)
+        yield from (pair.calibrate(output) for pair in pairs)
+    else:
+        yield from (pair.calibrate(pair.read(X)) for pair in pairs)
 
 
 def saved_form(pair: Pair) -> Calibrator | MultilabelCalibrator:

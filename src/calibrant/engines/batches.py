@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from calibrant.engines.appending import parse_records
 from calibrant.engines.databases import database_stream, is_database, is_relation, relation_stream
 from calibrant.engines.formats import FORMATS, SUFFIXES, Source, open_source
-from calibrant.engines.reading import explained, json_column, plain_table, select_columns, table_file
+from calibrant.engines.reading import (
+    explained,
+    header_names,
+    header_record,
+    json_column,
+    no_header,
+    plain_table,
+    select_columns,
+    table_file,
+)
 from calibrant.engines.records import csv_records, json_objects, line_records
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 
@@ -84,7 +93,7 @@ class FilesSource(RowSource):
         if self._names is None:
             first = self.files[0].held()
             self.files = [first, *self.files[1:]]
-            self._names = table_file(first).names
+            self._names = _names_of(first)
         return self._names
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
@@ -211,6 +220,18 @@ def folder_files(path: str | os.PathLike[str], format: str | None = None) -> lis
     return files
 
 
+def _names_of(file: Source) -> tuple[str, ...]:
+    """Return the names of a file's columns; of JSON lines, those of its first records."""
+    if file.format != "jsonl":
+        return table_file(file).names
+    with explained(file.name):
+        for records in line_records(file):
+            rows = [row for row in json_objects(records, file.name, 1) if row is not None]
+            if rows:
+                return tuple(dict.fromkeys(name for row in rows for name in row))
+    return ()
+
+
 def scan_file(file: Source, columns: list[str]) -> Iterator[pa.Table]:
     """Read the named columns of a file batch by batch."""
     match file.format:
@@ -233,8 +254,6 @@ def _scan_parquet(file: Source, columns: list[str]) -> Iterator[pa.Table]:
 
 
 def _scan_csv(file: Source, columns: list[str]) -> Iterator[pa.Table]:
-    from calibrant.engines.reading import header_names, header_record, no_header
-
     names: tuple[str, ...] | None = None
     n_rows = 0
     for records in csv_records(file):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         step_lane,
     )
     from calibrant.kernels.curves import count_cells, scores_in_cells, sum_between
+    from calibrant.kernels.fold import flag_rows, flag_vertices, fold_groups, fold_rows, merge_cells, merge_runs
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
@@ -71,6 +72,10 @@ _HOME = {
     "evaluate_pieces": "piecewise",
     "fill_bins": "mimic",
     "fit_rising_curve": "spline",
+    "flag_rows": "fold",
+    "flag_vertices": "fold",
+    "fold_groups": "fold",
+    "fold_rows": "fold",
     "follow_near_isotonic": "near_isotonic",
     "interpolate": "lookup",
     "invert_pieces": "piecewise",
@@ -80,6 +85,8 @@ _HOME = {
     "measure_cuts_by_ranks": "threshold_search",
     "mend_order": "sorting",
     "merge_bins": "mimic",
+    "merge_cells": "fold",
+    "merge_runs": "fold",
     "multiply_rows": "softmax",
     "pack_signed": "sorting",
     "pick_samples": "piecewise",
@@ -125,6 +132,10 @@ __all__ = [
     "evaluate_pieces",
     "fill_bins",
     "fit_rising_curve",
+    "flag_rows",
+    "flag_vertices",
+    "fold_groups",
+    "fold_rows",
     "follow_near_isotonic",
     "interpolate",
     "invert_pieces",
@@ -134,6 +145,8 @@ __all__ = [
     "measure_cuts_by_ranks",
     "mend_order",
     "merge_bins",
+    "merge_cells",
+    "merge_runs",
     "multiply_rows",
     "pack_signed",
     "pick_samples",

@@ -45,7 +45,7 @@ def push_state(
         for r in range(n):  # without branches, which nobody could predict
             i = order[k, r]
             v = values[k, r]
-            s = np.int64(side[i])
+            s = int(side[i])
             left[a] = v
             right[b] = v
             left_row[a] = i
@@ -61,7 +61,7 @@ def push_state(
         for r in range(n):
             u = left[a]
             v = right[b]
-            takes_left = np.int64(u <= v)
+            takes_left = int(u <= v)
             values[k, r] = u if takes_left else v
             order[k, r] = left_row[a] if takes_left else right_row[b]
             a += takes_left
@@ -155,6 +155,9 @@ def _interval(x: FloatArray, first: int, last: int, v: float) -> int:
 def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatArray) -> None:
     """Map levels, in place. Each is first looked for beside the one before: those of rising points lie side by side."""
     p = first
+    left = x[p]
+    right = x[p + 1]
+    slope = (y[p + 1] - y[p]) / (right - left)
     for q in range(levels.size):
         v = levels[q]
         if v <= 0.0:
@@ -162,7 +165,7 @@ def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatA
         elif v >= 1.0:
             levels[q] = 1.0
         else:
-            if v < x[p] or v >= x[p + 1]:
+            if v < left or v >= right:
                 low = p
                 high = p + 1
                 step = 1
@@ -175,14 +178,11 @@ def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatA
                     high = low
                     low = max(low - step, first)
                     step *= 2
-                while high - low > 1:
-                    middle = (low + high) >> 1
-                    if x[middle] <= v:
-                        low = middle
-                    else:
-                        high = middle
-                p = low
-            levels[q] = _at(x, y, p, v)
+                p = _interval(x, low, high + 1, v)
+                left = x[p]
+                right = x[p + 1]
+                slope = (y[p + 1] - y[p]) / (right - left)
+            levels[q] = min(slope * (v - left) + y[p], y[p + 1])
 
 
 @compiled

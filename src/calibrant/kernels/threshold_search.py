@@ -207,7 +207,7 @@ def measure_cuts_by_ranks(
                     p = own[r]
                     u[kept] = u[r]
                     own[kept] = p
-                    kept += np.int64(p <= b)
+                    kept += int(p <= b)
                 m = kept
                 rows = n_left[b]
                 error[k, b] += _sum_distance(u, m, n_before[0, b], 1.0 / max(rows - 1.0, 1.0)) / rows
@@ -221,7 +221,7 @@ def measure_cuts_by_ranks(
                     p = own[r]
                     u[kept] = u[r]
                     own[kept] = p
-                    kept += np.int64(p > b)
+                    kept += int(p > b)
                 m = kept
                 rows = n - n_left[b]
                 error[k, b] += _sum_distance(u, m, n_before[1, b], 1.0 / max(rows - 1.0, 1.0)) / rows

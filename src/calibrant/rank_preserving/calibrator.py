@@ -158,7 +158,7 @@ class RankPreservingCalibrator:
         rates: FloatArray = problem.margins / problem.total
         if self.maps == "rising":
             self.result_ = solve(P, target, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter, **options)
-            q = as_matrix_after(self.result_.Q, problem.is_kept)
+            q = _kept_rows(self.result_.Q, problem.is_kept)
             columns = [
                 _thinned(problem.p[j], q[order, j], float(self.knot_tol)) for j, order in enumerate(problem.order)
             ]
@@ -255,7 +255,7 @@ class RankPreservingCalibrator:
             )
 
 
-def as_matrix_after(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:
+def _kept_rows(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:
     """Return the rows of positive weight of what `solve` returned, in any container."""
     values: FloatArray = np.asarray(q, dtype=np.float64)
     return values if is_kept is None else values[is_kept]

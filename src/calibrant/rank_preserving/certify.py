@@ -34,6 +34,7 @@ class Certifier:
         self.problem, self.watch = problem, watch
         self.safe = closed_line(problem)
         self.space = Workspace.of(problem)
+        self.space.reset(problem)
         self.q: FloatArray | None = None  # where the closed form is the best so far
         self.order = problem.order
         self.safe_objective = self.objective = self._measure(closed_form(problem), problem.order)[0]

@@ -38,7 +38,6 @@ class Lanes:
         self.shift = np.empty(n_columns)
         is_worth_it = n * n_columns >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
         self.threads = ThreadPoolExecutor(n_lanes - 1) if is_worth_it and n_lanes > 1 else None
-        space.reset(problem)
 
     def __enter__(self) -> Lanes:
         """Return itself."""
@@ -58,7 +57,12 @@ class Lanes:
         self.rows[:, :, PENALTY] = penalty
         if self.threads is None:
             kernels.split_steps(
-                *self._problem(),
+                self.problem.p,
+                self.order,
+                self.problem.unit,
+                self.problem.runs,
+                self.problem.run_start,
+                self.problem.margins,
                 self.rows,
                 relaxation,
                 n_steps,
@@ -76,7 +80,12 @@ class Lanes:
 
         def run(lane: int, step: int) -> None:
             kernels.step_lane(
-                *self._problem(),
+                self.problem.p,
+                self.order,
+                self.problem.unit,
+                self.problem.runs,
+                self.problem.run_start,
+                self.problem.margins,
                 lane,
                 len(self.rows),
                 self.rows[lane],
@@ -116,7 +125,3 @@ class Lanes:
         kernels.pool_columns(
             state, self.order, self.problem.unit, penalty, self.space.block, self.space.n_blocks, *scratch, out
         )
-
-    def _problem(self) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.generic]], ...]:
-        problem = self.problem
-        return problem.p, self.order, problem.unit, problem.runs, problem.run_start, problem.margins

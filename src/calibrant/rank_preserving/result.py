@@ -69,7 +69,7 @@ class RankPreservingResult:
         Seconds taken.
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
-        `bound` are sums, and residuals are the largest.
+        `bound` are sums, residuals are the largest, and `history` is left to the groups.
     """
 
     Q: Any = field(repr=False)

@@ -73,7 +73,8 @@ class SearchState:
 
     def rows_by_level(self) -> npt.NDArray[np.int32]:
         """Return the rows in the order of their levels: what is sorted already sorts fast."""
-        return self._order[-1]
+        rows: npt.NDArray[np.int32] = self._order[-1]
+        return rows
 
     def _ranks(self) -> npt.NDArray[np.int32]:
         """Return the rank of each row's level."""

@@ -1,0 +1,205 @@
+"""The fold that makes summaries: exact while the distinct scores fit, in cells from there on. States merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.engines.quantised import LEAST_BITS, MOST_BITS, CellTable
+from calibrant.errors import InvalidInputError
+from calibrant.numerics import BoolArray, FloatArray
+from calibrant.summary import Cells, ScoreSummary
+
+#: Rows that wait in a fold, all states together, before they are sorted.
+_BUFFERED_ROWS = 1 << 20
+
+
+@dataclass(slots=True)
+class SortedRuns:
+    """Distinct scores with their sums, as runs of falling length: adding one merges those that are as short."""
+
+    runs: list[Cells] = field(default_factory=list)
+
+    def add(self, run: Cells) -> None:
+        """Add a run."""
+        self.runs.append(run)
+        while len(self.runs) > 1 and 2 * self.runs[-1].scores.size >= self.runs[-2].scores.size:
+            last = self.runs.pop()
+            self.runs[-1] = merge_cells(self.runs[-1], last)
+
+    def merged(self) -> Cells:
+        """Return all as one run."""
+        while len(self.runs) > 1:
+            last = self.runs.pop()
+            self.runs[-1] = merge_cells(self.runs[-1], last)
+        return self.runs[0]
+
+    @property
+    def size(self) -> int:
+        """Number of scores held; those of several runs count in each."""
+        return sum(run.scores.size for run in self.runs)
+
+
+def merge_cells(a: Cells, b: Cells) -> Cells:
+    """Merge two runs of distinct rising scores."""
+    is_counted = a.weight is a.weight_squared and b.weight is b.weight_squared
+    names = ("weight", "positives") if is_counted else ("weight", "weight_squared", "positives")
+    stacks = [np.vstack([getattr(run, name) for name in names]) for run in (a, b)]
+    room = a.scores.size + b.scores.size
+    scores, columns = np.empty(room), np.empty((len(names), room))
+    m = kernels.merge_runs(a.scores, stacks[0], b.scores, stacks[1], scores, columns)
+    kept = [np.ascontiguousarray(column[:m]) for column in columns]
+    if is_counted:
+        return Cells(scores[:m].copy(), kept[0], kept[0], kept[1])
+    return Cells(scores[:m].copy(), *kept)
+
+
+@dataclass(slots=True)
+class FoldState:
+    """What is known of the rows so far: sorted runs, or a table of cells once these grew too many.
+
+    Plain arrays: a worker can send it, and states merge in any order. Summaries of unweighted rows come out the same
+    bits whatever the order; weighted sums are the same to rounding.
+    """
+
+    runs: SortedRuns = field(default_factory=SortedRuns)
+    table: CellTable | None = None
+    waiting: list[tuple[FloatArray, BoolArray, FloatArray | None]] = field(default_factory=list)
+
+    def add(self, scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
+        """Add checked rows, which may wait."""
+        if self.table is not None and weight is None:
+            self.table.add_rows(scores, positive)
+        else:
+            self.waiting.append((scores, positive, weight))
+
+    def settle(self) -> None:
+        """Take in the rows that wait."""
+        if not self.waiting:
+            return
+        scores, positive, weight = _joined(self.waiting)
+        self.waiting = []
+        cells = ScoreSummary.from_rows(scores, positive, weight).cells
+        if self.table is not None:
+            self.table.add_groups(cells)
+        else:
+            self.runs.add(cells)
+
+    def quantise(self, n_bits: int, *, is_probability: bool) -> None:
+        """Gather what is held into cells."""
+        if self.table is None:
+            self.table = CellTable.empty(n_bits, is_probability=is_probability)
+            for run in self.runs.runs:
+                self.table.add_groups(run)
+            self.runs = SortedRuns()
+
+    def merge(self, other: FoldState) -> None:
+        """Add the rows of another state; of two resolutions none is made from the other, so they must agree."""
+        self.settle()
+        other.settle()
+        if self.table is None and other.table is not None:
+            self.quantise(other.table.n_bits, is_probability=other.table.is_probability)
+        if self.table is None:
+            for run in other.runs.runs:
+                self.runs.add(run)
+            return
+        if other.table is None:
+            for run in other.runs.runs:
+                self.table.add_groups(run)
+            return
+        if (other.table.n_bits, other.table.is_probability) != (self.table.n_bits, self.table.is_probability):
+            raise InvalidInputError("the states have cells of different width. Fold both with the same settings.")
+        self.table.merge(other.table)
+
+    def summary(self) -> ScoreSummary:
+        """Return the summary of the rows: a `QuantisedSummary` where they were gathered into cells."""
+        self.settle()
+        if self.table is not None:
+            return self.table.summary()
+        return ScoreSummary(self.runs.merged())
+
+
+@dataclass(slots=True)
+class Fold:
+    """States of several groups or classes that share one budget of distinct scores.
+
+    Attributes
+    ----------
+    exact : bool or None
+        Whether summaries must be exact (an error where they don't fit), must be of cells, or as it comes.
+    max_distinct : int
+        Distinct scores held, all states together.
+    is_probability : bool
+    n_states : int
+        How many states there may be, as far as is known: their cells share the memory of one.
+    """
+
+    exact: bool | None
+    max_distinct: int
+    is_probability: bool
+    n_states: int = 1
+    states: dict[tuple[int, int], FoldState] = field(default_factory=dict)
+    n_waiting: int = 0
+    is_quantised: bool = False
+
+    @property
+    def n_bits(self) -> int:
+        """Cells per octave, as a power of two."""
+        return max(LEAST_BITS, MOST_BITS - math.ceil(math.log2(max(self.n_states, 1))))
+
+    def add(self, key: tuple[int, int], scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
+        """Add checked rows of one group and class."""
+        if key not in self.states:
+            self.states[key] = FoldState()
+            if self.exact is False or self.is_quantised:
+                self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
+        self.states[key].add(scores, positive, weight)
+        self.n_waiting += scores.size
+        if self.n_waiting >= _BUFFERED_ROWS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Take in the rows that wait, and gather all into cells where there are too many scores."""
+        self.n_waiting = 0
+        for state in self.states.values():
+            state.settle()
+        if self.exact is False or self.is_quantised or self._size() <= self.max_distinct:
+            return
+        for state in self.states.values():
+            if state.table is None:
+                state.runs = SortedRuns([state.runs.merged()] if state.runs.runs else [])
+        if self._size() <= self.max_distinct:
+            return
+        if self.exact:
+            raise InvalidInputError(
+                f"there are more than {self.max_distinct:,} distinct scores. Pass a larger max_distinct if memory allows "
+                "(50 bytes each), exact='auto' for a summary with bounds of its error, or fit by cb.engines.fit, "
+                "whose isotonic fit is exact at any size."
+            )
+        self.is_quantised = True
+        for state in self.states.values():
+            state.quantise(self.n_bits, is_probability=self.is_probability)
+
+    def summaries(self) -> Iterator[tuple[tuple[int, int], ScoreSummary]]:
+        """Yield the summary of each group and class."""
+        self.settle()
+        for key, state in self.states.items():
+            yield key, state.summary()
+
+    def _size(self) -> int:
+        return sum(state.runs.size for state in self.states.values())
+
+
+def _joined(
+    parts: list[tuple[FloatArray, BoolArray, FloatArray | None]],
+) -> tuple[FloatArray, BoolArray, FloatArray | None]:
+    scores = np.concatenate([part[0] for part in parts])
+    positive = np.concatenate([part[1] for part in parts])
+    if all(part[2] is None for part in parts):
+        return scores, positive, None
+    weights = [np.ones(part[0].size) if part[2] is None else part[2] for part in parts]
+    return scores, positive, np.concatenate(weights)

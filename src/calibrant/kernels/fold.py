@@ -1,0 +1,210 @@
+"""The fold: rows or groups of rows into cells of neighbouring scores, and sorted runs into one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.kernels._jit import compiled
+from calibrant.numerics import FloatArray
+
+FlagArray = npt.NDArray[np.uint8]
+CodeArray = npt.NDArray[np.uint64]
+
+#: Columns of a table of cells.
+N_COLUMNS = 6
+#: Octaves below one half, and from 1 downwards likewise, that have cells of their own.
+PROBABILITY_OCTAVES = 150
+#: Binary exponents of the sizes of other scores that have cells of their own: from 2^-30 up to 2^34.
+LOWEST_EXPONENT = -30
+SCORE_OCTAVES = 64
+
+
+@compiled
+def cell_of(score: float, box: FloatArray, code: CodeArray, n_bits: int, is_probability: bool, half: int) -> int:
+    """Return the cell of a score: the leading bits of its distance to 0, or to 1 beyond one half.
+
+    Cells rise with the score. `box` and `code` are one float and its bits. 0 and 1 have cells of their own.
+    """
+    shift = np.uint64(52 - n_bits)
+    mirrored = False
+    if is_probability:
+        lowest = np.int64(1023 - PROBABILITY_OCTAVES) << n_bits
+        mirrored = score > 0.5
+        box[0] = 1.0 - score if mirrored else score
+    else:
+        lowest = np.int64(1023 + LOWEST_EXPONENT) << n_bits
+        mirrored = score < 0.0
+        box[0] = -score if mirrored else score
+    key = np.int64(0)
+    if box[0] > 0.0:
+        key = np.int64(code[0] >> shift) - lowest + 1
+        key = min(max(key, 1), half - 1)
+    if is_probability:
+        return 2 * half - 1 - key if mirrored else key
+    return half - key if mirrored else half + key
+
+
+@compiled
+def fold_rows(
+    scores: FloatArray, positive: npt.NDArray[np.bool_], n_bits: int, is_probability: bool, cells: FloatArray
+) -> None:
+    """Add rows of weight one to a table of cells: weight, its square, positives, weighted score, least and largest."""
+    box = np.empty(1)
+    code = box.view(np.uint64)
+    half = cells.shape[0] // 2
+    for i in range(scores.size):
+        s = scores[i]
+        k = cell_of(s, box, code, n_bits, is_probability, half)
+        if cells[k, 0] == 0.0:
+            cells[k, 4] = s
+            cells[k, 5] = s
+        cells[k, 0] += 1.0
+        cells[k, 1] += 1.0
+        if positive[i]:
+            cells[k, 2] += 1.0
+        cells[k, 3] += s
+        if s < cells[k, 4]:
+            cells[k, 4] = s
+        if s > cells[k, 5]:
+            cells[k, 5] = s
+
+
+@compiled
+def fold_groups(
+    scores: FloatArray,
+    weight: FloatArray,
+    squared: FloatArray,
+    positives: FloatArray,
+    n_bits: int,
+    is_probability: bool,
+    cells: FloatArray,
+) -> None:
+    """Add groups of rows of one score each to a table of cells."""
+    box = np.empty(1)
+    code = box.view(np.uint64)
+    half = cells.shape[0] // 2
+    for i in range(scores.size):
+        s = scores[i]
+        k = cell_of(s, box, code, n_bits, is_probability, half)
+        if cells[k, 0] == 0.0:
+            cells[k, 4] = s
+            cells[k, 5] = s
+        cells[k, 0] += weight[i]
+        cells[k, 1] += squared[i]
+        cells[k, 2] += positives[i]
+        cells[k, 3] += weight[i] * s
+        if s < cells[k, 4]:
+            cells[k, 4] = s
+        if s > cells[k, 5]:
+            cells[k, 5] = s
+
+
+@compiled
+def merge_cells(cells: FloatArray, other: FloatArray) -> None:
+    """Add one table of cells to another."""
+    for k in range(cells.shape[0]):
+        if other[k, 0] == 0.0:
+            continue
+        if cells[k, 0] == 0.0:
+            for j in range(6):
+                cells[k, j] = other[k, j]
+            continue
+        for j in range(4):
+            cells[k, j] += other[k, j]
+        cells[k, 4] = min(cells[k, 4], other[k, 4])
+        cells[k, 5] = max(cells[k, 5], other[k, 5])
+
+
+@compiled
+def flag_rows(
+    scores: FloatArray, n_bits: int, is_probability: bool, flags: FlagArray, is_taken: npt.NDArray[np.bool_]
+) -> None:
+    """Say of each row whether its cell is flagged."""
+    box = np.empty(1)
+    code = box.view(np.uint64)
+    half = flags.size // 2
+    for i in range(scores.size):
+        is_taken[i] = flags[cell_of(scores[i], box, code, n_bits, is_probability, half)] != 0
+
+
+@compiled
+def merge_runs(
+    a: FloatArray,
+    a_columns: FloatArray,
+    b: FloatArray,
+    b_columns: FloatArray,
+    scores: FloatArray,
+    columns: FloatArray,
+) -> int:
+    """Merge two runs of distinct rising scores, adding the columns of equal ones; return the length of the result."""
+    n_columns = columns.shape[0]
+    i = 0
+    j = 0
+    m = 0
+    while i < a.size or j < b.size:
+        from_a = j == b.size or (i < a.size and a[i] <= b[j])
+        from_b = i == a.size or (j < b.size and b[j] <= a[i])
+        scores[m] = a[i] if from_a else b[j]
+        for c in range(n_columns):
+            value = 0.0
+            if from_a:
+                value += a_columns[c, i]
+            if from_b:
+                value += b_columns[c, j]
+            columns[c, m] = value
+        if from_a:
+            i += 1
+        if from_b:
+            j += 1
+        m += 1
+    return m
+
+
+@compiled
+def flag_vertices(weight: FloatArray, positives: FloatArray, is_split: FlagArray, slack: float, flags: FlagArray) -> None:
+    """Flag the cells inside which a block of the exact isotonic regression may begin or end.
+
+    Within a cell the cumulative (weight, positives) lie on or above the corner of all its negatives first. Where that
+    corner lies above the convex minorant over the cells' edges, the exact minorant, which is no higher, passes the
+    cell by. Cells of one score, or of one class, have no vertex inside.
+
+    Parameters
+    ----------
+    weight, positives : ndarray of shape (m,)
+        Of the cells, in rising order.
+    is_split : ndarray of shape (m,)
+        Whether the cell holds more than one score.
+    slack : float
+        Relative: what rounding may take from a comparison.
+    flags : ndarray of shape (m,)
+        Output.
+    """
+    m = weight.size
+    block_weight = np.empty(m)
+    block_positives = np.empty(m)
+    end = np.empty(m, np.int64)
+    top = 0
+    for i in range(m):
+        w = weight[i]
+        p = positives[i]
+        while top > 0 and block_positives[top - 1] * w >= p * block_weight[top - 1]:
+            top -= 1
+            w += block_weight[top]
+            p += block_positives[top]
+        block_weight[top] = w
+        block_positives[top] = p
+        end[top] = i + 1
+        top += 1
+    i = 0
+    for block in range(top):
+        before_weight = 0.0
+        before_positives = 0.0
+        while i < end[block]:
+            if is_split[i] and 0.0 < positives[i] < weight[i]:
+                corner = before_weight + weight[i] - positives[i]
+                if before_positives * block_weight[block] <= block_positives[block] * corner * (1.0 + slack):
+                    flags[i] = 1
+            before_weight += weight[i]
+            before_positives += positives[i]
+            i += 1
