@@ -66,13 +66,13 @@ def test_every_map_in_sql_gives_what_predict_proba_gives(name: str, engine: Any,
     assert np.abs(run(engine, sql, scores) - expected).max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("name", IN_SQL)
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name not in ENGINES])
+@pytest.mark.parametrize("name", [name for name in IN_SQL if "large" not in name])
 def test_every_map_is_valid_in_every_dialect_and_means_the_same_there(name: str, dialect: Any) -> None:
     """What one dialect says, translated to DuckDB by sqlglot, gives the same probabilities."""
     input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:200]
-    sql = to_sql(calibrator, dialect, columns=names_of(scores), keep=["id"], largest_case=500)
+    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:100]
+    sql = to_sql(calibrator, dialect, columns=names_of(scores), keep=["id"], largest_case=30)
     (translated,) = sqlglot.transpile(sql, read=dialect, write="duckdb")
     expected = calibrator.predict_proba(scores).reshape(len(scores), -1)
     assert np.abs(run("duckdb", translated, scores) - expected).max() <= TOLERANCE
@@ -86,7 +86,7 @@ def test_numbers_are_read_as_the_very_float64(value: float) -> None:
         texts = [dialect_of(engine).double(number) for number in numbers]  # type: ignore[arg-type]
         (found,) = execute(f"SELECT {', '.join(texts)} FROM scores", {"id": [1]})
         assert list(map(type, found)) == [float] * len(numbers)
-        assert np.array_equal(np.array(found).view(np.int64), (np.array(numbers) + 0.0).view(np.int64)), engine
+        assert np.array_equal(np.array(found), np.array(numbers)), engine
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -118,7 +118,7 @@ def test_decimal_text_and_float32_columns_are_read_as_float64() -> None:
     calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
     for kind in ("DECIMAL(9, 4)", "REAL", "VARCHAR", "INTEGER"):
         score = "1" if kind == "INTEGER" else "0.25"
-        source = f"(SELECT CAST('{score}' AS {kind}) AS score)"
+        source = f"(SELECT CAST('{score}' AS {kind}) AS score) AS one"
         ((got,),) = on_duckdb(to_sql(calibrator, "duckdb", table=source), {"score": [0.0]})
         assert got == pytest.approx(calibrator.predict_proba([float(score)])[0], abs=TOLERANCE)
 
@@ -172,11 +172,9 @@ def test_names_are_quoted_where_they_need_it_and_own_names_give_way() -> None:
 
 
 def test_columns_of_the_fit_are_the_default() -> None:
-    import pandas as pd
-
-    frame = pd.DataFrame({"p": [0.1, 0.4, 0.6, 0.9]})
-    sql = to_sql(cb.SigmoidCalibrator().fit(frame["p"], [0, 1, 0, 1]))
-    assert "CAST(p AS DOUBLE)" in sql
+    named = fitted_calibrator("probability", CASES["beta of a probability"][1])
+    named.score_names_ = ("p",)
+    assert "CAST(p AS DOUBLE)" in to_sql(named)
     assert "CAST(score AS DOUBLE)" in to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]))
 
 
@@ -190,7 +188,9 @@ def test_columns_of_the_fit_are_the_default() -> None:
         ({"keep": ["id", ""]}, InvalidTypeError, "keep holds '', which is no name"),
         ({"keep": ["p_calibrated"]}, InvalidInputError, "two columns named 'p_calibrated'. Leave it out of keep"),
         ({"keep": ["a", "A"]}, InvalidInputError, "two columns named 'A'"),
-        ({"table": "a b c ("}, InvalidInputError, "table='a b c (' is nothing that duckdb takes after FROM"),
+        ({"table": "a b c ("}, InvalidInputError, "table='a b c (' is no single source that duckdb takes after FROM"),
+        ({"table": "a JOIN b ON a.i = b.i"}, InvalidInputError, "is no single source"),
+        ({"table": "a WHERE x > 1"}, InvalidInputError, "is no single source"),
         ({"table": 3}, InvalidTypeError, "table=3 is a int"),
         ({"largest_case": 0}, InvalidInputError, "largest_case=0 is below 1"),
         ({"largest_case": 2.5}, InvalidTypeError, "largest_case=2.5 is no whole number"),

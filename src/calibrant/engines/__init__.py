@@ -1,16 +1,33 @@
-"""Engines: calibrators at work on tables that live in files."""
+"""Engines: calibrators at work on tables that live in files, in databases, or beyond memory."""
 
 from calibrant.engines.appending import append_columns
+from calibrant.engines.applying import apply
+from calibrant.engines.batches import RowSource, open_rows
+from calibrant.engines.fitting import fit
+from calibrant.engines.folding import FoldState
 from calibrant.engines.formats import FORMATS, Format
+from calibrant.engines.quantised import ErrorBounds, QuantisedSummary
 from calibrant.engines.reading import TableFile, open_table, read_columns
+from calibrant.engines.resume import Applied, apply_parts
+from calibrant.engines.summarise import summarise
 from calibrant.engines.targets import open_target
 
 __all__ = [
     "FORMATS",
+    "Applied",
+    "ErrorBounds",
+    "FoldState",
     "Format",
+    "QuantisedSummary",
+    "RowSource",
     "TableFile",
     "append_columns",
+    "apply",
+    "apply_parts",
+    "fit",
+    "open_rows",
     "open_table",
     "open_target",
     "read_columns",
+    "summarise",
 ]

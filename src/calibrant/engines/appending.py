@@ -79,7 +79,7 @@ def append_columns(
     """
     source = open_source(path, format)
     to = _target_format(target, source)
-    append = _append_to if to == source.format else append_converted
+    append = append_to if to == source.format else append_converted
     with open_target(target) as out, explained(source.name):
         return append(source, out, to, Addition(inputs, outputs, compute), progress or _tell_nobody)
 
@@ -103,10 +103,11 @@ def _target_format(target: str | os.PathLike[str], source: Source) -> Format:
     return known
 
 
-def _append_to(source: Source, out: BinaryIO, to: Format, addition: Addition, progress: Progress) -> int:
+def append_to(source: Source, out: BinaryIO, to: Format, addition: Addition, progress: Progress) -> int:
+    """Write the source with its new columns in its own format `to`; return the number of rows."""
     match to:
         case "parquet":
-            return _append_to_parquet(source, out, addition, progress)
+            return append_row_groups(source, out, addition, progress)
         case "csv" | "tsv":
             return _append_to_csv(source, out, addition, progress)
         case "jsonl":
@@ -218,7 +219,10 @@ def _append_to_json_lines(source: Source, out: BinaryIO, addition: Addition, pro
 # --- Parquet -------------------------------------------------------------------------------------------------
 
 
-def _append_to_parquet(source: Source, out: BinaryIO, addition: Addition, progress: Progress) -> int:
+def append_row_groups(
+    source: Source, out: BinaryIO, addition: Addition, progress: Progress, groups: range | None = None
+) -> int:
+    """Write row groups of a Parquet file with their new columns, all of them by default; return the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -227,7 +231,7 @@ def _append_to_parquet(source: Source, out: BinaryIO, addition: Addition, progre
         inputs = addition.select(file.schema_arrow.names, source.name)
         schema = addition.schema(file.schema_arrow)
         with pq.ParquetWriter(out, schema, compression=_codec(file)) as writer:
-            for group in range(file.num_row_groups):
+            for group in range(file.num_row_groups) if groups is None else groups:
                 for batch in file.iter_batches(_PARQUET_BATCH_ROWS, row_groups=[group]):
                     table = pa.Table.from_batches([batch])
                     added = addition.values(plain_table(table, inputs), n_rows)

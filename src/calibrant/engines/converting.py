@@ -27,7 +27,7 @@ def append_converted(source: Source, out: BinaryIO, to: Format, addition: Additi
     inputs = addition.select(schema.names, source.name)
     extended = addition.schema(schema)
     n_rows = 0
-    with _writer(out, to, extended, source.name) as write:
+    with table_writer(out, to, extended, source.name) as write:
         for batch in batches:
             table = pa.Table.from_batches([batch], schema=schema)
             added = addition.values(plain_table(table, inputs), n_rows)
@@ -48,7 +48,7 @@ def _batches(source: Source) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 @contextmanager
-def _writer(out: BinaryIO, to: Format, schema: pa.Schema, where: str) -> Iterator[Callable[[pa.Table], None]]:
+def table_writer(out: BinaryIO, to: Format, schema: pa.Schema, where: str) -> Iterator[Callable[[pa.Table], None]]:
     """Open a writer of tables with the given schema."""
     match to:
         case "parquet":

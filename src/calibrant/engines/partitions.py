@@ -81,21 +81,26 @@ def pooled_summary(column: Column, *, max_rows: int) -> PooledSummary:
     Robertson, Wright and Dykstra (1988), *Order Restricted Statistical Inference*, theorem 1.2.1, for the minorant.
     """
     table = CellTable.empty(MOST_BITS, is_probability=column.is_probability)
-    is_counted = True
+    counts, is_counted = table, True
     for scores, positive, weight in column:
+        if weight is not None and is_counted:
+            counts = CellTable(table.cells.copy(), MOST_BITS, column.is_probability)
+            is_counted = False
         if weight is None:
             table.add_rows(scores, positive)
         else:
-            is_counted = False
             table.add_groups(ScoreSummary.from_rows(scores, positive, weight).cells)
+        if not is_counted:
+            counts.add_rows(scores, positive)
     filled = table.filled()
+    n_rows = counts.cells[counts.cells[:, 0] > 0.0, 0]
     places = np.flatnonzero(table.cells[:, 0] > 0.0)
     flags = np.zeros(places.size, np.uint8)
     kernels.flag_vertices(filled[0], filled[2], (filled[4] < filled[5]).astype(np.uint8), _SLACK, flags)
     settled = flags == 0
     pieces = [_Pieces(filled[4][settled], filled[5][settled], filled[0][settled], filled[2][settled])]
-    for group in _groups(filled[0], np.flatnonzero(flags), max_rows):
-        if len(group) == 1 and filled[0][group[0]] > max_rows:
+    for group in _groups(n_rows, np.flatnonzero(flags), max_rows):
+        if len(group) == 1 and n_rows[group[0]] > max_rows:
             pieces.extend(_cut(column, filled[4][group[0]], filled[5][group[0]], max_rows, is_counted))
             continue
         wanted = np.zeros(table.cells.shape[0], np.uint8)

@@ -261,7 +261,9 @@ def _encode_fast(column: pa.Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.
         dtype = np.uint8 if len(classes) == 2 else np.intp
         return np.array(at, dtype)[np.asarray(encoded.indices)]
     is_bool = pa.types.is_boolean(column.type)
-    if not ((pa.types.is_integer(column.type) and classes.dtype.kind in "iu") or (is_bool and classes.dtype.kind == "b")):
+    if not (
+        (pa.types.is_integer(column.type) and classes.dtype.kind in "iu") or (is_bool and classes.dtype.kind == "b")
+    ):
         return None
     values = column.to_numpy(zero_copy_only=False)
     if len(classes) == 2:

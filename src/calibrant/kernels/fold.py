@@ -162,7 +162,9 @@ def merge_runs(
 
 
 @compiled
-def flag_vertices(weight: FloatArray, positives: FloatArray, is_split: FlagArray, slack: float, flags: FlagArray) -> None:
+def flag_vertices(
+    weight: FloatArray, positives: FloatArray, is_split: FlagArray, slack: float, flags: FlagArray
+) -> None:
     """Flag the cells inside which a block of the exact isotonic regression may begin or end.
 
     Within a cell the cumulative (weight, positives) lie on or above the corner of all its negatives first. Where that

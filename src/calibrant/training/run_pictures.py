@@ -33,7 +33,7 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
 
 
 def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, source: str) -> None:
-    """Write the report on the calibrated probabilities of the test part."""
+    """Write the report on the calibrated probabilities of the test part, which takes rows for independent."""
     from calibrant.report import Report
 
     prob = forecasts.calibrated if data.classes.size > 2 else forecasts.calibrated[:, 1]
@@ -45,6 +45,7 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
         by=by,
         group_name="symbol",
         title=title,
-        source=source,
+        source=f"{source}. Labels overlap, so rows are worth about {data.weight.sum():,.0f}: intervals here are "
+        "too narrow, see metrics.json",
         score_names=[f"p_{label}" for label in data.classes.tolist()][-1 if data.classes.size == 2 else 0 :],
     ).write_html(path)

@@ -1,4 +1,4 @@
-"""Rows whose forecasts are wrong in a known way, and reference forecasts with the figures of an independent rendering."""
+"""Rows whose forecasts are wrong in a known way, and reference forecasts with an independent rendering's figures."""
 
 from __future__ import annotations
 

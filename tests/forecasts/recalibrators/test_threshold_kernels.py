@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixture_rows import misspecified
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import kernels
 from calibrant.forecasts.recalibrators.level_maps import smooth_map
 from calibrant.forecasts.recalibrators.search_state import SearchState
-from fixture_rows import misspecified
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ALPHAS = np.linspace(0.05, 0.95, 20)

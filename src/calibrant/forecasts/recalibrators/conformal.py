@@ -128,7 +128,8 @@ class ConformalForecast(Forecast):
         self._centre, self._scale = centre, scale
         self._at, self._levels = at, levels
         low, high = (centre + scale * end for end in (at[0], at[-1]))
-        self._outer = np.column_stack((base._cdf(low[:, None]), base._sf(high[:, None])))
+        outer = np.column_stack((base._cdf(low[:, None]), base._sf(high[:, None])))
+        self._outer = np.where(outer > SMALLEST_CLIP, outer, 0.0)  # less has no shape that levels could follow
 
     @property
     def base(self) -> Forecast:

@@ -39,7 +39,8 @@ def to_sql(
         The column of the scores, or one for each class; by default those that it was fitted to, else "score" where
         one is enough.
     table : str
-        What stands after FROM: a table, such as ``sales.scores``, or a function such as ``read_parquet('s.parquet')``.
+        What stands after FROM: a table, such as ``sales.scores``, a function such as ``read_parquet('s.parquet')``, or
+        a query in brackets.
     keep : sequence of str
         Columns that go into the result as they are, before the probabilities.
     output : str
@@ -168,9 +169,13 @@ def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:
     if not isinstance(table, str):
         raise InvalidTypeError(f"table={table!r} is a {type(table).__name__}. Pass the name of a table as text.")
     try:
-        return sqlglot.parse_one(table, into=sqlglot.exp.Table, dialect=dialect)
+        parsed = sqlglot.parse_one(f"SELECT 1 FROM {table}", dialect=dialect)
     except sqlglot.errors.SqlglotError:
+        parsed = None
+    found = None if parsed is None else parsed.find(sqlglot.exp.From)
+    if found is None or len([part for part in parsed.args.values() if part]) > 2:  # what is selected, and from where
         raise InvalidInputError(
-            f"table={table!r} is nothing that {dialect} takes after FROM. Pass the name of a table, in quotes of that "
-            "dialect where it needs them."
-        ) from None
+            f"table={table!r} is no single source that {dialect} takes after FROM. Pass the name of a table, in quotes "
+            "of that dialect where it needs them, or a query in brackets with AS and a name."
+        )
+    return found.this
