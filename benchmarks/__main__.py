@@ -18,6 +18,7 @@ from benchmarks import (
     mimic,
     multiclass,
     quality,
+    rank_preserving,
     training,
 )
 from benchmarks._harness import RESULTS
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "mimic": mimic.run,
     "multiclass": multiclass.run,
     "quality": quality.run,
+    "rank_preserving": rank_preserving.run,
     "training": training.run,
 }
 

@@ -10,6 +10,8 @@ from hypothesis import settings
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 os.environ["MPLBACKEND"] = "Agg"
+# Boosting libraries with more threads than free cores run many times slower, and tests may run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first call of a compiled loop takes seconds: a deadline would measure the compiler.
 settings.register_profile("calibrant", deadline=None, derandomize=True, database=None)

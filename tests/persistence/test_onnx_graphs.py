@@ -93,14 +93,23 @@ def test_what_predict_proba_refuses_is_nan(dtype: Any) -> None:
     assert np.isfinite(got[0]).all()
 
 
-def test_row_alone_gives_the_same_bits_as_in_a_batch() -> None:
-    for name in ("top_label, per class of probabilities", "one_vs_rest, likelihood of probabilities"):
-        input, fitted = CASES[name]
-        calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:40]
-        model = to_onnx(calibrator)
-        alone = [run(model, row[None]) for row in scores[:8]]
-        assert np.array_equal(np.vstack(alone), run(model, scores)[:8])
-        assert run(model, scores[:0]).shape == (0, 4)
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [
+        ("step of a probability", 0.0),
+        ("interpolated of a probability", 0.0),
+        ("top_label, per class of probabilities", 1e-15),
+        ("one_vs_rest, likelihood of probabilities", 1e-15),
+    ],
+)
+def test_row_alone_gives_the_same_as_in_a_batch(name: str, tolerance: float) -> None:
+    """To the last bit where the runtime's exp and log, which round otherwise for few numbers, have no part in it."""
+    input, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:40]
+    model = to_onnx(calibrator)
+    alone = np.concatenate([run(model, scores[i : i + 1]) for i in range(8)])
+    assert np.abs(alone - run(model, scores)[:8]).max() <= tolerance
+    assert run(model, scores[:0]).shape == (0, *scores.shape[1:])
 
 
 def test_two_columns_of_two_classes() -> None:

@@ -21,6 +21,9 @@ from calibrant.persistence.export.terms import Term
 
 INPUT = "X"
 _OPSETS = {"": OPSET, "ai.onnx.ml": 3}
+_TREES = ("TreeEnsemble",)
+#: Operators that compute in float32, whatever their inputs are.
+_SINGLE = (*_TREES, "SVM")
 #: Scores of the exported classifier within this of a knot count as the knot, which they were when it was fitted.
 _ROUNDING = {"float64": 1e-12, "float32": 1e-6}
 
@@ -112,11 +115,12 @@ def _classifier_output(b: OnnxBuilder, pair: CalibratedPair, prefix: str) -> tup
     scores = b.node("Cast", b.tensor(found.name), to=onnx.TensorProto.DOUBLE)
     if pair.classes.size == 2 and len(dims) == 2:
         scores = b.column(scores, 1)
+    shaped = b.node("Reshape", scores, b.whole([-1, b.n_columns]))
     is_double = found.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
-    if not is_double or any(node.op_type == "SVMClassifier" for node in graph.node):
-        _warn_of_steps(pair, type(estimator).__name__)
-        return b.node("Reshape", scores, b.whole([-1, b.n_columns])), _ROUNDING["float32"]
-    return b.node("Reshape", scores, b.whole([-1, b.n_columns])), _ROUNDING["float64"]
+    if is_double and not _has_nodes(graph, _SINGLE):
+        return shaped, _ROUNDING["float64"]
+    _warn_of_steps(pair, type(_last_step(estimator)).__name__)
+    return shaped, _ROUNDING["float32"]
 
 
 def _warn_of_steps(pair: CalibratedPair, name: str) -> None:
@@ -145,7 +149,7 @@ def _converted(estimator: Any, response: str) -> tuple[Any, int]:
     except ImportError:
         message = "scikit-learn's classifiers are exported by skl2onnx: pip install 'calibrant[onnx]'"
         raise MissingPackageError(message) from None
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
+    last = _last_step(estimator)
     options: dict[str, bool] = {} if type(last).__name__ == "LinearSVC" else {"zipmap": False}
     if response == "decision_function":
         options["raw_scores"] = True
@@ -158,8 +162,8 @@ def _converted(estimator: Any, response: str) -> tuple[Any, int]:
                 options={id(last): options},
                 target_opset=_OPSETS,
             )
-            if kind == onnx.TensorProto.DOUBLE and _has_wrong_type(model):
-                continue
+            if kind == onnx.TensorProto.DOUBLE and last is estimator and _has_nodes(model.graph, _TREES):
+                continue  # scikit-learn's trees read features as float32
         except Exception as error:  # of many kinds; the next type may do
             problem = error
         else:
@@ -170,11 +174,9 @@ def _converted(estimator: Any, response: str) -> tuple[Any, int]:
     ) from problem
 
 
-def _has_wrong_type(model: Any) -> bool:
-    """Say whether trees, which have scores of float32 only, are said to have others."""
-    import onnx
+def _last_step(estimator: Any) -> Any:
+    return estimator[-1] if hasattr(estimator, "steps") else estimator
 
-    doubles = {each.name for each in model.graph.output if each.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE}
-    return any(
-        node.op_type.startswith("TreeEnsemble") and doubles.intersection(node.output) for node in model.graph.node
-    )
+
+def _has_nodes(graph: Any, kinds: tuple[str, ...]) -> bool:
+    return any(node.op_type.startswith(kinds) for node in graph.node)

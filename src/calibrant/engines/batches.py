@@ -318,8 +318,8 @@ def _open_object(source: Any) -> RowSource:
         opened = open_rows(source())
         return StreamSource(opened.name, opened.names, lambda columns: _stream_of(open_rows(source()), columns))
     raise InvalidTypeError(
-        f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, an Arrow "
-        "stream, a DuckDB relation, or a function that returns one."
+        f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, "
+        "an Arrow stream, a DuckDB relation, or a function that returns one."
     )
 
 

@@ -64,7 +64,7 @@ def database_stream(
     try:
         connection = duckdb.connect(name, read_only=True)
     except duckdb.Error as error:
-        raise InvalidInputError(f"{name} can't be opened by DuckDB: {str(error):.300}") from None
+        raise InvalidInputError(f"{name} can't be opened by DuckDB: {error!s:.300}") from None
     rows = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY table_name").fetchall()
     tables = [row[0] for row in rows]
     if table is None and len(tables) != 1:

@@ -100,7 +100,7 @@ def fit(
     if isinstance(calibrator, BinaryCalibrator) and (reader.is_binary or len(reader.classes) > 2):
         _fit_summaries(calibrator, reader, exact, max_distinct)
     else:
-        _fit_rows(calibrator, reader, exact, max_distinct)
+        _fit_rows(calibrator, reader, max_distinct)
     calibrator.classes_ = reader.classes
     calibrator.score_names_ = tuple(reader.score)
     return calibrator
@@ -129,13 +129,12 @@ def _fit_column(
 ) -> BinaryMap:
     if not isinstance(summary, QuantisedSummary) or exact is False:
         return calibrator.fit_map(summary)
-    match calibrator:
-        case IsotonicCalibrator():
-            return calibrator.fit_map(pooled_summary(column, max_rows=max_distinct))
-        case SigmoidCalibrator():
-            return stream_sigmoid(calibrator, column, summary)
-        case BetaCalibrator():
-            return stream_beta(calibrator, column, summary)
+    if isinstance(calibrator, IsotonicCalibrator):
+        return calibrator.fit_map(pooled_summary(column, max_rows=max_distinct))
+    if isinstance(calibrator, SigmoidCalibrator):
+        return stream_sigmoid(calibrator, column, summary)
+    if isinstance(calibrator, BetaCalibrator):
+        return stream_beta(calibrator, column, summary)
     what = f"there are more than {max_distinct:,} distinct scores, and {calibrator.name} has no fit in several passes"
     if exact:
         raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
@@ -143,7 +142,7 @@ def _fit_column(
     return calibrator.fit_map(summary)
 
 
-def _fit_rows(calibrator: Calibrator, reader: RowReader, exact: Exact, max_distinct: int) -> None:
+def _fit_rows(calibrator: Calibrator, reader: RowReader, max_distinct: int) -> None:
     """Fit to rows in memory where they fit, else in passes where the method can."""
     held: list[CheckedRows] = []
     n_rows = 0

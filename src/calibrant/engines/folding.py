@@ -176,8 +176,8 @@ class Fold:
             return
         if self.exact:
             raise InvalidInputError(
-                f"there are more than {self.max_distinct:,} distinct scores. Pass a larger max_distinct if memory allows "
-                "(50 bytes each), exact='auto' for a summary with bounds of its error, or fit by cb.engines.fit, "
+                f"there are more than {self.max_distinct:,} distinct scores. Pass a larger max_distinct if memory "
+                "allows (50 bytes each), exact='auto' for a summary with bounds of its error, or fit by cb.engines.fit, "
                 "whose isotonic fit is exact at any size."
             )
         self.is_quantised = True

@@ -128,8 +128,9 @@ def pool(pieces: list[_Pieces], *, is_counted: bool) -> Blocks:
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("first", "last", "weight", "positives")
     )
     order = np.argsort(first)
-    kind = np.int64 if is_counted else np.float64
-    w, p = weight[order].astype(kind), positives[order].astype(kind)
+    w, p = weight[order], positives[order]
+    if is_counted:
+        w, p = w.astype(np.int64), p.astype(np.int64)  # type: ignore[assignment]
     out_weight, out_positives, end = np.empty_like(w), np.empty_like(p), np.empty(w.size, np.int64)
     top = kernels.pool_weighted(w, p, out_weight, out_positives, end)
     starts = np.concatenate(([0], end[: top - 1]))

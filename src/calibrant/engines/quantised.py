@@ -145,7 +145,7 @@ class QuantisedSummary(ScoreSummary):
     def ece_bound(self, n_bins: int = 15) -> float:
         """Return how far the expected calibration error of `n_bins` bins of equal width can be from that of the rows.
 
-        Only cells that an edge cuts move rows from one bin to another: each changes two bins by no more than its weight.
+        Only cells that an edge cuts move rows from one bin to another: each changes two bins by its weight at most.
         """
         check_integer("n_bins", n_bins, minimum=1)
         place = [np.minimum(np.floor(ends * n_bins), n_bins - 1) for ends in (self.low, self.high)]

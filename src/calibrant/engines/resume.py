@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,7 @@ def _parts_of(file: Source, base: Path, part_rows: int) -> list[_Part]:
     if len(cuts) <= 2:
         return [_Part(relative.as_posix(), file, None)]
     names = [relative.with_name(f"{relative.stem}-{i:05d}{relative.suffix}").as_posix() for i in range(len(cuts) - 1)]
-    return [
-        _Part(name, file, range(*ends)) for name, ends in zip(names, zip(cuts, cuts[1:], strict=False), strict=True)
-    ]
+    return [_Part(name, file, range(*ends)) for name, ends in zip(names, pairwise(cuts), strict=True)]
 
 
 def _manifest(

@@ -19,8 +19,8 @@ from calibrant.errors import (
     InvalidWeightError,
     ShapeError,
 )
-from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_scores, as_weight
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.validation import InputKind, as_groups, as_labels, as_scores, as_weight
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +114,8 @@ class RowReader:
     def _scan(self) -> Iterator[Batch]:
         if not self.source.is_repeatable and hasattr(self, "classes"):
             raise InvalidInputError(
-                f"{self.source.name} can be read once only, and this takes more than one pass. Write it to a Parquet file "
-                "first, or pass a function that opens it anew."
+                f"{self.source.name} can be read once only, and this takes more than one pass. Write it to a Parquet "
+                "file first, or pass a function that opens it anew."
             )
         return self.source.scan(self.columns)
 
@@ -203,7 +203,8 @@ class RowReader:
                 self._group_codes[key] = len(self.groups)
                 self.groups.append(value)
             places[i] = self._group_codes[key]
-        return places[codes]
+        at: IntArray = places[codes]
+        return at
 
     def _placed(self, batch: Batch, rest: Iterator[Batch]) -> str:
         """Count what is missing from this batch on, that is, in all of the source."""
@@ -259,23 +260,18 @@ def _encode_fast(column: pa.Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.
         if -1 in at:
             return None
         dtype = np.uint8 if len(classes) == 2 else np.intp
-        return np.array(at, dtype)[np.asarray(encoded.indices)]
+        return np.take(np.array(at, dtype), np.asarray(encoded.indices))
     is_bool = pa.types.is_boolean(column.type)
     if not (
         (pa.types.is_integer(column.type) and classes.dtype.kind in "iu") or (is_bool and classes.dtype.kind == "b")
     ):
         return None
-    values = column.to_numpy(zero_copy_only=False)
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if len(classes) == 2:
-        is_high = values == classes[1]
+        is_high: BoolArray = values == classes[1]
         if not (is_high | (values == classes[0])).all():
             return None
         return is_high.view(np.uint8)
     if classes[0] == 0 and classes[-1] == len(classes) - 1 and values.min() >= 0 and values.max() < len(classes):
         return values.astype(np.intp)
     return None
-
-
-def as_row_labels(rows: CheckedRows, classes: npt.NDArray[Any]) -> Labels:
-    """Return the labels of some rows as the gate gives them."""
-    return Labels(rows.codes, classes)

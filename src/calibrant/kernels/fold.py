@@ -36,10 +36,9 @@ def cell_of(score: float, box: FloatArray, code: CodeArray, n_bits: int, is_prob
         lowest = np.int64(1023 + LOWEST_EXPONENT) << n_bits
         mirrored = score < 0.0
         box[0] = -score if mirrored else score
-    key = np.int64(0)
+    key = 0
     if box[0] > 0.0:
-        key = np.int64(code[0] >> shift) - lowest + 1
-        key = min(max(key, 1), half - 1)
+        key = min(max(int(np.int64(code[0] >> shift) - lowest) + 1, 1), half - 1)
     if is_probability:
         return 2 * half - 1 - key if mirrored else key
     return half - key if mirrored else half + key

@@ -73,6 +73,14 @@ class Certifier:
             if self.is_done() or share > 0.99 or self._try(q.copy(), order, share):
                 return
 
+    def propose(self, q: FloatArray, lift: FloatArray, shift: FloatArray) -> None:
+        """Take up columns from elsewhere where they are feasible and better, and the bound of their multipliers."""
+        objective, residual = self._measure(q, self.problem.order)
+        if residual <= 0.5 * self.watch.tol and objective < self.objective:
+            self.q, self.order, self.objective = q, self.problem.order, objective
+        bound = 2.0 * lagrangian(self.problem, self.problem.p, self.problem.order, lift, shift, self.space)
+        self.bound = max(self.bound, bound)
+
     def is_done(self) -> bool:
         """Say whether the gap is small enough; every matrix that is kept is feasible."""
         return self.gap <= self.watch.gap_tol

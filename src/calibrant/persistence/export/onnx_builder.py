@@ -208,7 +208,7 @@ class OnnxBuilder(Builder):
         """Return how many of the sorted cuts are below s, or not above it, by bisection: exact, and few nodes."""
         size = 1 << int(cuts.size).bit_length()
         padded = self._constant(np.concatenate((cuts, np.full(size - 1 - cuts.size, np.inf))))
-        count = self.node("Cast", s * 0.0, to=self.onnx.TensorProto.INT64)
+        count = self.node("Cast", self.compare("<", s, s), to=self.onnx.TensorProto.INT64)  # zeros, of NaN too
         half = size // 2
         while half:
             cut = self.node("Gather", padded, self.node("Add", count, self._constant(np.array(half - 1))))
