@@ -5,7 +5,8 @@ meets rows of which one class is frequent and one rare, and somebody counted how
 each way of giving the probabilities these totals does to them, and what happens where the totals have to be estimated.
 
 When not to use rank preservation: where only the base rates have changed, as here. Then Bayes' rule (prior_shift) is
-exact, and its log loss is among the lowest. Keep the order where rankings within each class decide, and the totals are given by
+exact, and its log loss is among the lowest. Keep the order where rankings within each class decide, and the totals are
+given by
 somebody else. Where these are far off, the columns are flattened: of what told the rows apart little is left.
 
     python examples/rank_preserving_shares.py

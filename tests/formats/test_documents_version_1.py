@@ -9,10 +9,19 @@ from typing import Any
 
 import pytest
 
+from calibrant.forecasts import GaussianForecast
 from calibrant.persistence import load, read_document, save
 
 FOLDER = Path(__file__).parent / "version_1_documents"
-NAMES = ("grouped_calibrator", "multilabel_calibrator", "prior_shift", "rank_preserving_calibrator")
+NAMES = (
+    "forecast_conformal",
+    "forecast_threshold",
+    "forecast_variance_scaling",
+    "grouped_calibrator",
+    "multilabel_calibrator",
+    "prior_shift",
+    "rank_preserving_calibrator",
+)
 
 
 def expit(z: float) -> float:
@@ -69,6 +78,38 @@ def test_rank_preserving_calibrator_gives_its_straight_lines(suffix: str) -> Non
     assert loaded.classes_.tolist() == ["a", "b", "ß"]
     assert loaded.margins_.tolist() == [0.5, 0.25, 0.25]
     assert (loaded.maps, loaded.n_rows_, loaded.score_names_) == ("straight", 32, ("p_a", "p_b", "p_ß"))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_threshold_recalibrator_gives_the_levels_of_its_layers(suffix: str) -> None:
+    """Two maps, through (1/2, 1/4) and (1/2, 3/4): the split takes the second where P(Y <= 1) > 1/2.
+
+    The level 1/2 of the first row becomes 3/4, 7/8, the mean of 7/8 and 15/16, 55/64, and half of that and of its
+    map's 119/128; that of the second row 1/4, 3/8, the mean of 3/8 and 3/16, 9/64, and half of that and of 27/128.
+    """
+    loaded = load(FOLDER / f"forecast_threshold{suffix}")
+    forecast = loaded.transform(GaussianForecast([0.0, 2.0], 1.0))
+    assert forecast.cdf([0.0, 2.0]).tolist() == [229 / 256, 45 / 256]
+    assert (loaded.n_rows_, loaded.choice_, loaded.cv_) == (256, "rounds", None)
+    (made,) = loaded.rounds_
+    assert (made.y0, made.alpha, made.error_before, made.error_after) == (1.0, 0.5, 0.25, 0.125)
+    assert (made.n_left, made.n_right) == (100.0, 156.0)
+    assert loaded.metadata_ == {"outcome": "größe", "columns": {"mean": "mu", "std": "sigma"}}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_conformal_recalibrator_gives_straight_lines_between_its_scores(suffix: str) -> None:
+    loaded = load(FOLDER / f"forecast_conformal{suffix}")
+    assert loaded.transform(GaussianForecast([0.0], 2.0)).cdf([[-2.0, 1.0, 2.0]]).tolist() == [[0.25, 0.625, 0.75]]
+    assert (loaded.n_rows_, loaded.conformity) == (3, "normalised")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_variance_scaling_recalibrator_gives_its_normal_distributions(suffix: str) -> None:
+    loaded = load(FOLDER / f"forecast_variance_scaling{suffix}")
+    forecast = loaded.transform(GaussianForecast([1.0], 3.0))
+    assert (forecast.mean().tolist(), forecast.std().tolist()) == ([2.5], [6.0])
+    assert (loaded.scale_, loaded.shift_) == (2.0, 0.5)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])

@@ -19,8 +19,8 @@ from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.
 COMMANDS = {
-    "evaluate": "Measure how good the probabilities in a file are, with intervals.",
-    "compare": "Rank the methods of calibration on a file by cross-validation.",
+    "evaluate": "Measure how good the probabilities in a file are.",
+    "compare": "Rank the methods of calibration on a file, out of fold.",
     "audit": "List the groups of rows whose probabilities are furthest off.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",
@@ -28,7 +28,7 @@ COMMANDS = {
     "export": "Write a saved calibrator as SQL or as an ONNX model.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
-    "forecast": "Measure forecasts of a number: normal, quantiles or samples.",
+    "forecast": "Measure and recalibrate forecasts of a number.",
     "train": "Train a model of market bars, calibrate it, and measure both.",
     "oof": "Predict out of fold by several models, calibrate, and stack them.",
     "runs": "List, show, compare and export training runs.",

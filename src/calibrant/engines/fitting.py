@@ -136,7 +136,7 @@ def _fit_column(
     if isinstance(calibrator, BetaCalibrator):
         return stream_beta(calibrator, column, summary)
     what = f"there are more than {max_distinct:,} distinct scores, and {calibrator.name} has no fit in several passes"
-    if exact:
+    if exact is True:
         raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
     warnings.warn(f"{what}: it is fitted to cells of neighbouring scores ({summary.bounds})", DataWarning, stacklevel=5)
     return calibrator.fit_map(summary)

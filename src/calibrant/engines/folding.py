@@ -177,8 +177,8 @@ class Fold:
         if self.exact:
             raise InvalidInputError(
                 f"there are more than {self.max_distinct:,} distinct scores. Pass a larger max_distinct if memory "
-                "allows (50 bytes each), exact='auto' for a summary with bounds of its error, or fit by cb.engines.fit, "
-                "whose isotonic fit is exact at any size."
+                "allows (50 bytes each), exact='auto' for a summary with bounds of its error, or fit by "
+                "cb.engines.fit, whose isotonic fit is exact at any size."
             )
         self.is_quantised = True
         for state in self.states.values():

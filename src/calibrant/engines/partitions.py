@@ -130,7 +130,7 @@ def pool(pieces: list[_Pieces], *, is_counted: bool) -> Blocks:
     order = np.argsort(first)
     w, p = weight[order], positives[order]
     if is_counted:
-        w, p = w.astype(np.int64), p.astype(np.int64)  # type: ignore[assignment]
+        w, p = w.astype(np.int64), p.astype(np.int64)
     out_weight, out_positives, end = np.empty_like(w), np.empty_like(p), np.empty(w.size, np.int64)
     top = kernels.pool_weighted(w, p, out_weight, out_positives, end)
     starts = np.concatenate(([0], end[: top - 1]))

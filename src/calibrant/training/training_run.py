@@ -13,6 +13,7 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant.results import plain
+from calibrant.training.acting import judge_actions
 from calibrant.training.bars import Bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
@@ -34,6 +35,7 @@ from calibrant.training.provenance import provenance
 from calibrant.training.run_folder import DEFAULT_ROOT, Run, load_run, new_run, write_json, write_table
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
+from calibrant.training.sizing import StakeRule
 from calibrant.training.trainer import Trained, overhead, train_model
 
 _LOG = logging.getLogger(LOGGER)
@@ -182,11 +184,19 @@ def measure(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained
             **{name: int(getattr(parts, name).size) for name in ("fit", "stop", "validation", "test")},
             "purged": parts.n_purged,
         },
+        "acting": judge_actions(
+            validation, trained.validation, test, trained.test, rule=_stakes(config), seed=config.seed
+        ),
         "overhead": {"limit": OVERHEAD_LIMIT, "measured_in": "run.json"},
         "warnings": leak_warnings(on_test, on_validation),
     }
     found: dict[str, Any] = plain(document)
     return found
+
+
+def _stakes(config: TrainConfig) -> StakeRule:
+    """Return half Kelly, at the moves that end a label, where barriers end it."""
+    return StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
 
 
 def _minute(when: np.datetime64) -> str:
