@@ -6,8 +6,7 @@ each way of giving the probabilities these totals does to them, and what happens
 
 When not to use rank preservation: where only the base rates have changed, as here. Then Bayes' rule (prior_shift) is
 exact, and its log loss is among the lowest. Keep the order where rankings within each class decide, and the totals are
-given by
-somebody else. Where these are far off, the columns are flattened: of what told the rows apart little is left.
+given by somebody else. Where these are far off, the columns are flattened: of what told the rows apart little is left.
 
     python examples/rank_preserving_shares.py
 """

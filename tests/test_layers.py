@@ -26,6 +26,7 @@ LAYERS = (
     ("classifier", "rank_preserving"),
     ("displays",),
     ("report",),
+    ("monitor",),
     ("training",),
     ("cli",),
     ("__init__", "__main__"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__
 
 if TYPE_CHECKING:
-    from calibrant import engines, errors, forecasts, metrics, persistence, prior, rank_preserving, splits
+    from calibrant import engines, errors, forecasts, metrics, monitor, persistence, prior, rank_preserving, splits
     from calibrant.calibrators import (
         AutoCalibrator,
         BaggedCalibrator,
@@ -59,7 +59,9 @@ if TYPE_CHECKING:
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
-_MODULES = frozenset({"engines", "errors", "forecasts", "metrics", "persistence", "prior", "rank_preserving", "splits"})
+_MODULES = frozenset(
+    {"engines", "errors", "forecasts", "metrics", "monitor", "persistence", "prior", "rank_preserving", "splits"}
+)
 _HOME = {
     "AutoCalibrator": "calibrators",
     "BaggedCalibrator": "calibrators",
@@ -165,6 +167,7 @@ __all__ = [
     "forecasts",
     "load",
     "metrics",
+    "monitor",
     "persistence",
     "prior",
     "rank_preserving",

@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "Write a saved calibrator as SQL or as an ONNX model.",
     "inspect": "Show what a saved calibrator does.",
     "report": "Write a report of the probabilities in a file: one page.",
+    "monitor": "Raise an alarm when probabilities stop being right.",
     "forecast": "Measure and recalibrate forecasts of a number.",
     "train": "Train a model of market bars, calibrate it, and measure both.",
     "oof": "Predict out of fold by several models, calibrate, and stack them.",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -13,7 +15,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.cli.data import check_output, match_by_name, read_scores, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
-from calibrant.engines import append_columns
+from calibrant.engines import append_columns, apply_parts, is_folder
 from calibrant.errors import DataWarning, InvalidInputError, ShapeError
 from calibrant.grouped import GroupedCalibrator, say_unseen
 from calibrant.maps import is_binary
@@ -73,6 +75,9 @@ def command(
     Parquet. OUT may be FILE itself, and appears whole or not at all. Where OUT has another format than FILE,
     values are converted.
 
+    FILE may be a folder of files of one format; OUT is then a folder, which gets a part for each. A file is written in
+    parts too where OUT ends in a slash. Killed and started again, it redoes only the parts that are missing.
+
     A calibrator that was fitted by group reads the column of groups too.
 
     One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
@@ -80,12 +85,37 @@ def command(
     check_output(output, calibrator)
     task = Task(persistence.load(calibrator), score, file, group)
     outputs = task.outputs(column)
+    if file != "-" and (Path(file).is_dir() or is_folder(output)):
+        apply_to_folder(task, calibrator, file, output, outputs, format)
+        return
     with progress("Calibrating") as advance:
         n_rows = append_columns(
             file, output, inputs=task.inputs, outputs=outputs, compute=task.compute, format=format, progress=advance
         )
     if output != "-":
         click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
+
+
+def apply_to_folder(
+    task: Task, calibrator: str, file: str, output: str, outputs: list[str], format: str | None
+) -> None:
+    """Write the result in parts, of which those that an earlier run has done are kept."""
+    fingerprint = hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()
+    with progress("Calibrating") as advance:
+        done = apply_parts(
+            file,
+            output,
+            inputs=task.inputs,
+            outputs=outputs,
+            compute=task.compute,
+            fingerprint=fingerprint,
+            format=format,
+            progress=advance,
+        )
+    kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
+    click.echo(
+        f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)} in {count(done.n_parts, 'part')}{kept}"
+    )
 
 
 class Task:

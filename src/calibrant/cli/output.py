@@ -64,12 +64,12 @@ def count(n: int, noun: str) -> str:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int], None] | None]:
-    """Show how many rows are done, on standard error if that is a terminal."""
+def progress(what: str, noun: str = "rows") -> Iterator[Callable[[int], None] | None]:
+    """Show how many rows, or what else is counted, are done, on standard error if that is a terminal."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
     from rich.console import Console
 
     with Console(stderr=True).status(f"{what} ...") as status:
-        yield lambda n_rows: status.update(f"{what} {n_rows:,} rows")
+        yield lambda n: status.update(f"{what} {n:,} {noun}")

@@ -1,8 +1,9 @@
 """Engines: calibrators at work on tables that live in files, in databases, or beyond memory."""
 
 from calibrant.engines.appending import append_columns
-from calibrant.engines.applying import apply
-from calibrant.engines.batches import RowSource, open_rows
+from calibrant.engines.applying import apply, is_folder
+from calibrant.engines.batches import RowSource, is_many, open_rows, read_rows
+from calibrant.engines.evaluating import evaluate
 from calibrant.engines.fitting import fit
 from calibrant.engines.folding import FoldState
 from calibrant.engines.formats import FORMATS, Format
@@ -24,10 +25,14 @@ __all__ = [
     "append_columns",
     "apply",
     "apply_parts",
+    "evaluate",
     "fit",
+    "is_folder",
+    "is_many",
     "open_rows",
     "open_table",
     "open_target",
     "read_columns",
+    "read_rows",
     "summarise",
 ]

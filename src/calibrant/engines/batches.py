@@ -172,6 +172,33 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
     return _open_object(source)
 
 
+def read_rows(rows: RowSource, columns: Sequence[str]) -> pa.Table:
+    """Read the named columns of a source into memory; integers of one file and floats of another become floats.
+
+    Raises
+    ------
+    CalibrantError
+        If the source lacks a column, or is broken.
+    """
+    import pyarrow as pa
+
+    names = rows.select(columns)
+    parts = [batch.table for batch in rows.scan(names)]
+    if not parts:
+        return pa.table({name: pa.array([], pa.float64()) for name in names})
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidInputError(
+            f"the files of {rows.name} hold columns of different kinds ({error!s:.200}). Write one kind in all of them."
+        ) from None
+
+
+def is_many(path: str | os.PathLike[str]) -> bool:
+    """Say whether a path is more than one file of rows: a folder, or a database."""
+    return Path(path).is_dir() or is_database(path)
+
+
 def _open_path(path: str | os.PathLike[str], format: str | None, table: str | None) -> RowSource:
     name = os.fspath(path)
     if Path(path).is_dir():

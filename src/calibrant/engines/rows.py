@@ -41,12 +41,18 @@ class CheckedRows:
         Positive; None where all are one.
     groups : ndarray of shape (n,) or None
         Which of the groups, in the order in which they were met, each row is of.
+    where : str
+        What messages call the file, or the source.
+    kept : pyarrow.Array or None
+        The column that the reader was told to keep.
     """
 
     scores: FloatArray
     codes: npt.NDArray[np.integer[Any]]
     weight: FloatArray | None
     groups: IntArray | None
+    where: str = ""
+    kept: pa.Array | None = None
 
 
 class RowReader:
@@ -72,16 +78,18 @@ class RowReader:
         group: str | None = None,
         input: InputKind = "probability",
         classes: Sequence[Any] | None = None,
+        keep: str | None = None,
     ) -> None:
         self.source = source
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
         self.weight = None if weight is None else source.select([weight])[0]
         self.group = None if group is None else source.select([group])[0]
+        self.keep = None if keep is None else source.select([keep])[0]
         self.input = input
         self.groups: list[Any] = []
         self._group_codes: dict[tuple[type, Any], int] = {}
-        extra = [name for name in (self.weight, self.group) if name is not None]
+        extra = [name for name in (self.weight, self.group, self.keep) if name is not None]
         self.columns = list(dict.fromkeys([*self.score, self.label, *extra]))
         self._peeked: Iterator[Batch] | None = None
         self.classes = self._find_classes(classes)
@@ -158,8 +166,15 @@ class RowReader:
             scores = as_scores(np.column_stack(columns), name=where, input=self.input).values
         codes = self._encode(batch, self.classes)
         groups = None if self.group is None else self._place_groups(_array(table, self.group), where)
+        held = None if self.keep is None else _array(table, self.keep)
+        if held is not None and held.null_count:
+            row = int(np.asarray(held.is_null()).argmax())
+            raise InvalidInputError(
+                f"column {self.keep!r} of {where} row {row}: missing value ({held.null_count:,} of {len(held):,} "
+                "rows). Drop these rows first."
+            )
         if self.weight is None:
-            return CheckedRows(scores, codes, None, groups)
+            return CheckedRows(scores, codes, None, groups, where, held)
         name = f"column {self.weight!r} of {where}"
         column = _array(table, self.weight)
         try:
@@ -170,9 +185,11 @@ class RowReader:
             return None
         weight = as_weight(values, values.size, name=name)
         if weight is None or weight.all():
-            return CheckedRows(scores, codes, weight, groups)
-        kept = weight > 0.0
-        return CheckedRows(scores[kept], codes[kept], weight[kept], None if groups is None else groups[kept])
+            return CheckedRows(scores, codes, weight, groups, where, held)
+        at = np.flatnonzero(weight)
+        groups = None if groups is None else groups[at]
+        held = None if held is None else held.take(at)
+        return CheckedRows(scores[at], codes[at], weight[at], groups, where, held)
 
     def _encode(self, batch: Batch, classes: npt.NDArray[Any] | None) -> npt.NDArray[np.integer[Any]]:
         column = _array(batch.table, self.label)

@@ -97,8 +97,16 @@ def evaluate(
     coverage 0.5740 [0.5431, 0.6043]
     """
     interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
-    generator = as_generator(rng)
-    rows = read_outcomes(forecast, y, sample_weight)
+    scores, _ = scores_and_floors(
+        read_outcomes(forecast, y, sample_weight), interval_level, level, as_generator(rng), evaluated_on
+    )
+    return scores
+
+
+def scores_and_floors(
+    rows: Outcomes, interval_level: float, level: float, generator: np.random.Generator, evaluated_on: str
+) -> tuple[Scores, dict[str, NoiseFloor]]:
+    """Return what `evaluate` does of checked rows, and the noise floor of each gap."""
     estimates = _means(rows, interval_level, level)
     gaps = _gaps(rows)
     floors = _floors(rows, level, generator)
@@ -113,7 +121,14 @@ def evaluate(
         Score(name, e.value, e.low, e.high, level, len(rows), e.method, evaluated_on, e.note)
         for name, e in estimates.items()
     ]
-    return Scores(scores, verdict=_verdict(estimates, floors, interval_level))
+    return Scores(scores, verdict=_verdict(estimates, floors, interval_level)), floors
+
+
+def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
+    """Estimate the mean CRPS of the same rows after less before, with the interval of the paired differences."""
+    change = after.forecast._crps(after.y) - before.forecast._crps(before.y)
+    found = mean_of([(change, before.weights)], before.effective_size)
+    return normal_estimate(found, level, least=-np.inf, most=np.inf)
 
 
 def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:

@@ -1,0 +1,225 @@
+"""Forecasts of a number in the columns of a file: normal distributions, quantiles or samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from calibrant.cli.data import check_numbers, split_list, split_names
+from calibrant.cli.output import listed
+from calibrant.engines import TableFile, open_table
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
+from calibrant.numerics import FloatArray
+from calibrant.validation import as_scores, as_weight
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns that a line names before it counts the others.
+_MOST_NAMED = 6
+_WAYS = ("mean", "quantiles", "samples")
+
+
+def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that name the columns of forecasts, and of what came of them."""
+    options = [
+        click.option("--mean", metavar="COLUMN", help="Column of the means of normal distributions."),
+        click.option("--std", metavar="COLUMN", help="Column of their standard deviations."),
+        click.option(
+            "--quantiles", multiple=True, metavar="COLUMNS", help="Columns of quantiles: q0.1,q0.5,q0.9 or 'q*'."
+        ),
+        click.option(
+            "--levels", metavar="NUMBERS", help="Their levels: 0.1,0.5,0.9. Needed where names don't end in them."
+        ),
+        click.option("--samples", multiple=True, metavar="COLUMNS", help="Columns of samples: 'draw_*'."),
+        click.option(
+            "--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl."
+        ),
+    ]
+    if outcomes:
+        label = click.option(
+            "--outcome",
+            "--label",
+            "outcome",
+            default="y",
+            show_default=True,
+            metavar="COLUMN",
+            help="Column of what happened.",
+        )
+        weight = click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
+        options = [label, *options[:-1], weight, options[-1]]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastColumns:
+    """What the options say of the columns of forecasts."""
+
+    mean: str | None = None
+    std: str | None = None
+    quantiles: tuple[str, ...] = ()
+    levels: str | None = None
+    samples: tuple[str, ...] = ()
+
+    @property
+    def ways(self) -> list[str]:
+        """The kinds of forecast that are named."""
+        return [f"--{name}" for name in _WAYS if getattr(self, name)]
+
+    def check(self) -> None:
+        """Refuse options that name no kind of forecast, more than one, or half of one."""
+        ways = self.ways
+        if len(ways) != 1:
+            said = "none of" if not ways else f"{' and '.join(ways)} of"
+            raise InvalidInputError(
+                f"{said} --mean, --quantiles and --samples. Name the columns of one kind of forecast, such as --mean "
+                "mu --std sigma."
+            )
+        if (self.mean is None) != (self.std is None):
+            raise InvalidInputError("--mean and --std go together. Name both columns.")
+        if self.levels is not None and not self.quantiles:
+            raise InvalidInputError("--levels are those of --quantiles. Name the columns, or leave --levels out.")
+
+    def select(self, opened: TableFile) -> FoundColumns:
+        """Find the columns in a file.
+
+        Raises
+        ------
+        CalibrantError
+            If a column is missing, or levels are missing or other than columns.
+        """
+        self.check()
+        spread = [] if self.mean else opened.select(split_names(self.quantiles or self.samples, opened.names))
+        return self.match(spread, opened.source.name)
+
+    def match(self, spread: Sequence[str], where: str) -> FoundColumns:
+        """Return checked options as columns, with the names of the quantiles or samples."""
+        if self.mean is not None and self.std is not None:
+            return FoundColumns(where, "normal", (self.mean, self.std))
+        if len(spread) < 2:
+            named = f"only column {spread[0]!r}" if spread else "no column"
+            raise ShapeError(f"{where}: {named} is named. Name at least two, such as 'q*'.")
+        if self.samples:
+            return FoundColumns(where, "samples", tuple(spread))
+        asked = _levels(spread, self.levels)
+        order = np.argsort(asked)
+        return FoundColumns(where, "quantiles", tuple(spread[k] for k in order), tuple(asked[order].tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumns:
+    """Columns of forecasts that a file has, quantiles in the order of their levels."""
+
+    where: str
+    kind: str
+    names: tuple[str, ...]
+    levels: tuple[float, ...] = ()
+
+    def forecast(self, found: pa.Table) -> Forecast:
+        """Return the forecasts of the rows of a table."""
+        values = [number_column(found, name, self.where) for name in self.names]
+        match self.kind:
+            case "normal":
+                return GaussianForecast(*values)
+            case "samples":
+                return SampleForecast(np.column_stack(values))
+            case _:
+                return QuantileForecast(np.array(self.levels), np.column_stack(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns by the options that name them."""
+        match self.kind:
+            case "normal":
+                return dict(zip(("mean", "std"), self.names, strict=True))
+            case "samples":
+                return {"samples": list(self.names)}
+            case _:
+                return {"quantiles": list(self.names), "levels": list(self.levels)}
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastRows:
+    """Forecasts of a file with what came of them."""
+
+    file: str
+    forecast: Forecast
+    y: FloatArray
+    weight: FloatArray | None
+    outcome: str
+    found: FoundColumns
+    weight_name: str | None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that were read, by the options that name them."""
+        return {"outcome": self.outcome, **self.found.to_dict(), "weight": self.weight_name}
+
+    def describe(self) -> str:
+        """Return a line that says what was read."""
+        named = {key: value if isinstance(value, list) else [value] for key, value in self.columns.items() if value}
+        what = ", ".join(f"{key} {listed(list(map(repr, names)), most=_MOST_NAMED)}" for key, names in named.items())
+        return f"{self.file}: {self.y.size:,} rows, {what}"
+
+
+def read_forecasts(
+    file: str, *, outcome: str, weight: str | None = None, format: str | None = None, **options: Any
+) -> ForecastRows:
+    """Read and check the rows that the options name.
+
+    Raises
+    ------
+    CalibrantError
+        If the file can't be read, lacks a column, or holds what can't be used.
+    """
+    columns = ForecastColumns(**options)
+    columns.check()
+    opened = open_table(file, format=format)
+    where = opened.source.name
+    chosen = columns.select(opened)
+    others = [name for name in (outcome, weight) if name is not None]
+    found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
+    forecast = chosen.forecast(found)
+    y = number_column(found, outcome, where)
+    called = f"column {weight!r} of {where}"
+    weights = None if weight is None else as_weight(number_column(found, weight, where), y.size, name=called)
+    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight)
+
+
+def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
+    """Return a column of finite numbers."""
+    called = f"column {name!r} of {where}"
+    check_numbers(found.column(name), called)
+    return as_scores(found.column(name), name=called).values
+
+
+def _levels(names: Sequence[str], given: str | None) -> FloatArray:
+    """Return the level of each column: those given, or the decimals that the names end in."""
+    texts = split_list(given) if given is not None else [_decimal_end(name) for name in names]
+    if len(texts) != len(names):
+        raise ShapeError(f"--levels names {len(texts)} levels for {len(names)} columns of quantiles.")
+    try:
+        return np.array([float(text) for text in texts])
+    except ValueError:
+        odd = next(name for name, text in zip(names, texts, strict=True) if not re.fullmatch(r"[0-9.eE+-]+", text))
+        raise InvalidInputError(
+            f"column {odd!r}: no level such as 0.9 at the end of its name. Pass --levels, one per column."
+            if given is None
+            else f"--levels {given!r} are not numbers. Write them so: --levels 0.1,0.5,0.9."
+        ) from None
+
+
+def _decimal_end(name: str) -> str:
+    found = re.search(r"(0?\.[0-9]+|[01](\.0*)?)$", name)
+    return found.group() if found else "?"
