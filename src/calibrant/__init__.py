@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from calibrant.persistence import load, save
     from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
     from calibrant.rank_preserving import RankPreservingCalibrator
-    from calibrant.report import RankPreservingReport, Report
+    from calibrant.report import ForecastReport, RankPreservingReport, Report
     from calibrant.results import CalibrationMetrics, Curve, Score
     from calibrant.summary import ScoreSummary
 
@@ -83,6 +83,7 @@ _HOME = {
     "Curve": "results",
     "DecompositionDisplay": "displays",
     "ForecastReliabilityDisplay": "displays",
+    "ForecastReport": "report",
     "GroupedCalibrator": "grouped",
     "HistogramCalibrator": "calibrators",
     "IsotonicCalibrator": "calibrators",
@@ -130,6 +131,7 @@ __all__ = [
     "DirichletCalibrator",
     "EnsembleTemperatureCalibrator",
     "ForecastReliabilityDisplay",
+    "ForecastReport",
     "GroupedCalibrator",
     "HistogramCalibrator",
     "IsotonicCalibrator",

@@ -25,8 +25,10 @@ METHODS = {
 }
 
 
+#: Of naive Bayes' probabilities near 1, weights and repeated rows round differently, and beta sees the difference.
+FINE = ("beta", "instance")
 CASES = [
-    *((name, GaussianNB(), True) for name in METHODS),
+    *((name, LogisticRegression() if name in FINE else GaussianNB(), True) for name in METHODS),
     *((name, GaussianNB(), False) for name in ("sigmoid", "isotonic", "temperature", "auto")),
     *((name, LogisticRegression(), True) for name in ("sigmoid", "isotonic", "temperature")),
 ]

@@ -96,7 +96,9 @@ def test_float32_features_and_frozen_and_pooled_classifiers() -> None:
 def test_steps_over_scores_in_float32_are_warned_of() -> None:
     X, y, _ = rows(2)
     classifier = cb.CalibratedClassifierCV(SINGLE["boosting"], method="venn_abers", cv=2).fit(X, y)
-    with pytest.warns(DataWarning, match="scores of GradientBoostingClassifier in float32, and the VennAbersCalibrator"):
+    with pytest.warns(
+        DataWarning, match="scores of GradientBoostingClassifier in float32, and the VennAbersCalibrator"
+    ):
         to_onnx(classifier)
 
 

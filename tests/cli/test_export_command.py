@@ -20,7 +20,9 @@ Run = Callable[..., Result]
 def test_sql_is_printed_and_gives_what_apply_gives(run: Run, binary: pa.Table) -> None:
     run("fit scores.csv --method isotonic -o c.json")
     run("apply c.json scores.csv -o out.csv")
-    sql = run("export c.json --to sql --table", "read_csv('out.csv')", "--keep", "row, p_calibrated", "--column", "q").stdout
+    sql = run(
+        "export c.json --to sql --table", "read_csv('out.csv')", "--keep", "row, p_calibrated", "--column", "q"
+    ).stdout
     with duckdb.connect(config={"threads": 1}) as connection:
         found = np.array(connection.execute(sql).fetchall())
     assert len(found) == 600
@@ -33,7 +35,9 @@ def test_sql_of_several_classes_names_them(run: Run, several: pa.Table) -> None:
     assert result.stdout == "Wrote apply.sql\n"
     text = Path("apply.sql").read_text()
     assert text.endswith("FROM cal_stage_4;\n") or text.endswith(";\n")
-    assert all(name in text for name in ("p_calibrated_cat", "p_calibrated_dog", "p_calibrated_eel", "CAST(p_eel AS DOUBLE)"))
+    assert all(
+        name in text for name in ("p_calibrated_cat", "p_calibrated_dog", "p_calibrated_eel", "CAST(p_eel AS DOUBLE)")
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -112,7 +112,9 @@ OF_PROBABILITIES: dict[str, Map] = {
     "softmax": SoftmaxMap(np.array(0.7), np.zeros(4), 1e-12),
     "softmax, vector": SoftmaxMap(np.array([0.5, 1.0, 1.5, -0.2]), _BIAS, 1e-9),
     "softmax, matrix": SoftmaxMap(_WEIGHT, _BIAS, 1e-9),
-    "mixture": MixtureMap((SoftmaxMap(np.array(0.7), _BIAS, 1e-9), SoftmaxMap(_WEIGHT, _BIAS, 1e-9)), np.array([0.3, 0.7])),
+    "mixture": MixtureMap(
+        (SoftmaxMap(np.array(0.7), _BIAS, 1e-9), SoftmaxMap(_WEIGHT, _BIAS, 1e-9)), np.array([0.3, 0.7])
+    ),
     "one_vs_rest": OneVsRestMap(_CURVES),
     "one_vs_rest, zeros": OneVsRestMap((_DEAD,) * 4),
     "one_vs_rest, likelihood": OneVsRestMap(_CURVES, coupling="likelihood"),
@@ -133,7 +135,9 @@ OF_LOGITS: dict[str, Map] = {
     "one_vs_rest": OneVsRestMap(_CURVES, True),
     "one_vs_rest, likelihood": OneVsRestMap(_CURVES, True, "likelihood"),
     "top_label": TopLabelMap(4, _CURVES[:1], True),
-    "log_pool": LogPoolMap((SoftmaxMap(_WEIGHT, _BIAS, None), OneVsRestMap(_CURVES, True)), np.array([0.6, 0.4]), 1e-4, 0.0),
+    "log_pool": LogPoolMap(
+        (SoftmaxMap(_WEIGHT, _BIAS, None), OneVsRestMap(_CURVES, True)), np.array([0.6, 0.4]), 1e-4, 0.0
+    ),
 }
 CASES: dict[str, tuple[str, Map]] = {
     **{f"{name} of a probability": ("probability", fitted) for name, fitted in OF_PROBABILITY.items()},
@@ -184,7 +188,9 @@ def scores_of(input: str, fitted: Map) -> FloatArray:
 
 def _rows(input: str) -> FloatArray:
     eye = np.eye(4)
-    ties = np.array([[0.25] * 4, [0.5, 0.5, 0.0, 0.0], [0.0, 0.4, 0.2, 0.4], [1.0, 5e-324, 0.0, 0.0], [1.0, 1e-310, 0, 0]])
+    ties = np.array(
+        [[0.25] * 4, [0.5, 0.5, 0.0, 0.0], [0.0, 0.4, 0.2, 0.4], [1.0, 5e-324, 0.0, 0.0], [1.0, 1e-310, 0, 0]]
+    )
     drawn = rng().dirichlet([0.3] * 4, N - 9)
     if input == "probability":
         return np.vstack((eye, ties, drawn))

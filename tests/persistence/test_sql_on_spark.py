@@ -59,7 +59,9 @@ def test_every_map_on_spark_gives_what_predict_proba_gives(spark: Any, tmp_path:
 
 def test_what_predict_proba_refuses_is_null_on_spark(spark: Any) -> None:
     calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
-    values = "(CAST(NULL AS DOUBLE)), (CAST('NaN' AS DOUBLE)), (CAST('Infinity' AS DOUBLE)), (-1e-300D), (1.5D), (0.25D)"
+    values = (
+        "(CAST(NULL AS DOUBLE)), (CAST('NaN' AS DOUBLE)), (CAST('Infinity' AS DOUBLE)), (-1e-300D), (1.5D), (0.25D)"
+    )
     sql = to_sql(calibrator, "spark", table=f"(SELECT * FROM VALUES {values} AS v(score)) AS rows")
     found = [row[0] for row in spark.sql(sql).collect()]
     assert found[:-1] == [None] * 5

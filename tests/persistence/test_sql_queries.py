@@ -21,7 +21,20 @@ from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 TOLERANCE = 1e-12
 IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitted)]
-LITERALS = [0.0, -0.0, 1.0, 0.1, -0.3, 5e-324, -1e-310, 2.2250738585072014e-308, 1.7976931348623157e308, 1e22, 1e-5, 2.0**60]
+LITERALS = [
+    0.0,
+    -0.0,
+    1.0,
+    0.1,
+    -0.3,
+    5e-324,
+    -1e-310,
+    2.2250738585072014e-308,
+    1.7976931348623157e308,
+    1e22,
+    1e-5,
+    2.0**60,
+]
 
 
 def names_of(scores: FloatArray) -> list[str]:
@@ -125,7 +138,9 @@ def test_decimal_text_and_float32_columns_are_read_as_float64() -> None:
 
 @pytest.mark.parametrize("input", ["probability", "logit"])
 def test_two_columns_of_two_classes(input: str) -> None:
-    calibrator = fitted_calibrator(input, CASES["beta of a probability" if input == "probability" else "logistic of a score"][1])
+    calibrator = fitted_calibrator(
+        input, CASES["beta of a probability" if input == "probability" else "logistic of a score"][1]
+    )
     p = np.random.default_rng(3).random(100)
     scores = np.column_stack((1.0 - p, p)) if input == "probability" else np.column_stack((p, -2.0 * p))
     sql = to_sql(calibrator, "duckdb", columns=["s0", "s1"], keep=["id"])
@@ -182,7 +197,11 @@ def test_columns_of_the_fit_are_the_default() -> None:
     ("arguments", "error", "text"),
     [
         ({"dialect": "duckbd"}, UnknownNameError, "unknown dialect 'duckbd'. Did you mean 'duckdb'"),
-        ({"columns": ["a", "b", "c"]}, ShapeError, "columns gives 3 columns, but the calibrator was fitted for the 2 cl"),
+        (
+            {"columns": ["a", "b", "c"]},
+            ShapeError,
+            "columns gives 3 columns, but the calibrator was fitted for the 2 cl",
+        ),
         ({"columns": 3}, InvalidTypeError, "columns=3 is a int. Pass a list of names"),
         ({"keep": "id"}, InvalidTypeError, "keep='id' is a str. Pass a list of names"),
         ({"keep": ["id", ""]}, InvalidTypeError, "keep holds '', which is no name"),

@@ -136,7 +136,7 @@ def _column_fit(calibrator: BinaryCalibrator) -> _Fit:
 def _ranks(rows: _Rows) -> IntArray:
     """Return a rank of each class that doesn't depend on how classes are called: by weight, then by mean own score."""
     w = np.ones(rows.labels.codes.size) if rows.weight is None else rows.weight
-    own = rows.values[np.arange(w.size), rows.labels.codes]
+    own = _in_range(rows.values)[np.arange(w.size), rows.labels.codes]
     n_classes = len(rows.labels.classes)
     total, sums = (np.bincount(rows.labels.codes, weights=v, minlength=n_classes) for v in (w, w * own))
     rank = np.empty(n_classes, dtype=np.int64)
@@ -144,9 +144,15 @@ def _ranks(rows: _Rows) -> IntArray:
     return rank
 
 
+def _in_range(values: FloatArray) -> FloatArray:
+    """Return scores in a unit in which they are no larger than one: the order, and squares that are numbers."""
+    largest = float(np.abs(values).max())
+    return values if largest <= 1.0 else values / float(2.0 ** np.frexp(largest)[1].clip(max=1023))
+
+
 def _in_order(rows: _Rows, rank: IntArray) -> _Rows:
     """Return the rows in an order of their own: by class, own score, and two figures that tell rows apart."""
-    values, codes = rows.values, rows.labels.codes
+    values, codes = _in_range(rows.values), rows.labels.codes
     own = values[np.arange(codes.size), codes]
     squares = np.einsum("ik,ik->i", values, values)
     mixed = np.einsum("ik,k->i", values, np.sqrt(np.arange(2.0, values.shape[1] + 2.0)))

@@ -12,7 +12,7 @@ from calibrant.calibrators.base import BinaryCalibrator
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import base_logit, fit_slope_intercept, on_logits, platt_targets
 from calibrant.maps import BinaryMap, LogitInterpolatedMap
-from calibrant.numerics import FloatArray, IntArray, dot, expit, softplus
+from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, softplus
 from calibrant.summary import Groups, ScoreRows, ScoreSummary
 from calibrant.validation import InputKind, check_integer
 
@@ -34,6 +34,8 @@ _MAX_ITER = 200
 _LEAST_START, _FARTHEST_START = 0.2, 8.0
 #: Least share of a row's own pull that the others are taken to oppose.
 _LEAST_REST = 1e-3
+#: What its inverse, times the square of a number near one, leaves finite.
+_LEAST_CURVATURE = TINY**0.5
 
 
 class SplineCalibrator(BinaryCalibrator):
@@ -242,11 +244,11 @@ def _fit_curve(
 def _line_leverage(f: FloatArray, groups: Groups, *, has_slope: bool) -> FloatArray:
     q = expit(f)
     v = groups.weight * q * (1.0 - q)
-    total = float(v.sum())
+    total = max(float(v.sum()), _LEAST_CURVATURE)
     if not has_slope:
         return np.full(f.size, 1.0 / total)
     deviation = groups.scores - dot(v, groups.scores) / total
-    leverage: FloatArray = 1.0 / total + deviation**2 / dot(v, deviation**2)
+    leverage: FloatArray = 1.0 / total + deviation**2 / max(dot(v, deviation**2), _LEAST_CURVATURE)
     return leverage
 
 

@@ -16,7 +16,8 @@ from calibrant.cli.data import check_output, match_by_name, read_scores, split_l
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
 from calibrant.engines import append_columns, apply_parts, is_folder
-from calibrant.errors import DataWarning, InvalidInputError, ShapeError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.forecasts import Recalibrator
 from calibrant.grouped import GroupedCalibrator, say_unseen
 from calibrant.maps import is_binary
 from calibrant.multilabel import MultilabelCalibrator
@@ -83,7 +84,7 @@ def command(
     One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
     """
     check_output(output, calibrator)
-    task = Task(persistence.load(calibrator), score, file, group)
+    task = Task(load_calibrator(calibrator), score, file, group)
     outputs = task.outputs(column)
     if file != "-" and (Path(file).is_dir() or is_folder(output)):
         apply_to_folder(task, calibrator, file, output, outputs, format)
@@ -116,6 +117,20 @@ def apply_to_folder(
     click.echo(
         f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)} in {count(done.n_parts, 'part')}{kept}"
     )
+
+
+def load_calibrator(path: str) -> Fitted:
+    """Load what calibrates scores.
+
+    Raises
+    ------
+    CalibrantError
+        If the file can't be read, or holds a recalibrator of forecasts.
+    """
+    loaded: Fitted | Recalibrator = persistence.load(path)
+    if isinstance(loaded, Recalibrator):
+        raise InvalidTypeError(f"{path} holds a recalibrator of forecasts. Run calibrant forecast apply {path}.")
+    return loaded
 
 
 class Task:

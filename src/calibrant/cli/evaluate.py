@@ -10,6 +10,7 @@ import click
 from calibrant.cli.data import Request, ScoredRows, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.gates import Gate, check_gates, parse_gates
+from calibrant.cli.large import evaluate_large, is_large
 from calibrant.cli.output import count, interval, notes, number, shorten, table, write_json
 from calibrant.metrics import ClassScores, GroupScores, evaluate, evaluate_classes, evaluate_groups
 from calibrant.results import Scores
@@ -58,7 +59,7 @@ def command(
 ) -> None:
     """Measure how good the probabilities in FILE are, with intervals and a verdict.
 
-    FILE is Parquet, CSV or JSON lines, or - for standard input. Of one score column, the value is the probability
+    FILE is Parquet, CSV or JSON lines, a folder of these, or - for standard input. Of one score column, the value is the probability
     of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to
     a, b, c; where names don't say it, their order is that of the sorted classes.
 
@@ -71,7 +72,19 @@ def command(
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
     gates = parse_gates("max", at_most) + parse_gates("min", at_least)
-    rows = Request(**options, groups=() if group is None else (group,)).read()
+    request = Request(**options, groups=() if group is None else (group,))
+    if group is None and len(request.score) == 1 and is_large(request):
+        scores = evaluate_large(request, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on)
+        check_gates(gates, scores)
+        if as_json:
+            write_json({"file": request.file, **scores.to_dict()})
+        else:
+            click.echo(f"{request.file}: {next(iter(scores.values())).n:,} rows; {evaluated_on}")
+            click.echo(f"\n{scores.verdict}\n\n{as_table(scores)}")
+            for note in notes(scores):
+                click.echo(note)
+        ctx.exit(_judge(gates, scores, as_json=as_json))
+    rows = request.read()
     settings: dict[str, Any] = {
         "sample_weight": rows.weight,
         "n_bins": bins,
@@ -98,13 +111,18 @@ def command(
         for name, found in by_group.items():
             click.echo(f"\nBy {name!r}: {found.verdict}\n")
             click.echo(as_group_table(found))
+    ctx.exit(_judge(gates, scores, as_json=as_json))
+
+
+def _judge(gates: list[Gate], scores: Scores, *, as_json: bool) -> int:
+    """Say how the gates ended; return the exit code."""
     is_failed = False
     for gate in gates:
         passed = gate.passes(scores[gate.metric].value)
         is_failed |= not passed
         if not passed or not as_json:
             click.echo(gate.describe(scores), err=not passed)
-    ctx.exit(1 if is_failed else 0)
+    return 1 if is_failed else 0
 
 
 def as_table(scores: Scores) -> str:

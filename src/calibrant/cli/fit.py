@@ -25,6 +25,7 @@ from calibrant.calibrators import (
 )
 from calibrant.cli.data import Request, ScoredRows, check_output, data_options
 from calibrant.cli.examples import Command
+from calibrant.cli.large import fit_large, is_large
 from calibrant.cli.output import count, interval, listed, notes, number, table
 from calibrant.errors import CalibrantWarning, InvalidInputError, unknown_name
 from calibrant.folds import stratified_folds
@@ -111,6 +112,9 @@ def command(
     Prints what calibration does to rows that a fit has not seen: each of five folds is calibrated by a fit to the
     other four. The calibrator that is saved is fitted to all rows.
 
+    FILE may be a folder of files too. What is too large for memory is read in passes: isotonic, sigmoid, beta and the
+    multi-class curves are then fitted to all rows all the same, other methods to a summary of bounded error.
+
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
     """
@@ -128,6 +132,11 @@ def command(
     single = new_calibrator(method, {key: value for key, value in given.items() if value is not None})
     request = Request(**options, groups=() if group is None else (group,))
     check_output(output, request.file)
+    if group is None and is_large(request):
+        done = fit_large(single, request)
+        persistence.save(single, output, metadata={"score": list(single.score_names_ or ()), "label": request.label})
+        click.echo(f"{done}\n\nSaved {output}")
+        return
     rows = request.read(input=single.input)
     check_both_classes(rows.labels, f"column {rows.label!r} of {rows.file}", rows.weight)
     fitted: Calibrator | GroupedCalibrator = single

@@ -32,7 +32,7 @@ class Group(ExamplesMixin, click.Group):
     ],
 )
 def command() -> None:
-    """Measure and recalibrate forecasts of a number: normal distributions, quantiles or samples in columns of a file."""
+    """Measure and recalibrate forecasts of a number: normal distributions, quantiles or samples in columns."""
 
 
 for each in (fit_command, apply_command, report_command):

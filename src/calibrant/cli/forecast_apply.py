@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LEVELS = tuple(k / 20 for k in range(1, 20))
 #: Rows that are recalibrated at once.
 _BATCH_ROWS = 1 << 14
+#: Columns that a line names before it counts the others.
+_MOST_NAMED = 3
 
 
 @click.command(
@@ -76,7 +78,7 @@ def apply_command(
             file, output, inputs=columns.names, outputs=names, compute=compute, format=format, progress=advance
         )
     if output != "-":
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(names)}")
+        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
 
 
 def load_recalibrator(path: str) -> Recalibrator:

@@ -12,7 +12,9 @@ import numpy as np
 from calibrant import persistence
 from calibrant.cli.apply import Fitted, stored_columns
 from calibrant.cli.examples import Command
+from calibrant.cli.forecast_fit import describe as describe_fit
 from calibrant.cli.output import count, listed, number, table, write_json
+from calibrant.forecasts import Recalibrator
 from calibrant.grouped import GroupedCalibrator
 from calibrant.maps import (
     BetaMap,
@@ -39,6 +41,7 @@ from calibrant.validation import InputKind
 
 _MOST_CLASSES = 10
 _MOST_GROUPS = 20
+_MOST_ROUNDS = 10
 _COUPLED = {
     "normalise": "divided by {} sum",
     "likelihood": "made the most likely distribution",
@@ -61,6 +64,10 @@ def command(calibrator: str, as_json: bool) -> None:
         write_json(persistence.read_document(calibrator))
         return
     loaded = persistence.load(calibrator)
+    if isinstance(loaded, Recalibrator):
+        click.echo(f"{calibrator}\n\n{describe_recalibrator(loaded)}")
+        click.echo(f"\nNext:  calibrant forecast apply {shlex.quote(calibrator)} new.csv -o out.csv")
+        return
     columns = stored_columns(loaded)
     facts = [
         ("calibrator", repr(loaded)),
@@ -88,6 +95,29 @@ def command(calibrator: str, as_json: bool) -> None:
     if example is not None:
         click.echo(f"\n{example}")
     click.echo(f"\nNext:  calibrant apply {shlex.quote(calibrator)} new.csv -o out.csv")
+
+
+def describe_recalibrator(loaded: Recalibrator) -> str:
+    """Return lines that say what recalibrates forecasts, and the first rounds of a threshold recalibrator."""
+    lines = [f"recalibrator of forecasts: {describe_fit(loaded)}"]
+    stored = getattr(loaded, "metadata_", {}).get("columns")
+    if isinstance(stored, dict):
+        lines += [f"{key}: {listed(value) if isinstance(value, list) else value}" for key, value in stored.items()]
+    rounds = getattr(loaded, "rounds_", ())
+    if rounds:
+        rows = [
+            (
+                f"{made.y0:.4g}",
+                f"{made.alpha:.3f}",
+                number(made.error_before),
+                f"{made.n_left:,g}",
+                f"{made.n_right:,g}",
+            )
+            for made in rounds[:_MOST_ROUNDS]
+        ]
+        lines += ["", table(("y0", "alpha", "error before", "rows up to alpha", "above"), rows, left=0)]
+        lines += [f"and {count(len(rounds) - len(rows), 'round')} more: see --json"] * (len(rounds) > len(rows))
+    return "\n".join(lines)
 
 
 def input_of(calibrator: Fitted) -> InputKind:

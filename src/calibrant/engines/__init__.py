@@ -2,7 +2,7 @@
 
 from calibrant.engines.appending import append_columns
 from calibrant.engines.applying import apply, is_folder
-from calibrant.engines.batches import RowSource, is_many, open_rows, read_rows
+from calibrant.engines.batches import RowSource, count_rows, is_many, open_rows, read_rows
 from calibrant.engines.evaluating import evaluate
 from calibrant.engines.fitting import fit
 from calibrant.engines.folding import FoldState
@@ -25,6 +25,7 @@ __all__ = [
     "append_columns",
     "apply",
     "apply_parts",
+    "count_rows",
     "evaluate",
     "fit",
     "is_folder",

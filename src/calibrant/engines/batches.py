@@ -194,6 +194,22 @@ def read_rows(rows: RowSource, columns: Sequence[str]) -> pa.Table:
         ) from None
 
 
+def count_rows(rows: RowSource) -> tuple[int | None, int]:
+    """Return the number of rows of a source, None where only reading it tells, and the bytes of its files."""
+    if not isinstance(rows, FilesSource):
+        return None, 0
+    n_bytes = sum(file.path.stat().st_size for file in rows.files if file.path is not None)
+    if any(file.format != "parquet" for file in rows.files):
+        return None, n_bytes
+    import pyarrow.parquet as pq
+
+    n_rows = 0
+    for file in rows.files:
+        with explained(file.name), pq.ParquetFile(file.open_arrow()) as opened:
+            n_rows += opened.metadata.num_rows
+    return n_rows, n_bytes
+
+
 def is_many(path: str | os.PathLike[str]) -> bool:
     """Say whether a path is more than one file of rows: a folder, or a database."""
     return Path(path).is_dir() or is_database(path)

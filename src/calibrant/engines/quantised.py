@@ -146,12 +146,13 @@ class QuantisedSummary(ScoreSummary):
         """Return how far the expected calibration error of `n_bins` bins of equal width can be from that of the rows.
 
         Only cells that an edge cuts move rows from one bin to another: each changes two bins by its weight at most.
+        Sums of cells differ by rounding besides.
         """
         check_integer("n_bins", n_bins, minimum=1)
         place = [np.minimum(np.floor(ends * n_bins), n_bins - 1) for ends in (self.low, self.high)]
         edge = np.round(self.cells.scores * n_bins) / n_bins
         near = (place[0] != place[1]) | ((self.low < self.high) & (self.low <= edge) & (edge <= self.high))
-        return 2.0 * float(self.cells.weight[near].sum()) / self.total_weight
+        return 2.0 * float(self.cells.weight[near].sum()) / self.total_weight + self.cells.scores.size * EPS
 
     def __repr__(self) -> str:
         return f"<QuantisedSummary of {self.total_weight:g} rows in {self.cells.scores.size:,} cells: {self.bounds}>"

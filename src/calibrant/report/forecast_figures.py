@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
-from calibrant.report.figures import FIGURE_STYLE, as_inline_svg
+from calibrant.report.figures import _STYLE, _as_inline_svg
 from calibrant.report.formats import decimals, percent
 
 if TYPE_CHECKING:
@@ -32,13 +32,9 @@ def figures(summary: dict[str, Any]) -> dict[str, Any]:
 
 def _pit(part: dict[str, Any], level: float, top: float, key: str) -> str:
     found = part["pit"]
-    histogram = PitHistogram(
-        np.array(found["edges"]),
-        np.array(found["density"]),
-        *(found[name] for name in ("low", "high", "low_all", "high_all")),
-        level,
-        found["n"],
-    )
+    low, high, low_all, high_all = (float(found[name]) for name in ("low", "high", "low_all", "high_all"))
+    edges, density = np.array(found["edges"]), np.array(found["density"])
+    histogram = PitHistogram(edges, density, low, high, low_all, high_all, level, found["n"])
 
     def draw(ax: Axes) -> None:
         PitDisplay(histogram).plot(ax)
@@ -56,15 +52,16 @@ def _levels(parts: list[dict[str, Any]], level: float) -> str:
     curves = []
     for part in parts:
         found = part["levels"]
-        arrays = (np.array(found[name]) for name in ("levels", "share", "low", "high"))
-        curves.append(LevelCurve(*arrays, found["error"], found["n"], level, part["label"]))
+        levels, share, low, high = (np.array(found[name]) for name in ("levels", "share", "low", "high"))
+        curves.append(LevelCurve(levels, share, low, high, found["error"], found["n"], level, part["label"]))
 
     def draw(ax: Axes) -> None:
         ForecastReliabilityDisplay(curves).plot(ax)
 
     at = (10, 50, 90)
     words = "; ".join(
-        f"{part['label']} ".lstrip() + ", ".join(f"{percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
+        f"{part['label']} ".lstrip()
+        + ", ".join(f"{percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
         for part in parts
     )
     return _drawn(draw, (4.3, 4.2), "levels", "Reliability of all levels", f"Outcomes: {words}.")
@@ -76,7 +73,13 @@ def _map(part: dict[str, Any], darkest: float, key: str) -> str:
 
     def draw(ax: Axes) -> None:
         ends = (*_ends(y0), *_ends(alpha))
-        image = {"cmap": "cividis", "vmin": 0.0, "vmax": darkest or 1.0, "origin": "lower", "interpolation": "none"}
+        image: dict[str, Any] = {
+            "cmap": "cividis",
+            "vmin": 0.0,
+            "vmax": darkest or 1.0,
+            "origin": "lower",
+            "interpolation": "none",
+        }
         ax.imshow(gap.T, extent=ends, aspect="auto", **image)
         ax.set(xlabel="Threshold y0", ylabel="Level α")
         bar = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
@@ -110,10 +113,10 @@ def _drawn(draw: Any, size: tuple[float, float], key: str, title: str, words: st
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context("default"), mpl.rc_context({**FIGURE_STYLE, "svg.hashsalt": f"calibrant {key}"}):
+    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        return as_inline_svg(figure, key, title, words)
+        return _as_inline_svg(figure, key, title, words)

@@ -16,35 +16,37 @@ from calibrant.forecasts.level_curve import curve_of
 from calibrant.forecasts.points import Outcomes, read_outcomes
 from calibrant.report.formats import decimals, percent_level
 from calibrant.report.summarise import clean
-from calibrant.results import Score, Scores
+from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
 #: The scores that the page shows: title, and what it says.
 MEANINGS = {
     "crps": ("CRPS", "Continuous ranked probability score: smaller is better, in the units of the outcome."),
     "log_score": ("Log score", "Mean negative log density at what happened, in nats: smaller is better."),
-    "pinball_loss": ("Pinball loss of the median", "Half the mean absolute error of the median."),
-    "interval_score": ("Interval score", "Width of the intervals and a penalty for outcomes outside: smaller is better."),
+    "pinball_loss": ("Pinball loss", "Of the median: half its mean absolute error."),
+    "interval_score": (
+        "Interval score",
+        "Width of the intervals and a penalty for outcomes outside: smaller is better.",
+    ),
     "coverage": ("Coverage", "Share of outcomes in their central intervals."),
     "sharpness": ("Sharpness", "Mean width of the central intervals."),
     "bias": ("Bias", "Mean forecast less mean outcome."),
     "average_calibration_error": (
-        "Average calibration error",
-        "Mean distance between a level and how often outcomes fall below its quantile.",
+        "Average error",
+        "Calibration error: mean distance between a level and how often outcomes fall below its quantile.",
     ),
     "threshold_calibration_error": (
-        "Threshold calibration error",
-        "The same on both sides of a decision by a threshold, added; mean over thresholds.",
+        "Threshold error",
+        "Calibration error on both sides of a decision by a threshold, added; mean over thresholds.",
     ),
     "max_threshold_calibration_error": ("Its maximum", "Over 50 thresholds and 20 levels."),
     "distribution_calibration_error": (
-        "Distribution calibration error",
-        "The same among rows with like forecasts, on average over the rows.",
+        "Distribution error",
+        "Calibration error among rows with like forecasts, on average over the rows.",
     ),
     "reliability_gap": (
         "Reliability gap",
-        "Distance between the loss that a threshold decision promises and the one that comes true; mean over "
-        "decisions. Both errors together cost 10.",
+        "Distance between the loss that a decision promises and the one that comes true, mean over decisions.",
     ),
     "max_reliability_gap": ("Its maximum", "Over 50 thresholds, levels and cost ratios."),
     "decision_loss": ("Decision loss", "Mean realised loss of the best decision for each threshold and cost ratio."),
@@ -122,27 +124,25 @@ def _measured(
         "verdict": scores.verdict,
         "off": off,
         "intervals": side,
-        "scores": {name: _score(score, floors.get(name)) for name, score in scores.items()},
+        "scores": {name: _score(score, floors.get(name), is_off=name in off) for name, score in scores.items()},
         "pit": {
             "edges": histogram.edges.tolist(),
             "density": histogram.density.tolist(),
             **{key: float(getattr(histogram, key)) for key in ("low", "high", "low_all", "high_all")},
             "n": histogram.n,
         },
-        "levels": {
-            key: getattr(curve, key).tolist() for key in ("levels", "share", "low", "high")
-        }
+        "levels": {key: getattr(curve, key).tolist() for key in ("levels", "share", "low", "high")}
         | {"error": curve.error, "n": curve.n},
         "gaps": _gaps(gaps),
     }
 
 
-def _score(score: Score, floor: NoiseFloor | None) -> dict[str, Any]:
+def _score(score: Score, floor: NoiseFloor | None, *, is_off: bool) -> dict[str, Any]:
     return {
         **{key: _plain(getattr(score, key)) for key in ("value", "low", "high")},
         "is_infinite": math.isinf(score.value),
         "floor": None if floor is None else _plain(floor.mean),
-        "is_beyond_floor": floor is not None and score.value > floor.high,
+        "is_off": is_off,
         "method": score.method,
     }
 
@@ -174,7 +174,7 @@ def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: f
     """Say what to do."""
     if change is None:
         if parts[0]["state"] == "calibrated":
-            return "Leave the forecasts as they are: what these rows show is what chance gives a forecast that is right."
+            return "Leave the forecasts as they are: chance gives a forecast that is right as much."
         return (
             "Recalibrate them: calibrant forecast fit, on rows that the forecaster was not trained on. Then look at "
             "this report of other rows, with --recalibrator."

@@ -316,7 +316,9 @@ class SqlBuilder(Builder):
         if is_mixed:
             value = self.query.define(value)
             is_rising = self._comparison(">", rise, self.literal(0.0))
-            return self.case(is_rising, self._extreme("LEAST", [value, right]), self._extreme("GREATEST", [value, right]))
+            return self.case(
+                is_rising, self._extreme("LEAST", [value, right]), self._extreme("GREATEST", [value, right])
+            )
         return self._extreme("LEAST" if rises > 0.0 else "GREATEST", [value, right])
 
     def _gap(self, inverse_width: float) -> float:

@@ -1,0 +1,204 @@
+"""Summaries that don't fit: what cells change is bounded, states merge, and isotonic blocks stay exact."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import calibrant as cb
+from calibrant.engines import FoldState, QuantisedSummary, summarise
+from calibrant.engines.batches import open_rows
+from calibrant.engines.partitions import Column, pooled_summary
+from calibrant.engines.quantised import CellTable
+from calibrant.engines.rows import RowReader
+from calibrant.errors import InvalidInputError
+
+#: Scores of kinds that hurt cells: ties, ends, single precision, saturation, one narrow heap.
+KINDS = ("beta", "ties", "ends", "float32", "saturated", "narrow")
+
+
+def draw(kind: str, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.0, 3.0, n)
+    rate = p
+    match kind:
+        case "ties":
+            p = p.round(2)
+        case "ends":
+            p = np.where(rng.random(n) < 0.3, np.round(p), p)
+            rate = np.clip(p, 0.05, 0.95)
+        case "float32":
+            p = p.astype(np.float32).astype(np.float64)
+        case "saturated":
+            p = np.exp(-60.0 * rng.random(n))
+            p = np.where(rng.random(n) < 0.5, 1.0 - p, p)
+            rate = np.clip(p, 1e-3, 1.0 - 1e-3)
+        case "narrow":
+            p = 0.3 + 1e-13 * p
+    return p, rng.random(n) < rate
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metrics_of_cells_are_within_the_bounds_that_they_report(kind: str, weighted: bool) -> None:
+    p, y = draw(kind, 20_000)
+    w = np.random.default_rng(9).exponential(size=p.size) if weighted else None
+    columns = {"p": p, "y": y} | ({} if w is None else {"w": w})
+    found = summarise(columns, weight="w" if weighted else None, exact=False)
+    assert isinstance(found, QuantisedSummary)
+    bounds = found.bounds
+    scores, weight, _, positives = found.cells
+    total = weight.sum()
+    assert found.base_rate == pytest.approx(np.average(y, weights=w), rel=1e-12)
+    of_rows = {
+        "brier": cb.metrics.brier_score(y, p, sample_weight=w),
+        "log_loss": cb.metrics.log_loss(y, p, sample_weight=w),
+        "auc": cb.metrics.roc_auc(y, p, sample_weight=w),
+        "ece": cb.metrics.ece(y, p, sample_weight=w),
+    }
+    # each cell as two rows, one of each label
+    both = np.concatenate((scores, scores))
+    label = np.repeat([True, False], scores.size)
+    mass = np.concatenate((positives, np.maximum(weight - positives, 0.0)))
+    of_cells = {
+        "brier": cb.metrics.brier_score(label, both, sample_weight=mass),
+        "log_loss": cb.metrics.log_loss(label, both, sample_weight=mass),
+        "auc": cb.metrics.roc_auc(label, both, sample_weight=mass),
+        "ece": cb.metrics.ece(label, both, sample_weight=mass),
+    }
+    limits = {"brier": bounds.brier, "log_loss": bounds.log_loss, "auc": bounds.auc, "ece": found.ece_bound(15)}
+    for name, limit in limits.items():
+        gap = 0.0 if of_cells[name] == of_rows[name] else abs(of_cells[name] - of_rows[name])
+        assert gap <= limit + 1e-12, name
+        assert limit < 0.02 or (kind, name) == ("narrow", "auc"), f"the bound of {name} says nothing"
+    cell = np.minimum(np.searchsorted(found.high, p), scores.size - 1)
+    moved = np.abs(scores[cell] - p)
+    assert moved.max() <= bounds.score
+    assert np.average(moved, weights=w) <= bounds.mean_score + 1e-15
+    assert total == pytest.approx(p.size if w is None else w.sum())
+    assert f"{bounds.brier:.1e}" in repr(found)
+
+
+def test_bounds_are_not_zero_where_something_moved_and_zero_where_nothing_did() -> None:
+    p, y = draw("beta", 50_000)
+    assert 0.0 < summarise({"p": p, "y": y}, exact=False).bounds.brier < 1e-4
+    tied = summarise({"p": p.round(2), "y": y}, exact=False)
+    assert tied.bounds.brier == tied.bounds.auc == tied.bounds.log_loss == tied.bounds.score == 0.0
+    exact = cb.ScoreSummary.from_arrays(p.round(2), y)
+    for got, wanted in zip(tied.cells, exact.cells, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60), st.integers(1, 5))
+def test_cells_are_disjoint_rise_and_lose_no_row(rows: list[tuple[float, bool]], n_parts: int) -> None:
+    p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
+    tables = [CellTable.empty(4, is_probability=True) for _ in range(n_parts)]
+    for i, table in enumerate(tables):
+        table.add_rows(np.ascontiguousarray(p[i::n_parts]), np.ascontiguousarray(y[i::n_parts]))
+    for other in tables[1:]:
+        tables[0].merge(other)
+    found = tables[0].summary()
+    assert (found.high[:-1] < found.low[1:]).all()
+    assert (found.low <= found.scores).all()
+    assert (found.scores <= found.high).all()
+    assert found.total_weight == len(rows)
+    assert found.total_positives == y.sum()
+    assert found.low[0] == p.min()
+    assert found.high[-1] == p.max()
+
+
+def test_scores_of_any_size_and_sign_have_a_cell() -> None:
+    s = np.array([-np.finfo(float).max, -1e9, -2.0, -5e-324, 0.0, 5e-324, 1e-9, 1.5, 3e10, np.finfo(float).max])
+    found = summarise({"p": s, "y": np.arange(s.size) % 2}, input="score", exact=False)
+    np.testing.assert_array_equal(found.low, np.unique(np.concatenate((found.low, found.low))))
+    assert (found.high[:-1] < found.low[1:]).all()
+    assert found.total_weight == s.size
+    assert np.isnan(found.bounds.brier)
+
+
+def test_too_many_scores_are_refused_gathered_or_kept_as_asked() -> None:
+    p, y = draw("beta", 5_000)
+    rows = {"p": p, "y": y}
+    with pytest.raises(InvalidInputError, match=r"more than 1,000 distinct scores.*exact='auto'"):
+        summarise(rows, exact=True, max_distinct=1_000)
+    assert isinstance(summarise(rows, max_distinct=1_000), QuantisedSummary)
+    assert not isinstance(summarise(rows, max_distinct=5_000), QuantisedSummary)
+    with pytest.raises(InvalidInputError, match="exact='yes' is none of"):
+        summarise(rows, exact="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
+def test_states_of_parts_travel_and_merge_in_any_order(order: tuple[int, ...]) -> None:
+    p, y = draw("float32", 4_000)
+    states = []
+    for i in order:
+        state = FoldState()
+        state.add(np.ascontiguousarray(p[i::4]), np.ascontiguousarray(y[i::4]), None)
+        state.settle()
+        states.append(pickle.loads(pickle.dumps(state)))
+    for state in states[1:]:
+        states[0].merge(state)
+    wanted = cb.ScoreSummary.from_arrays(p, y)
+    for got, expected in zip(states[0].summary().cells, wanted.cells, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_a_state_of_cells_takes_in_an_exact_one_and_the_other_way_round() -> None:
+    p, y = draw("beta", 4_000)
+    results = []
+    for first_is_table in (True, False):
+        a, b = FoldState(), FoldState()
+        a.add(p[:2_000], y[:2_000], None)
+        b.add(p[2_000:], y[2_000:], None)
+        for state in (a, b):
+            state.settle()
+        (a if first_is_table else b).quantise(8, is_probability=True)
+        a.merge(b)
+        results.append(a.summary().cells)
+    for got, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-14)
+    other = FoldState()
+    other.quantise(6, is_probability=True)
+    with pytest.raises(InvalidInputError, match="cells of different width"):
+        a.merge(other)
+
+
+def reader(columns: dict[str, Any], input: Any = "probability", weight: str | None = None) -> RowReader:
+    return RowReader(open_rows(pa.table(columns)), score="p", label="y", input=input, weight=weight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_rows", [7, 300, 100_000])
+def test_blocks_from_range_partitions_are_those_of_all_rows_bit_for_bit(kind: str, max_rows: int) -> None:
+    p, y = draw(kind, 3_000 if max_rows == 7 else 20_000, seed=3)
+    found = pooled_summary(Column(reader({"p": p, "y": y})), max_rows=max_rows).isotonic_blocks()
+    wanted = cb.ScoreSummary.from_arrays(p, y).isotonic_blocks()
+    assert len(wanted.first) > 3
+    for got, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_blocks_of_scores_of_both_signs_and_of_sorted_and_hostile_labels_are_exact() -> None:
+    rng = np.random.default_rng(4)
+    s = rng.normal(size=8_000) * 3.0
+    for y in (rng.random(s.size) < 1.0 / (1.0 + np.exp(-s)), s > 0.1, s < 0.1, np.arange(s.size) % 2 == 0):
+        found = pooled_summary(Column(reader({"p": s, "y": y}, "score")), max_rows=200).isotonic_blocks()
+        wanted = cb.ScoreSummary.from_arrays(s, y).isotonic_blocks()
+        for got, expected in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_weighted_blocks_are_those_of_all_rows_to_rounding() -> None:
+    p, y = draw("beta", 20_000)
+    w = np.random.default_rng(0).exponential(size=p.size) * 1e-3  # weights that are no counts of rows
+    found = pooled_summary(Column(reader({"p": p, "y": y, "w": w}, weight="w")), max_rows=500).isotonic_blocks()
+    wanted = cb.ScoreSummary.from_arrays(p, y, sample_weight=w).isotonic_blocks()
+    np.testing.assert_array_equal(found.first, wanted.first)
+    np.testing.assert_array_equal(found.last, wanted.last)
+    np.testing.assert_allclose(found.rate, wanted.rate, rtol=1e-12)

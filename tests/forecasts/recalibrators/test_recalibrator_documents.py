@@ -1,0 +1,99 @@
+"""Documents of recalibrators: every field is checked, and what is read gives distributions."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.errors import DocumentError
+from calibrant.forecasts import GaussianForecast
+from calibrant.persistence import from_document, to_document
+
+FOLDER = Path(__file__).parents[2] / "formats" / "version_1_documents"
+NAMES = ("forecast_conformal", "forecast_threshold", "forecast_variance_scaling")
+HOSTILE = (None, "x", True, -1, 0, 3, 0.5, -1e308, 1e308, 10**30, [], {}, [0.0, 1.0], [[1.0]])
+FORECAST = GaussianForecast([0.0, 2.0, -1e9, 1e9], [1.0, 1e-9, 1.0, 0.5])
+POINTS = np.linspace(-4.0, 4.0, 33)[None, :]
+
+
+def document(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def places(found: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of everything in a document but its header and metadata."""
+    inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    for key, value in inner:
+        if path or key not in ("format", "version", "kind", "calibrant", "metadata"):
+            yield (*path, key)
+            yield from places(value, (*path, key))
+
+
+def put(found: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(found)
+    at: Any = changed
+    for key in path[:-1]:
+        at = at[key]
+    if value is Ellipsis:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_document_is_refused_or_gives_distributions(name: str) -> None:
+    whole = document(name)
+    n_refused = n_read = 0
+    for path in places(whole):
+        for value in (..., *HOSTILE):
+            try:
+                loaded = from_document(put(whole, path, value))
+            except DocumentError:
+                n_refused += 1
+                continue
+            n_read += 1
+            forecast = loaded.transform(FORECAST)
+            cdf = forecast.cdf(POINTS)
+            assert ((cdf >= 0.0) & (cdf <= 1.0)).all(), (path, value)
+            assert (np.diff(cdf, axis=1) >= 0.0).all(), (path, value)
+            to_document(loaded)
+    assert n_refused > 3 * n_read > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "text"),
+    [
+        ("forecast_threshold", ("method",), "average of two", "method"),
+        ("forecast_threshold", ("method",), "average", "choice"),
+        ("forecast_threshold", ("n_rows",), 0, "n_rows"),
+        ("forecast_threshold", ("layers", 0, "column", 0), 1, r"layers\[0\]\.column\[0\]"),
+        ("forecast_threshold", ("layers", 0, "maps", 0, "y", 1), 1.5, r"layers\[0\]\.maps\[0\]\.y"),
+        ("forecast_threshold", ("layers", 0, "maps"), [], r"layers\[0\]\.maps: an empty list has 0 maps where 2 are needed"),
+        ("forecast_threshold", ("layers", 1, "x", 0), 0.1, r"layers\[1\]\.x: a list of 3 does not run from 0 to 1"),
+        ("forecast_threshold", ("layers", 3, "width_edges"), [[], []], "width_edges: a list of 2 does not go with 0 edges"),
+        ("forecast_threshold", ("layers", 4, "share"), 1.5, r"share: 1\.5 is outside \[0, 1\]"),
+        ("forecast_conformal", ("layers", 0, "levels", 2), 1.0, r"levels: a list of 3 has a level outside \(0, 1\)"),
+        ("forecast_conformal", ("layers", 0, "mass", 0), 0.0, "mass: a list of 3 holds a weight that is not above 0"),
+        ("forecast_conformal", ("layers",), [], "layers: an empty list is not one layer of the type 'conformal_scores'"),
+        ("forecast_variance_scaling", ("layers", 0, "scale"), 0.0, r"scale: 0\.0 is not above 0"),
+        ("forecast_variance_scaling", ("layers", 0, "more"), 0.0, "more"),
+    ],
+)
+def test_refusals_name_the_field(name: str, path: tuple[Any, ...], value: Any, text: str) -> None:
+    with pytest.raises(DocumentError, match=text):
+        from_document(put(document(name), path, value))
+
+
+def test_metadata_is_kept() -> None:
+    fitted = cb.forecasts.AverageRecalibrator().fit(GaussianForecast([0.0, 1.0], 1.0), [0.5, 0.5])
+    loaded = from_document(to_document(fitted, metadata={"columns": ["mu"]}))
+    assert to_document(loaded)["metadata"] == {"columns": ["mu"]}

@@ -1,0 +1,133 @@
+"""calibrant monitor: windows of dates, rows and files, an exit code, a state to go on from, one page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from calibrant.cli import main
+
+
+def run(command: str) -> Result:
+    result = CliRunner().invoke(main, command.split())
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(shift: float, n: int = 6_000) -> pa.Table:
+    """Return rows of 30 days in no order; from the 15th on, events are more frequent than said."""
+    rng = np.random.default_rng(0)
+    day = rng.integers(0, 30, n)
+    p = rng.uniform(0.05, 0.75, n).round(3)
+    y = (rng.random(n) < p + shift * (day >= 14)).astype(int)
+    return pa.table({"p": p, "y": y, "day": pa.array(np.datetime64("2026-03-01") + day)})
+
+
+def test_calibrated_days_raise_no_alarm_and_a_change_does_with_exit_code_one() -> None:
+    pq.write_table(rows(0.0), "good.parquet")
+    pq.write_table(rows(0.15), "bad.parquet")
+    good, bad = (run(f"monitor {name}.parquet --date day") for name in ("good", "bad"))
+    assert good.exit_code == 0
+    assert "No alarm in 30 windows" in good.output
+    assert bad.exit_code == 1
+    alarm = re.search(r"alarm in 2026-03-(\d\d)", bad.output)
+    assert alarm is not None
+    assert 15 < int(alarm[1]) <= 22
+    assert "(the last 20 of 30 windows)" in bad.output
+
+
+@pytest.mark.parametrize(("every", "names"), [("week", ["2026-W09", "2026-W10"]), ("month", ["2026-03"])])
+def test_periods_have_the_names_of_the_calendar_in_text_files_too(every: str, names: list[str]) -> None:
+    pc.write_csv(rows(0.0), "t.csv")
+    pq.write_table(rows(0.0), "t.parquet")
+    outputs = [
+        json.loads(run(f"monitor t.{kind} --date day --every {every} --json").output) for kind in ("csv", "parquet")
+    ]
+    assert outputs[0] == outputs[1]
+    assert [row["name"] for row in outputs[0]["rows"]][: len(names)] == names
+    assert sum(row["n"] for row in outputs[0]["rows"]) == 6_000
+
+
+def test_windows_of_rows_and_of_files() -> None:
+    table = rows(0.0)
+    pq.write_table(table, "t.parquet")
+    found = json.loads(run("monitor t.parquet --rows 2500 --json").output)
+    assert [row["n"] for row in found["rows"]] == [2_500, 2_500, 1_000]
+    Path("days").mkdir()
+    for i in range(4):
+        pq.write_table(table.slice(1_500 * i, 1_500), f"days/{i}.parquet")
+    found = json.loads(run("monitor days --json").output)
+    assert [row["name"] for row in found["rows"]] == [f"{i}.parquet" for i in range(4)]
+
+
+def test_a_state_goes_on_each_day_as_one_run_over_all_days_does() -> None:
+    Path("days").mkdir()
+    table = rows(0.1)
+    for i in range(4):
+        pq.write_table(table.slice(1_500 * i, 1_500), f"days/{i}.parquet")
+    together = json.loads(run("monitor days --json").output)
+    for i in range(4):
+        last = run(f"monitor days/{i}.parquet --state s.json --json")
+    assert [row["log_e_value"] for row in json.loads(last.output)["rows"]] == [
+        r["log_e_value"] for r in together["rows"]
+    ]
+    again = run("monitor days/3.parquet --state s.json")
+    assert again.exit_code == 2
+    assert "a window counts once" in again.output
+    other = run("monitor days/3.parquet --state s.json --alpha 0.5")
+    assert "was begun with 0.01" in other.output
+    Path("s.json").write_text("{")
+    assert "s.json is no JSON document" in run("monitor days/3.parquet --state s.json").output
+
+
+def test_the_page_stands_alone_and_is_the_same_bytes_for_the_same_rows() -> None:
+    table = rows(0.15).append_column("<b>", pa.array(["x"] * 6_000))
+    pq.write_table(table, "t.parquet")
+    for name in ("a", "b"):
+        run(f"monitor t.parquet --date day -o {name}.html --title <script>alert(1)</script>")
+    page = Path("a.html").read_text("utf-8")
+    assert page == Path("b.html").read_text("utf-8")
+    assert "<script>" not in page
+    assert page.count("<svg") == 1
+    assert re.search(r'(src|href)="http', page.replace("http://www.w3.org", "")) is None
+    assert 'class="miscalibrated"' in page
+    assert page.count('scope="row"') == 30
+    run("monitor t.parquet --date day -o c.json")
+    assert json.loads(Path("c.json").read_text("utf-8"))["n_windows"] == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--date p", "column 'p' of t.parquet holds double values, not dates"),
+        ("--date day --rows 5", "--date and --rows both say what a window is"),
+        ("--date dya", "no column 'dya'. Did you mean 'day'"),
+        ("--date day --every year", "--every"),
+        ("-o page.txt", "doesn't say what to write"),
+        ("--score q", "no column 'q'"),
+        ("--date hole", "column 'hole' of t.parquet row 3: missing value (1 of 6,000 rows)"),
+        ("--date word", "can't be read as dates"),
+    ],
+)
+def test_what_it_cannot_use_is_one_line_and_exit_code_two(options: str, text: str) -> None:
+    table = rows(0.0)
+    hole = [None if i == 3 else day for i, day in enumerate(table["day"].to_pylist())]
+    table = table.append_column("hole", pa.array(hole)).append_column("word", pa.array(["x"] * 6_000))
+    pq.write_table(table, "t.parquet")
+    result = run(f"monitor t.parquet {options}")
+    assert result.exit_code == 2
+    assert text in result.output
