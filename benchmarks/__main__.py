@@ -19,6 +19,7 @@ from benchmarks import (
     multiclass,
     quality,
     rank_preserving,
+    scale,
     training,
 )
 from benchmarks._harness import RESULTS
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "multiclass": multiclass.run,
     "quality": quality.run,
     "rank_preserving": rank_preserving.run,
+    "scale": scale.run,
     "training": training.run,
 }
 

@@ -22,7 +22,7 @@ from calibrant.errors import DataWarning, InvalidInputError
 from calibrant.persistence import to_onnx
 
 N = 400
-#: Of classifiers whose scores ONNX has in float64, and in float32: then probabilities are as near as the slope lets them.
+#: Classifiers whose scores ONNX has in float64, and in float32.
 EXACT = {
     "logistic": LogisticRegression(),
     "naive Bayes": GaussianNB(),
@@ -97,7 +97,7 @@ def test_steps_over_scores_in_float32_are_warned_of() -> None:
     X, y, _ = rows(2)
     classifier = cb.CalibratedClassifierCV(SINGLE["boosting"], method="venn_abers", cv=2).fit(X, y)
     with pytest.warns(
-        DataWarning, match="scores of GradientBoostingClassifier in float32, and the VennAbersCalibrator"
+        DataWarning, match="scores of GradientBoostingClassifier in float32, and the VennAbersCalibrator has steps"
     ):
         to_onnx(classifier)
 

@@ -113,7 +113,10 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("fit f.csv --mean mu --std sigma --method avarage -o r2.json", "Did you mean 'average'?"),
         ("fit f.csv --mean mu --std sigma --method average --shift -o r2.json", "does not take --shift. It takes no"),
         ("fit f.csv --mean mu --std sigma --method variance --direct-layer -o r2.json", "It takes --shift."),
-        ("fit f.csv --mean mu --std sigma --algorithm odd -o r2.json", "unknown value of algorithm: 'odd'. Choose one of: 'regularised', 'paper'"),
+        (
+            "fit f.csv --mean mu --std sigma --algorithm odd -o r2.json",
+            "unknown value of algorithm: 'odd'. Choose one of: 'regularised', 'paper'",
+        ),
         ("fit f.csv --mean mu --std sigma -o f.csv", "-o f.csv is the file that is read"),
         ("fit f.csv -o r2.json", "none of --mean, --quantiles and --samples"),
         ("apply r.json f.csv -o r.json", "-o r.json is the file that is read"),

@@ -87,8 +87,8 @@ def test_a_change_is_found_soon_however_long_all_was_well(n_before: int) -> None
             delay += 1
             assert delay < 60
         delays.append(delay)
-    # One fixed test at level 1%, of rows that are known to follow the change, needs about 4 windows of 300 to find a gap
-    # of 0.05 with power 95%: (2.58 + 1.64)^2 0.18 / 0.05^2 / 300. Looking at any time costs a small factor.
+    # One fixed test at level 1%, of rows that are known to follow the change, needs about 4 windows of 300 to find a
+    # gap of 0.05 with power 95%: (2.58 + 1.64)^2 0.18 / 0.05^2 / 300. Looking at any time costs a small factor.
     print(f"delays after {n_before} calibrated windows: {delays}")
     assert np.median(delays) <= 12
 

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from export_cases import CASES, fitted_calibrator, scores_of
 
 import calibrant as cb
 from calibrant.errors import InvalidTypeError, NotFittedError, ShapeError, UnknownNameError
 from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
 from calibrant.persistence import to_onnx
-from export_cases import CASES, fitted_calibrator, scores_of
 
 TOLERANCE = 1e-12
 #: Half a unit in the last place of a probability in float32.
@@ -35,8 +35,8 @@ def steps(edges: Any, levels: Any) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_map_in_onnx_gives_what_predict_proba_gives(name: str) -> None:
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)
+    kind, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(kind, fitted), scores_of(kind, fitted)
     assert len(scores) >= 10_000
     got = run(to_onnx(calibrator), scores)
     expected = calibrator.predict_proba(scores)
@@ -48,8 +48,8 @@ def test_every_map_in_onnx_gives_what_predict_proba_gives(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_float32_scores_give_what_predict_proba_makes_of_them(name: str) -> None:
     """Also where knots lie closer than float32 can tell: the search is in float64."""
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)
+    kind, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(kind, fitted), scores_of(kind, fitted)
     with np.errstate(over="ignore"):
         single = scores.astype(np.float32)
     single = single[np.isfinite(single).reshape(len(single), -1).all(axis=1)]
@@ -104,8 +104,8 @@ def test_what_predict_proba_refuses_is_nan(dtype: Any) -> None:
 )
 def test_row_alone_gives_the_same_as_in_a_batch(name: str, tolerance: float) -> None:
     """To the last bit where the runtime's exp and log, which round otherwise for few numbers, have no part in it."""
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:40]
+    kind, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(kind, fitted), scores_of(kind, fitted)[:40]
     model = to_onnx(calibrator)
     alone = np.concatenate([run(model, scores[i : i + 1]) for i in range(8)])
     assert np.abs(alone - run(model, scores)[:8]).max() <= tolerance

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sqlglot
+from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, UnknownNameError
@@ -17,7 +18,6 @@ from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
 from calibrant.persistence import to_sql
 from calibrant.persistence.export.dialects import DIALECTS, dialect_of
-from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 TOLERANCE = 1e-12
 IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitted)]
@@ -71,8 +71,8 @@ def run(engine: str, sql: str, scores: FloatArray) -> FloatArray:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", IN_SQL)
 def test_every_map_in_sql_gives_what_predict_proba_gives(name: str, engine: Any, largest_case: int) -> None:
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)
+    kind, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(kind, fitted), scores_of(kind, fitted)
     assert len(scores) >= 10_000
     sql = to_sql(calibrator, engine, columns=names_of(scores), keep=["id"], largest_case=largest_case)
     expected = calibrator.predict_proba(scores).reshape(len(scores), -1)
@@ -83,8 +83,8 @@ def test_every_map_in_sql_gives_what_predict_proba_gives(name: str, engine: Any,
 @pytest.mark.parametrize("name", [name for name in IN_SQL if "large" not in name])
 def test_every_map_is_valid_in_every_dialect_and_means_the_same_there(name: str, dialect: Any) -> None:
     """What one dialect says, translated to DuckDB by sqlglot, gives the same probabilities."""
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)[:100]
+    kind, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(kind, fitted), scores_of(kind, fitted)[:100]
     sql = to_sql(calibrator, dialect, columns=names_of(scores), keep=["id"], largest_case=30)
     (translated,) = sqlglot.transpile(sql, read=dialect, write="duckdb")
     expected = calibrator.predict_proba(scores).reshape(len(scores), -1)
@@ -231,7 +231,7 @@ def test_what_can_not_be_exported_says_the_way_out() -> None:
         to_sql(likelihood)
     with pytest.raises(NotFittedError, match="this SigmoidCalibrator is not fitted"):
         to_sql(cb.SigmoidCalibrator())
-    with pytest.raises(InvalidTypeError, match="can't export 3 of type int. Pass a fitted calibrator"):
+    with pytest.raises(InvalidTypeError, match=r"can't export 3 of type int\. Pass a fitted calibrator"):
         to_sql(3)
     p = np.linspace(0.0, 1.0, 40)
     grouped = cb.GroupedCalibrator("sigmoid").fit(p, p > np.resize([0.3, 0.7], 40), by=np.arange(40) % 2)

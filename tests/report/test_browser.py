@@ -16,6 +16,8 @@ import pytest
 from matplotlib.image import imread
 from report_cases import CASES, hostile_report
 
+import calibrant as cb
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ...")
 
@@ -102,14 +104,24 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return Browser(tmp_path_factory.mktemp("chromium"))
 
 
+def forecast_pages() -> dict[str, str]:
+    """Make the pages of forecasts alone, and before and after a recalibration."""
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=300)
+    forecast, y = cb.forecasts.GaussianForecast(mean - 0.1, 0.5), mean + rng.normal(size=300)
+    fitted = cb.forecasts.VarianceScalingRecalibrator().fit(forecast, y)
+    reports = {"forecasts": None, "forecasts, before and after": fitted}
+    return {name: cb.ForecastReport(forecast, y, recalibrator=fit).html() for name, fit in reports.items()}
+
+
 @pytest.fixture(scope="module")
 def measures(browser: Browser) -> list[dict[str, Any]]:
     """Every case at both widths, measured in one run."""
-    pages = {name: make().html() for name, make in CASES.items()}
+    pages = {name: make().html() for name, make in CASES.items()} | forecast_pages()
     frames = [frame(page, width, 800, name) for name, page in pages.items() for width in (DESKTOP, PHONE)]
     dom, _ = browser.run(MEASURE.format(frames="".join(frames)), "--dump-dom", f"--window-size={DESKTOP},900")
     found: list[dict[str, Any]] = json.loads(unescape(dom.split("<pre>")[1].split("</pre>")[0]))
-    assert len(found) == 2 * len(CASES)
+    assert len(found) == 2 * len(pages)
     return found
 
 

@@ -127,9 +127,9 @@ def _warn_of_steps(pair: CalibratedPair, name: str) -> None:
     """Say that scores in single precision may come to lie on the other side of a step."""
     if isinstance(pair.calibrator, Calibrator) and _has_steps(pair.calibrator.map_):
         warnings.warn(
-            f"ONNX computes the scores of {name} in float32, and the {type(pair.calibrator).__name__} has steps: scores "
-            "within 1e-6 of one count as lying on it, and some rows may get the next step's probability. Compare on "
-            "your own rows, or fit a smooth calibrator such as 'sigmoid', 'beta' or 'spline'.",
+            f"ONNX computes the scores of {name} in float32, and the {type(pair.calibrator).__name__} has "
+            "steps: scores within 1e-6 of one count as lying on it, and some rows may get the next step's "
+            "probability. Compare on your own rows, or fit a smooth calibrator such as 'sigmoid', 'beta' or 'spline'.",
             DataWarning,
             stacklevel=6,
         )

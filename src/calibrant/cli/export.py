@@ -12,8 +12,8 @@ from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
 from calibrant.persistence.export.dialects import DIALECTS, DialectName
-from calibrant.persistence.export.onnx_graph import FLOAT_TYPES
 from calibrant.persistence.export.onnx_builder import FloatType
+from calibrant.persistence.export.onnx_graph import FLOAT_TYPES
 from calibrant.persistence.files import write_whole
 
 _OF_SQL = ("dialect", "table", "score", "keep", "column")

@@ -42,6 +42,7 @@ for each in (fit_command, apply_command, report_command):
 @command.command(
     "evaluate",
     cls=Command,
+    short_help="Measure how good forecasts are.",
     examples=[
         "calibrant forecast evaluate forecasts.parquet --outcome y --mean mu --std sigma",
         "calibrant forecast evaluate forecasts.csv --quantiles 'q*' --max crps=0.4",

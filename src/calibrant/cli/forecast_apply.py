@@ -30,6 +30,7 @@ _MOST_NAMED = 3
 @click.command(
     "apply",
     cls=Command,
+    short_help="Add quantiles of recalibrated forecasts.",
     examples=[
         "calibrant forecast apply recalibrator.json new.parquet -o out.parquet",
         "calibrant forecast apply recalibrator.json new.csv --output-levels 0.1,0.5,0.9 -o out.csv",

@@ -61,6 +61,7 @@ _COVERAGE, _LEVEL = 0.9, 0.95
 @click.command(
     "fit",
     cls=Command,
+    short_help="Fit a recalibrator, and save it.",
     examples=[
         "calibrant forecast fit forecasts.parquet --label y --mean mu --std sigma -o recalibrator.json",
         "calibrant forecast fit forecasts.csv --quantiles 'q*' --method average -o recalibrator.json",

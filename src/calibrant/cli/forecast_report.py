@@ -21,6 +21,7 @@ _SUFFIXES = (".html", ".htm", ".json")
 @click.command(
     "report",
     cls=Command,
+    short_help="Write a page, before and after.",
     examples=[
         "calibrant forecast report forecasts.parquet --mean mu --std sigma -o report.html",
         "calibrant forecast report new.csv --quantiles 'q*' --recalibrator recalibrator.json -o report.html",

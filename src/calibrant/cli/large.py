@@ -57,5 +57,5 @@ def fit_large(calibrator: Calibrator, request: Request) -> str:
         )
     return (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {request.file}.\n"
-        "No out-of-fold figures of so many rows: measure it on rows that it has not seen, with calibrant apply and evaluate."
+        "No out-of-fold figures of so many rows: measure it on rows that it has not seen, by calibrant evaluate."
     )

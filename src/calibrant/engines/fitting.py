@@ -130,7 +130,7 @@ def _fit_column(
     if not isinstance(summary, QuantisedSummary) or exact is False:
         return calibrator.fit_map(summary)
     if isinstance(calibrator, IsotonicCalibrator):
-        return calibrator.fit_map(pooled_summary(column, max_rows=max_distinct))
+        return calibrator.fit_map(pooled_summary(column, max_rows=max_distinct, start=summary))
     if isinstance(calibrator, SigmoidCalibrator):
         return stream_sigmoid(calibrator, column, summary)
     if isinstance(calibrator, BetaCalibrator):

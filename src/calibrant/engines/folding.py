@@ -14,8 +14,12 @@ from calibrant.errors import InvalidInputError
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.summary import Cells, ScoreSummary
 
-#: Rows that wait in a fold, all states together, before they are sorted.
-_BUFFERED_ROWS = 1 << 20
+#: Rows that wait in a fold, all states together, before they are sorted: few at first, which tell how many scores
+#: there are.
+_FIRST_ROWS = 1 << 20
+_BUFFERED_ROWS = 1 << 22
+#: Exact summaries are not tried where there seem to be so many times more scores than fit.
+_SURELY = 1.1
 
 
 @dataclass(slots=True)
@@ -136,6 +140,8 @@ class Fold:
     is_probability : bool
     n_states : int
         How many states there may be, as far as is known: their cells share the memory of one.
+    n_rows : int or None
+        How many rows there will be, where that is known.
     """
 
     exact: bool | None
@@ -143,7 +149,9 @@ class Fold:
     is_probability: bool
     n_states: int = 1
     states: dict[tuple[int, int], FoldState] = field(default_factory=dict)
+    n_rows: int | None = None
     n_waiting: int = 0
+    n_settled: int = 0
     is_quantised: bool = False
 
     @property
@@ -159,15 +167,20 @@ class Fold:
                 self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
         self.states[key].add(scores, positive, weight)
         self.n_waiting += scores.size
-        if self.n_waiting >= _BUFFERED_ROWS:
+        if self.n_waiting >= (_BUFFERED_ROWS if self.n_settled else _FIRST_ROWS):
             self.settle()
 
     def settle(self) -> None:
         """Take in the rows that wait, and gather all into cells where there are too many scores."""
-        self.n_waiting = 0
+        n_before, self.n_settled, self.n_waiting = self.n_settled, self.n_settled + self.n_waiting, 0
         for state in self.states.values():
             state.settle()
-        if self.exact is False or self.is_quantised or self._size() <= self.max_distinct:
+        if self.exact is False or self.is_quantised:
+            return
+        if n_before == 0 and self.exact is None and self._is_hopeless():
+            self._quantise()
+            return
+        if self._size() <= self.max_distinct:
             return
         for state in self.states.values():
             if state.table is None:
@@ -177,12 +190,30 @@ class Fold:
         if self.exact:
             raise InvalidInputError(
                 f"there are more than {self.max_distinct:,} distinct scores. Pass a larger max_distinct if memory "
-                "allows (50 bytes each), exact='auto' for a summary with bounds of its error, or fit by "
+                "allows (100 bytes each), exact='auto' for a summary with bounds of its error, or fit by "
                 "cb.engines.fit, whose isotonic fit is exact at any size."
             )
+        self._quantise()
+
+    def _quantise(self) -> None:
         self.is_quantised = True
         for state in self.states.values():
             state.quantise(self.n_bits, is_probability=self.is_probability)
+
+    def _is_hopeless(self) -> bool:
+        """Say whether the first rows show that the scores of all rows can't fit.
+
+        Of D scores, all as frequent, r rows show D (1 - exp(-r / D)), or about r - r^2 / (2 D); where some are more
+        frequent they show fewer, and D is taken to be smaller than it is.
+        """
+        if self.n_rows is None:
+            return False
+        n_classes = max(1, len({k for _, k in self.states}))
+        n_first = self.n_settled
+        n_repeated = max(n_first - self._size(), 1)
+        n_scores = n_first**2 / (2.0 * n_repeated)
+        n_later = n_classes * self.n_rows
+        return n_scores * -math.expm1(-n_later / n_scores) > _SURELY * self.max_distinct
 
     def summaries(self) -> Iterator[tuple[tuple[int, int], ScoreSummary]]:
         """Yield the summary of each group and class."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
-from calibrant.engines.folding import SortedRuns
+from calibrant.engines.folding import FoldState
 from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.numerics import BoolArray, FloatArray, softmax
@@ -21,6 +21,10 @@ _SIGN = np.uint64(1 << 63)
 _SLACK = 1e-12
 #: Parts that a range of scores with too many rows is cut into, time after time.
 _CUTS = 1 << 10
+#: Passes that split cells, the parts of one pass, and how much each must save.
+_MOST_SPLITS = 4
+_MOST_PARTS = 1 << 20
+_LEAST_FALL = 0.75
 
 
 class PooledSummary(QuantisedSummary):
@@ -59,7 +63,7 @@ class Column:
         return self.reader.input == "probability" or (self.reader.input == "logit" and not self.reader.is_binary)
 
 
-def pooled_summary(column: Column, *, max_rows: int) -> PooledSummary:
+def pooled_summary(column: Column, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:
     """Summarise a column that can be read several times, with its exact isotonic blocks.
 
     Parameters
@@ -67,19 +71,51 @@ def pooled_summary(column: Column, *, max_rows: int) -> PooledSummary:
     column : Column
     max_rows : int
         Distinct scores held at a time.
+    start : QuantisedSummary, optional
+        What one pass over the column gave.
 
     Notes
     -----
     The first pass counts rows in cells. Pooling the cells gives the convex minorant over their edges; only cells whose
-    corner (all negatives first) is not above it can hold the end of a block. Further passes fetch the rows of those
-    alone, in disjoint ranges of at most `max_rows` rows, and pool each; a range with more is cut into finer ones first.
-    Pooling the blocks of ranges and the cells that were left alone, in the order of their scores, gives the blocks of
-    all rows: any order of pooling does. Sums of unweighted rows are integers, and so are all comparisons.
+    corner (all negatives first) is not above it can hold the end of a block. Further passes split those into finer
+    ones, of which fewer can, until what is left fits; then its rows are fetched, in disjoint ranges of at most
+    `max_rows` rows, and pooled. Pooling all ranges and the cells that were left alone, in the order of their scores,
+    gives the blocks of all rows: any order of pooling does. Sums of unweighted rows are integers, and so are all
+    comparisons that decide.
 
     References
     ----------
     Robertson, Wright and Dykstra (1988), *Order Restricted Statistical Inference*, theorem 1.2.1, for the minorant.
     """
+    if start is None or start.n_bits is None or not start.is_counted:
+        start, n_rows, is_counted = _count(column)
+    else:
+        n_rows, is_counted = start.weight, True
+    cells = _Cells(start.low, start.high, start.weight, start.positives, n_rows)
+    assert start.n_bits is not None  # noqa: S101
+    grid = _Grid(start.n_bits, column.is_probability)
+    flags = cells.flags()
+    n_wanted = float(cells.n_rows[flags].sum())
+    for _ in range(_MOST_SPLITS):
+        if n_wanted <= max_rows:
+            break
+        cells = _split(column, cells, flags, grid)
+        flags = cells.flags()
+        n_before, n_wanted = n_wanted, float(cells.n_rows[flags].sum())
+        if n_wanted > _LEAST_FALL * n_before:
+            break
+    pieces = [cells.at(~flags).pieces()]
+    for group in _groups(cells.n_rows, np.flatnonzero(flags), max_rows):
+        part = cells.at(np.array(group))
+        if len(group) == 1 and part.n_rows[0] > max_rows:
+            pieces.extend(_cut(column, part.low.item(), part.high.item(), max_rows, is_counted))
+        else:
+            pieces.append(_fetch(column, _Within(part, grid)))
+    return PooledSummary(start.filled, pool(pieces, is_counted=is_counted), is_probability=column.is_probability)
+
+
+def _count(column: Column) -> tuple[QuantisedSummary, FloatArray, bool]:
+    """Count rows in cells; return their summary, the rows of each cell, and whether no row has a weight."""
     table = CellTable.empty(MOST_BITS, is_probability=column.is_probability)
     counts, is_counted = table, True
     for scores, positive, weight in column:
@@ -92,21 +128,68 @@ def pooled_summary(column: Column, *, max_rows: int) -> PooledSummary:
             table.add_groups(ScoreSummary.from_rows(scores, positive, weight).cells)
         if not is_counted:
             counts.add_rows(scores, positive)
-    filled = table.filled()
-    n_rows = counts.cells[counts.cells[:, 0] > 0.0, 0]
-    places = np.flatnonzero(table.cells[:, 0] > 0.0)
-    flags = np.zeros(places.size, np.uint8)
-    kernels.flag_vertices(filled[0], filled[2], (filled[4] < filled[5]).astype(np.uint8), _SLACK, flags)
-    settled = flags == 0
-    pieces = [_Pieces(filled[4][settled], filled[5][settled], filled[0][settled], filled[2][settled])]
-    for group in _groups(n_rows, np.flatnonzero(flags), max_rows):
-        if len(group) == 1 and n_rows[group[0]] > max_rows:
-            pieces.extend(_cut(column, filled[4][group[0]], filled[5][group[0]], max_rows, is_counted))
-            continue
-        wanted = np.zeros(table.cells.shape[0], np.uint8)
-        wanted[places[group]] = 1
-        pieces.append(_fetch(column, _Flagged(wanted, table), is_counted))
-    return PooledSummary(filled, pool(pieces, is_counted=is_counted), is_probability=column.is_probability)
+    return table.summary(), counts.filled()[0], is_counted
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where cells of the first pass lie."""
+
+    n_bits: int
+    is_probability: bool
+
+    def marked(self, scores: FloatArray) -> npt.NDArray[np.uint8]:
+        """Return a flag for each cell: whether it is that of one of the scores."""
+        size = CellTable.empty(self.n_bits, is_probability=self.is_probability).cells.shape[0]
+        flags = np.zeros(size, np.uint8)
+        kernels.mark_cells(scores, self.n_bits, self.is_probability, flags)
+        return flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Disjoint ranges of scores in rising order, each with weight, positives and number of rows."""
+
+    low: FloatArray
+    high: FloatArray
+    weight: FloatArray
+    positives: FloatArray
+    n_rows: FloatArray
+
+    def flags(self) -> BoolArray:
+        """Return whether each range can hold the end of a block."""
+        flags = np.zeros(self.low.size, np.uint8)
+        is_split = (self.low < self.high).astype(np.uint8)
+        kernels.flag_vertices(self.weight, self.positives, is_split, _SLACK, flags)
+        return flags.view(np.bool_)
+
+    def at(self, chosen: BoolArray | npt.NDArray[np.int64]) -> _Cells:
+        """Return some of the ranges."""
+        columns = (self.low, self.high, self.weight, self.positives, self.n_rows)
+        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in columns))
+
+    def pieces(self) -> _Pieces:
+        """Return the ranges as they are pooled."""
+        return _Pieces(self.low, self.high, self.weight, self.positives)
+
+
+def _split(column: Column, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
+    """Split the flagged ranges into equal parts; return all ranges that hold rows."""
+    wanted, settled = cells.at(flags), cells.at(~flags)
+    n_parts = max(2, _MOST_PARTS // wanted.low.size)
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = n_parts / (wanted.high - wanted.low)
+    scale[~np.isfinite(scale)] = 0.0  # too near or too far apart to tell parts: left as one
+    parts = np.zeros((wanted.low.size * n_parts, 5))
+    within = _Within(wanted, grid)
+    for scores, positive, weight in column:
+        w = np.broadcast_to(1.0, scores.shape) if weight is None else weight
+        kernels.split_ranges(scores, positive, w, within.places(scores), wanted.low, scale, n_parts, parts)
+    n_rows, weight_sum, positives, low, high = np.ascontiguousarray(parts[parts[:, 0] > 0.0].T)
+    order = np.argsort(np.concatenate((settled.low, low)), kind="stable")
+    split = _Cells(low, high, weight_sum, positives, n_rows)
+    names = ("low", "high", "weight", "positives", "n_rows")
+    return _Cells(*(np.concatenate((getattr(settled, name), getattr(split, name)))[order] for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +238,23 @@ def _groups(weight: FloatArray, chosen: npt.NDArray[np.int64], max_rows: int) ->
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class _Flagged:
-    """The rows of flagged cells."""
+class _Within:
+    """The rows of scores within some ranges."""
 
-    flags: npt.NDArray[np.uint8]
-    table: CellTable
+    def __init__(self, ranges: _Cells, grid: _Grid) -> None:
+        self.ranges, self.grid = ranges, grid
+        self.flags = grid.marked(ranges.low)  # each range lies within one cell of the grid
+
+    def places(self, scores: FloatArray) -> npt.NDArray[np.int64]:
+        """Return the range that each score is in, or -1."""
+        place = np.empty(scores.size, np.int64)
+        grid, ranges = self.grid, self.ranges
+        kernels.find_ranges(scores, grid.n_bits, grid.is_probability, self.flags, ranges.low, ranges.high, place)
+        return place
 
     def take(self, scores: FloatArray) -> BoolArray:
         """Say of each row whether it is wanted."""
-        wanted = np.empty(scores.size, np.bool_)
-        kernels.flag_rows(scores, self.table.n_bits, self.table.is_probability, self.flags, wanted)
-        return wanted
+        return self.places(scores) >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +269,15 @@ class _Between:
         return (scores >= self.low) & (scores <= self.high)
 
 
-def _fetch(column: Column, wanted: _Flagged | _Between, is_counted: bool) -> _Pieces:
-    """Read the rows that are wanted, and pool them within the range that they are neighbours in.
-
-    Where settled cells lie between them they must not be pooled across: their distinct scores are returned.
-    """
-    runs = SortedRuns()
+def _fetch(column: Column, wanted: _Within | _Between) -> _Pieces:
+    """Return the distinct scores of the rows that are wanted."""
+    state = FoldState()
     for scores, positive, weight in column:
         at = np.flatnonzero(wanted.take(scores))
         if at.size:
-            part = None if weight is None else weight[at]
-            runs.add(ScoreSummary.from_rows(scores[at], positive[at], part).cells)
-    cells = runs.merged()
-    pieces = _Pieces(cells.scores, cells.scores, cells.weight, cells.positives)
-    if isinstance(wanted, _Flagged):
-        return pieces
-    return _Pieces(*pool([pieces], is_counted=is_counted))
+            state.add(scores[at], positive[at], None if weight is None else weight[at])
+    cells = state.summary().cells
+    return _Pieces(cells.scores, cells.scores, cells.weight, cells.positives)
 
 
 def _cut(column: Column, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[_Pieces]:
@@ -217,7 +298,7 @@ def _cut(column: Column, low: float, high: float, max_rows: int, is_counted: boo
     for group in _groups(n_rows, np.flatnonzero(n_rows), max_rows):
         first, last = _scores(starts[group[:1]]).item(), _scores(stops[group[-1:]]).item()
         if len(group) > 1 or n_rows[group[0]] <= max_rows:
-            yield _fetch(column, _Between(first, last), is_counted)
+            yield _Pieces(*pool([_fetch(column, _Between(first, last))], is_counted=is_counted))
         elif first == last:
             yield _Pieces(*(np.array([value]) for value in (first, last, total[group[0]], hits[group[0]])))
         else:

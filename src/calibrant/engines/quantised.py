@@ -65,7 +65,7 @@ class CellTable:
 
     def summary(self) -> QuantisedSummary:
         """Return the summary of the rows, each moved to the mean score of its cell."""
-        return QuantisedSummary(self.filled(), is_probability=self.is_probability)
+        return QuantisedSummary(self.filled(), is_probability=self.is_probability, n_bits=self.n_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,11 @@ class QuantisedSummary(ScoreSummary):
     Totals, weights and positives are those of the rows. A cell that holds one score only is exact.
     """
 
-    def __init__(self, filled: FloatArray, *, is_probability: bool) -> None:
+    def __init__(self, filled: FloatArray, *, is_probability: bool, n_bits: int | None = None) -> None:
         weight, squared, positives, score_sum, low, high = filled
         mean = np.clip(score_sum / weight, low, high)
         super().__init__(Cells(mean + 0.0, weight, squared, np.minimum(positives, weight)))
+        self.filled, self.n_bits = filled, n_bits
         self.low, self.high = low, high
         self.is_probability = is_probability
 
@@ -141,6 +142,13 @@ class QuantisedSummary(ScoreSummary):
             spans = _log_span(positives, self.low, self.high) + _log_span(negatives, 1.0 - self.high, 1.0 - self.low)
             log_loss = spans / total
         return ErrorBounds(float(far.max()), dot(weight, far) / total, float(brier), float(log_loss), float(auc))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether rows have no weights, as far as sums tell: the weight of each cell is then its number of rows."""
+        _, weight, squared, positives = self.cells
+        are_whole = all(np.array_equal(sums, np.round(sums)) for sums in (weight, positives))
+        return are_whole and bool(np.array_equal(weight, squared))
 
     def ece_bound(self, n_bins: int = 15) -> float:
         """Return how far the expected calibration error of `n_bins` bins of equal width can be from that of the rows.

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.engines.batches import open_rows
+from calibrant.engines.batches import count_rows, open_rows
 from calibrant.engines.folding import Fold
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.errors import InvalidInputError
@@ -20,7 +20,7 @@ Exact: TypeAlias = bool | Literal["auto"]
 Summaries: TypeAlias = ScoreSummary | dict[Any, Any]
 
 #: Distinct scores that an exact summary holds by default: about 400 MB while it is made.
-MAX_DISTINCT = 1 << 23
+MAX_DISTINCT = 1 << 22
 
 
 def summarise(
@@ -58,7 +58,7 @@ def summarise(
         True: every distinct score is kept, or an error says that they are too many. False: neighbouring scores are
         gathered into cells. "auto": exact where the scores fit, else cells.
     max_distinct : int
-        Distinct scores that may be held, of all groups and classes together; 50 bytes each.
+        Distinct scores that may be held, of all groups and classes together; 100 bytes each.
     format : {"parquet", "csv", "tsv", "jsonl"}, optional
         What files are, whatever their names say.
     table : str, optional
@@ -114,7 +114,9 @@ def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int) -> Sum
     """Summarise what a reader reads."""
     n_classes = 1 if reader.is_binary else len(reader.classes)
     is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
-    fold = Fold(None if exact == "auto" else bool(exact), max_distinct, is_probability, n_classes)
+    n_rows, _ = count_rows(reader.source)
+    kind = None if exact == "auto" else bool(exact)
+    fold = Fold(kind, max_distinct, is_probability, n_classes, n_rows=n_rows)
     for rows in reader:
         add_rows(fold, rows, reader)
     classes, groups = reader.classes.tolist(), reader.groups

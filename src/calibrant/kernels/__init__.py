@@ -18,7 +18,16 @@ if TYPE_CHECKING:
         step_lane,
     )
     from calibrant.kernels.curves import count_cells, scores_in_cells, sum_between
-    from calibrant.kernels.fold import flag_rows, flag_vertices, fold_groups, fold_rows, merge_cells, merge_runs
+    from calibrant.kernels.fold import (
+        find_ranges,
+        flag_vertices,
+        fold_groups,
+        fold_rows,
+        mark_cells,
+        merge_cells,
+        merge_runs,
+        split_ranges,
+    )
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
@@ -71,8 +80,8 @@ _HOME = {
     "distances_of_sides": "uniformity",
     "evaluate_pieces": "piecewise",
     "fill_bins": "mimic",
+    "find_ranges": "fold",
     "fit_rising_curve": "spline",
-    "flag_rows": "fold",
     "flag_vertices": "fold",
     "fold_groups": "fold",
     "fold_rows": "fold",
@@ -80,6 +89,7 @@ _HOME = {
     "interpolate": "lookup",
     "invert_pieces": "piecewise",
     "join_lanes": "columns",
+    "mark_cells": "fold",
     "measure_columns": "columns",
     "measure_cuts": "threshold_search",
     "measure_cuts_by_ranks": "threshold_search",
@@ -110,6 +120,7 @@ _HOME = {
     "search_all_cuts": "threshold_search",
     "search_some_cuts": "threshold_search",
     "slope_of_pieces": "piecewise",
+    "split_ranges": "fold",
     "split_steps": "columns",
     "step_lane": "columns",
     "sum_between": "curves",
@@ -131,8 +142,8 @@ __all__ = [
     "distances_of_sides",
     "evaluate_pieces",
     "fill_bins",
+    "find_ranges",
     "fit_rising_curve",
-    "flag_rows",
     "flag_vertices",
     "fold_groups",
     "fold_rows",
@@ -140,6 +151,7 @@ __all__ = [
     "interpolate",
     "invert_pieces",
     "join_lanes",
+    "mark_cells",
     "measure_columns",
     "measure_cuts",
     "measure_cuts_by_ranks",
@@ -170,6 +182,7 @@ __all__ = [
     "search_all_cuts",
     "search_some_cuts",
     "slope_of_pieces",
+    "split_ranges",
     "split_steps",
     "step_lane",
     "sum_between",

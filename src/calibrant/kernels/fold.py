@@ -10,6 +10,7 @@ from calibrant.numerics import FloatArray
 
 FlagArray = npt.NDArray[np.uint8]
 CodeArray = npt.NDArray[np.uint64]
+PlaceArray = npt.NDArray[np.int64]
 
 #: Columns of a table of cells.
 N_COLUMNS = 6
@@ -116,15 +117,76 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
 
 
 @compiled
-def flag_rows(
-    scores: FloatArray, n_bits: int, is_probability: bool, flags: FlagArray, is_taken: npt.NDArray[np.bool_]
-) -> None:
-    """Say of each row whether its cell is flagged."""
+def mark_cells(scores: FloatArray, n_bits: int, is_probability: bool, flags: FlagArray) -> None:
+    """Flag the cells of some scores."""
     box = np.empty(1)
     code = box.view(np.uint64)
     half = flags.size // 2
     for i in range(scores.size):
-        is_taken[i] = flags[cell_of(scores[i], box, code, n_bits, is_probability, half)] != 0
+        flags[cell_of(scores[i], box, code, n_bits, is_probability, half)] = 1
+
+
+@compiled
+def find_ranges(
+    scores: FloatArray,
+    n_bits: int,
+    is_probability: bool,
+    flags: FlagArray,
+    low: FloatArray,
+    high: FloatArray,
+    place: PlaceArray,
+) -> None:
+    """Write which of the disjoint rising ranges [low, high] each score is in, or -1.
+
+    Only flagged cells hold ranges.
+    """
+    box = np.empty(1)
+    code = box.view(np.uint64)
+    half = flags.size // 2
+    for i in range(scores.size):
+        place[i] = -1
+        s = scores[i]
+        if flags[cell_of(s, box, code, n_bits, is_probability, half)] == 0:
+            continue
+        left = 0
+        right = low.size
+        while left < right:
+            middle = (left + right) // 2
+            if low[middle] <= s:
+                left = middle + 1
+            else:
+                right = middle
+        if left > 0 and s <= high[left - 1]:
+            place[i] = left - 1
+
+
+@compiled
+def split_ranges(
+    scores: FloatArray,
+    positive: npt.NDArray[np.bool_],
+    weight: FloatArray,
+    place: PlaceArray,
+    low: FloatArray,
+    scale: FloatArray,
+    n_parts: int,
+    parts: FloatArray,
+) -> None:
+    """Add rows to equal parts of their ranges: number of rows, weight, positives, least and largest score of each."""
+    for i in range(scores.size):
+        j = place[i]
+        if j < 0:
+            continue
+        s = scores[i]
+        k = j * n_parts + min(int((s - low[j]) * scale[j]), n_parts - 1)
+        if parts[k, 0] == 0.0:
+            parts[k, 3] = s
+            parts[k, 4] = s
+        parts[k, 0] += 1.0
+        parts[k, 1] += weight[i]
+        if positive[i]:
+            parts[k, 2] += weight[i]
+        parts[k, 3] = min(parts[k, 3], s)
+        parts[k, 4] = max(parts[k, 4], s)
 
 
 @compiled

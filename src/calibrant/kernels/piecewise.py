@@ -171,7 +171,7 @@ def score_pieces(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scale
 
 @compiled
 def _tail_score(outside: float, mass: float, scale: float) -> float:
-    """Integrate over a tail that holds `mass`, into which the outcome lies `outside`; not at all if that is negative."""
+    """Integrate over a tail that holds `mass`, into which the outcome lies `outside`; not so if that is negative."""
     if outside <= 0.0:
         return 0.5 * scale * mass * mass
     if scale == 0.0:

@@ -176,8 +176,8 @@ def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: f
         if parts[0]["state"] == "calibrated":
             return "Leave the forecasts as they are: chance gives a forecast that is right as much."
         return (
-            "Recalibrate them: calibrant forecast fit, on rows that the forecaster was not trained on. Then look at "
-            "this report of other rows, with --recalibrator."
+            "Recalibrate them, by calibrant forecast fit on rows that the forecaster was not trained on, and look at "
+            "this report of other rows before and after."
         )
     if change["value"] is None:
         return "The change in CRPS is not defined."

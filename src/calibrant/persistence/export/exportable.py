@@ -98,18 +98,17 @@ def as_exportable(calibrator: Any) -> Exportable:
     InvalidTypeError
         If it is no calibrator.
     """
-    kind = kind_of_object(calibrator)
-    match kind:
+    fitted: Map | LabelMaps
+    match kind_of_object(calibrator):
         case "calibrator":
-            fitted: Map | LabelMaps = calibrator._fitted_map()
-            input, sums_to_one = calibrator.input, calibrator.input == "probability"
+            fitted, of, sums_to_one = calibrator._fitted_map(), calibrator.input, calibrator.input == "probability"
         case "probability_calibrator":
-            fitted, input, sums_to_one = calibrator.map_, "probability", False
+            fitted, of, sums_to_one = calibrator.map_, "probability", False
         case "prior_shift":
-            fitted, input, sums_to_one = calibrator.map_, "probability", True
+            fitted, of, sums_to_one = calibrator.map_, "probability", True
         case "multilabel_calibrator":
             calibrator._check_fitted()
-            fitted, input, sums_to_one = LabelMaps(calibrator.maps_), calibrator.input, False
+            fitted, of, sums_to_one = LabelMaps(calibrator.maps_), calibrator.input, False
         case "grouped_calibrator":
             raise InvalidInputError(
                 "a GroupedCalibrator has one map for each group, and can't be exported as one. Fit and export one "
@@ -120,4 +119,4 @@ def as_exportable(calibrator: Any) -> Exportable:
                 f"can't export {show(calibrator)} of type {type(calibrator).__name__}. Pass a fitted calibrator."
             )
     names = getattr(calibrator, "score_names_", None)
-    return Exportable(fitted, input, tuple(calibrator.classes_.tolist()), names, sums_to_one)
+    return Exportable(fitted, of, tuple(calibrator.classes_.tolist()), names, sums_to_one)

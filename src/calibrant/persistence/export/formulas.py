@@ -100,7 +100,7 @@ def _step_edges(fitted: BinaryMap) -> FloatArray | None:
         case VennAbersMap():
             return np.union1d(fitted.lower.edges, fitted.upper.edges)
         case BlendMap(maps=maps) | MeanMap(maps=maps):
-            found = [edges for part in maps if (edges := _step_edges(part)) is not None]
+            found = [each for part in maps if (each := _step_edges(part)) is not None]
             return np.unique(np.concatenate(found)) if len(found) == len(maps) else None
         case _:
             return None

@@ -17,7 +17,13 @@ FloatType: TypeAlias = Literal["float64", "float32"]
 OPSET = 17
 IR_VERSION = 8
 _OPERATORS: dict[Operator, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
-_COMPARISONS: dict[Comparison, str] = {"<": "Less", "<=": "LessOrEqual", "==": "Equal", ">": "Greater"}
+_COMPARISONS: dict[Comparison, str] = {
+    "<": "Less",
+    "<=": "LessOrEqual",
+    "==": "Equal",
+    ">": "Greater",
+    ">=": "GreaterOrEqual",
+}
 #: Halvings that leave nothing of a bracket of length one.
 _HALVINGS = 64
 
@@ -229,7 +235,12 @@ class OnnxBuilder(Builder):
         is_high = self.total(self._at_multiplier(rates, middle)) > 1.0
         ends = [self.choose(is_high, below, middle), self.choose(is_high, middle, above)]
         going = self.node("Identity", self.tensor(names[1]))
-        kinds = ((types.INT64, []), (types.BOOL, []), (types.DOUBLE, [None, 1]), (types.DOUBLE, [None, 1]))
+        kinds: tuple[tuple[int, list[int | None]], ...] = (
+            (types.INT64, []),
+            (types.BOOL, []),
+            (types.DOUBLE, [None, 1]),
+            (types.DOUBLE, [None, 1]),
+        )
         inputs = [helper.make_tensor_value_info(name, *kind) for name, kind in zip(names, kinds, strict=True)]
         results = [going, *ends]
         outputs = [helper.make_tensor_value_info(r.payload, *kind) for r, kind in zip(results, kinds[1:], strict=True)]

@@ -77,8 +77,27 @@ def to_sql(
     Examples
     --------
     >>> import calibrant as cb
-    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.1, 0.2, 0.7, 0.8], [0, 0, 0, 1])
+    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.125, 0.25, 0.75, 0.875], [0, 0, 0, 1])
     >>> print(cb.persistence.to_sql(calibrator, "bigquery", keep=["id"]))
+    WITH cal_stage_0 AS (
+      SELECT
+        id,
+        CASE
+          WHEN CAST(score AS FLOAT64) BETWEEN 0.0 AND 1.0
+          THEN CAST(score AS FLOAT64)
+        END AS cal_1
+      FROM scores
+    ), cal_stage_1 AS (
+      SELECT
+        id,
+        cal_1,
+        CASE WHEN cal_1 <= 0.5 THEN 0.0 ELSE 0.5 END AS cal_2
+      FROM cal_stage_0
+    )
+    SELECT
+      id,
+      CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS p_calibrated
+    FROM cal_stage_1
     """
     form = as_exportable(calibrator)
     if dialect not in DIALECTS:
@@ -119,7 +138,7 @@ def _score_columns(form: Exportable, columns: str | Sequence[str] | None) -> lis
     return names
 
 
-def _names(given: Sequence[str], argument: str) -> list[str]:
+def _names(given: object, argument: str) -> list[str]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InvalidTypeError(f"{argument}={given!r} is a {type(given).__name__}. Pass a list of names of columns.")
     for name in given:
@@ -143,10 +162,10 @@ def _check_distinct(kept: list[str], outputs: list[str]) -> None:
         seen.add(name.lower())
 
 
-def _check_size(largest_case: int) -> None:
+def _check_size(largest_case: object) -> None:
     if isinstance(largest_case, bool) or not isinstance(largest_case, (int, np.integer)):
         raise InvalidTypeError(f"largest_case={largest_case!r} is no whole number. Pass one such as 128.")
-    if largest_case < 1:
+    if int(largest_case) < 1:
         raise InvalidInputError(f"largest_case={largest_case!r} is below 1. Pass a number such as 128.")
 
 
@@ -169,7 +188,7 @@ def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:
     if not isinstance(table, str):
         raise InvalidTypeError(f"table={table!r} is a {type(table).__name__}. Pass the name of a table as text.")
     try:
-        parsed = sqlglot.parse_one(f"SELECT 1 FROM {table}", dialect=dialect)
+        parsed = sqlglot.parse_one(f"SELECT 1 FROM {table}", dialect=dialect)  # noqa: S608
     except sqlglot.errors.SqlglotError:
         parsed = None
     found = None if parsed is None else parsed.find(sqlglot.exp.From)

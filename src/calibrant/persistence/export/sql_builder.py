@@ -151,15 +151,18 @@ class SqlBuilder(Builder):
         first, last = self.literal(float(y[0])), self.literal(float(y[-1]))
         if rise.size <= self.largest_case:
             rows = np.column_stack((start, inverse_width, rise, y[:-1], y[1:])).tolist()
-            pieces = [self._piece(scaled, *map(self.literal, row), row[2], least_gap=self._gap(row[1])) for row in rows]
+            pieces = [
+                self._piece(scaled, list(map(self.literal, row)), rises=row[2], least_gap=self._gap(row[1]))
+                for row in rows
+            ]
             inner = self._tree(held, x[1:-1].tolist(), pieces, "<")
         else:
             columns = (start, inverse_width, rise, y[:-1], y[1:])
             read = self._read(held, x, [[self.literal(v) for v in c.tolist()] for c in columns], is_upper_in=False)
-            inner = self._piece(scaled, *read, float(rise.max()), is_mixed=bool((rise < 0.0).any()))
+            inner = self._piece(scaled, read, rises=float(rise.max()), is_mixed=bool((rise < 0.0).any()))
         return self.hold(Term(self, (self._outside(held, x.tolist(), (first, inner, last), ("<=", ">=")),)))
 
-    def couple_likeliest(self, rates: Term) -> NoReturn:
+    def couple_likeliest(self, rates: Term) -> NoReturn:  # noqa: ARG002
         """Refuse: the multiplier of a row has no closed form."""
         raise InvalidInputError(
             "coupling='likelihood' has no closed form, and SQL can't iterate for each row. Fit with "
@@ -186,7 +189,7 @@ class SqlBuilder(Builder):
             is_within = self._sql.And(this=is_number, expression=is_within)
         return self.query.source(self.case(is_within, double.copy()))
 
-    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
+    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:  # noqa: ARG002
         """Return the condition that `predict_proba` takes a row; `source` has made NULL of what is out of range."""
         if sums_to_one:
             (gap,) = (self.total(scores) - 1.0).payload
@@ -285,7 +288,7 @@ class SqlBuilder(Builder):
         s: Expression,
         cuts: Sequence[float],
         values: tuple[Expression, Expression, Expression],
-        comparisons: tuple[Comparison, Any],
+        comparisons: tuple[Comparison, Comparison],
     ) -> Expression:
         """Return the first or the last value beyond the outer cuts, else the one in the middle."""
         low = self._sql.If(this=self._comparison(comparisons[0], s, self.literal(cuts[0])), true=values[0])
@@ -295,17 +298,18 @@ class SqlBuilder(Builder):
     def _piece(
         self,
         s: Expression,
-        start: Expression,
-        inverse_width: Expression,
-        rise: Expression,
-        left: Expression,
-        right: Expression,
-        rises: float,
+        piece: Sequence[Expression],
         *,
+        rises: float,
         is_mixed: bool = False,
         least_gap: float = 0.0,
     ) -> Expression:
-        """Return the line of one piece at s, held at its upper end."""
+        """Return the line of one piece at s, held at its upper end.
+
+        `piece` holds its start, inverse width, rise, and values at both ends; `rises` has the sign of the rise, unless
+        pieces of a table are mixed.
+        """
+        start, inverse_width, rise, left, right = piece
         if rises == 0.0 and not is_mixed:
             return left
         gap = self._arithmetic("-", s, start)

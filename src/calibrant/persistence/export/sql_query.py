@@ -157,8 +157,7 @@ class Query:
         columns = [self.exp.to_identifier(name) for name in knots.columns]
         if self.dialect.name == "sqlite":
             alias = self.exp.TableAlias(this=self.exp.to_identifier(knots.name), columns=columns)
-            found = self.exp.Values(expressions=rows)
-            return query.with_(alias, as_=found, copy=False)
+            return query.with_(alias, as_=self.exp.Values(expressions=rows), copy=False)
         alias = self.exp.TableAlias(this=self.exp.to_identifier(f"{knots.name}_rows"), columns=columns)
         found = self.exp.select(*knots.columns).from_(self.exp.Values(expressions=rows, alias=alias), copy=False)
         return query.with_(knots.name, as_=found, copy=False)

@@ -12,7 +12,7 @@ from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]
-Comparison: TypeAlias = Literal["<", "<=", "==", ">"]
+Comparison: TypeAlias = Literal["<", "<=", "==", ">", ">="]
 
 
 class Term:
@@ -142,7 +142,7 @@ class Builder(ABC):
         """Return the same term, computed once however often it is used."""
         return a
 
-    def hold_within(self, a: Term, low: float, high: float) -> Term:
+    def hold_within(self, a: Term, low: float, high: float) -> Term:  # noqa: ARG002
         """Return a term that is kept in [low, high] where the engine would fail further out."""
         return a
 
