@@ -20,7 +20,7 @@ def write_rows(folder: Path, n: int) -> None:
     schema = pa.schema({"p": pa.float64(), "y": pa.int8()})
     for first in range(0, n, FILE_ROWS):
         path = folder / f"{first // FILE_ROWS:05d}.parquet"
-        with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
             for start in range(first, min(first + FILE_ROWS, n), GROUP_ROWS):
                 rng = np.random.default_rng(start)
                 size = min(GROUP_ROWS, n - start)

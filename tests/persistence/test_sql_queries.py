@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from typing import Any
 
 import duckdb
@@ -13,10 +14,17 @@ import sqlglot
 from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 import calibrant as cb
-from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, UnknownNameError
+from calibrant.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingPackageError,
+    NotFittedError,
+    ShapeError,
+    UnknownNameError,
+)
 from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
-from calibrant.persistence import to_sql
+from calibrant.persistence import to_onnx, to_sql
 from calibrant.persistence.export.dialects import DIALECTS, dialect_of
 
 TOLERANCE = 1e-12
@@ -240,3 +248,12 @@ def test_what_can_not_be_exported_says_the_way_out() -> None:
     score = fitted_calibrator("score", CASES["logistic of a score"][1])
     with pytest.raises(ShapeError, match="columns gives 2 columns"):
         to_sql(score, columns=["a", "b"])
+
+
+@pytest.mark.parametrize(("package", "export", "extra"), [("sqlglot", to_sql, "sql"), ("onnx", to_onnx, "onnx")])
+def test_missing_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, export: Any, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=rf"{package}: pip install 'calibrant\[{extra}\]'"):
+        export(fitted_calibrator("probability", CASES["beta of a probability"][1]))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.engines.folding import FoldState
-from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary
+from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.numerics import BoolArray, FloatArray, softmax
 from calibrant.summary import Blocks, ScoreSummary
@@ -23,7 +23,7 @@ _SLACK = 1e-12
 _CUTS = 1 << 10
 #: Passes that split cells, the parts of one pass, and how much each must save.
 _MOST_SPLITS = 4
-_MOST_PARTS = 1 << 20
+_MOST_PARTS = 1 << 21
 _LEAST_FALL = 0.75
 
 
@@ -138,12 +138,11 @@ class _Grid:
     n_bits: int
     is_probability: bool
 
-    def marked(self, scores: FloatArray) -> npt.NDArray[np.uint8]:
-        """Return a flag for each cell: whether it is that of one of the scores."""
-        size = CellTable.empty(self.n_bits, is_probability=self.is_probability).cells.shape[0]
-        flags = np.zeros(size, np.uint8)
-        kernels.mark_cells(scores, self.n_bits, self.is_probability, flags)
-        return flags
+    def starts(self, scores: FloatArray) -> npt.NDArray[np.int64]:
+        """Return which of the rising scores is the first of each cell, or of a later one."""
+        counts = np.zeros(n_cells(self.n_bits, is_probability=self.is_probability), np.int64)
+        kernels.count_in_cells(scores, self.n_bits, self.is_probability, counts)
+        return np.concatenate(([0], np.cumsum(counts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +242,13 @@ class _Within:
 
     def __init__(self, ranges: _Cells, grid: _Grid) -> None:
         self.ranges, self.grid = ranges, grid
-        self.flags = grid.marked(ranges.low)  # each range lies within one cell of the grid
+        self.starts = grid.starts(ranges.low)  # each range lies within one cell of the grid
 
     def places(self, scores: FloatArray) -> npt.NDArray[np.int64]:
         """Return the range that each score is in, or -1."""
         place = np.empty(scores.size, np.int64)
         grid, ranges = self.grid, self.ranges
-        kernels.find_ranges(scores, grid.n_bits, grid.is_probability, self.flags, ranges.low, ranges.high, place)
+        kernels.find_ranges(scores, grid.n_bits, grid.is_probability, self.starts, ranges.low, ranges.high, place)
         return place
 
     def take(self, scores: FloatArray) -> BoolArray:

@@ -19,6 +19,12 @@ LEAST_BITS = 4
 _PROBABILITY_OCTAVES, _SCORE_OCTAVES = 150, 64
 
 
+def n_cells(n_bits: int, *, is_probability: bool) -> int:
+    """Return the number of cells of a table."""
+    octaves = _PROBABILITY_OCTAVES if is_probability else _SCORE_OCTAVES
+    return 2 * ((octaves << n_bits) + 2)
+
+
 @dataclass(frozen=True, slots=True)
 class CellTable:
     """Cells of neighbouring scores in rising order: a fold's state of fixed size.
@@ -42,9 +48,7 @@ class CellTable:
     @classmethod
     def empty(cls, n_bits: int, *, is_probability: bool) -> CellTable:
         """Return a table without rows; the system gives it memory where rows fall."""
-        octaves = _PROBABILITY_OCTAVES if is_probability else _SCORE_OCTAVES
-        half = (octaves << n_bits) + 2
-        return cls(np.zeros((2 * half, 6)), n_bits, is_probability)
+        return cls(np.zeros((n_cells(n_bits, is_probability=is_probability), 6)), n_bits, is_probability)
 
     def add_rows(self, scores: FloatArray, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         """Add rows of weight one."""

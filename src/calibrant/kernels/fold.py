@@ -117,13 +117,13 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
 
 
 @compiled
-def mark_cells(scores: FloatArray, n_bits: int, is_probability: bool, flags: FlagArray) -> None:
-    """Flag the cells of some scores."""
+def count_in_cells(scores: FloatArray, n_bits: int, is_probability: bool, counts: PlaceArray) -> None:
+    """Add one to the count of the cell of each score."""
     box = np.empty(1)
     code = box.view(np.uint64)
-    half = flags.size // 2
+    half = counts.size // 2
     for i in range(scores.size):
-        flags[cell_of(scores[i], box, code, n_bits, is_probability, half)] = 1
+        counts[cell_of(scores[i], box, code, n_bits, is_probability, half)] += 1
 
 
 @compiled
@@ -131,32 +131,32 @@ def find_ranges(
     scores: FloatArray,
     n_bits: int,
     is_probability: bool,
-    flags: FlagArray,
+    starts: PlaceArray,
     low: FloatArray,
     high: FloatArray,
     place: PlaceArray,
 ) -> None:
     """Write which of the disjoint rising ranges [low, high] each score is in, or -1.
 
-    Only flagged cells hold ranges.
+    Each range lies within a cell; those of cell k are the ones from `starts[k]` up to `starts[k + 1]`.
     """
     box = np.empty(1)
     code = box.view(np.uint64)
-    half = flags.size // 2
+    half = (starts.size - 1) // 2
     for i in range(scores.size):
         place[i] = -1
         s = scores[i]
-        if flags[cell_of(s, box, code, n_bits, is_probability, half)] == 0:
-            continue
-        left = 0
-        right = low.size
+        cell = cell_of(s, box, code, n_bits, is_probability, half)
+        first = starts[cell]
+        left = first
+        right = starts[cell + 1]
         while left < right:
             middle = (left + right) // 2
             if low[middle] <= s:
                 left = middle + 1
             else:
                 right = middle
-        if left > 0 and s <= high[left - 1]:
+        if left > first and s <= high[left - 1]:
             place[i] = left - 1
 
 
