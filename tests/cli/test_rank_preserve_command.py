@@ -102,10 +102,12 @@ def test_report_is_a_page(run: Run, folder: Path, matrix: np.ndarray) -> None:
 
 
 def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarray) -> None:
-    done = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --max-iter 1 --gap 1e-9")
+    done = run(
+        "rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --method dykstra --max-iter 1 --gap 1e-9"
+    )
     assert done.exit_code == 0
-    assert "Warning: adaptive stopped after 1 iterations with a gap of" in done.output
-    assert "adaptive: stopped before it had converged" in done.output
+    assert "Warning: dykstra stopped after 1 iterations with a gap of" in done.output
+    assert "dykstra: stopped before it had converged" in done.output
 
 
 @pytest.mark.parametrize(
