@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from inspect import signature
 from itertools import combinations
@@ -48,7 +49,7 @@ class _Label:
         return reached
 
 
-class _PurgedSplit:
+class _PurgedSplit(ABC):
     """What the splits have in common."""
 
     n_splits: int
@@ -78,8 +79,9 @@ class _PurgedSplit:
         """Return the number of splits; the arguments are ignored."""
         return self.n_splits
 
+    @abstractmethod
     def _splits(self, label: _Label) -> Iterator[tuple[IntArray, IntArray]]:
-        raise NotImplementedError
+        """Yield the rows to train on and to test on."""
 
     def __repr__(self) -> str:
         given = (f"{name}={_short(getattr(self, name))}" for name in signature(type(self)).parameters)
