@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.engines.appending import parse_records
 from calibrant.engines.databases import database_stream, is_database, is_relation, relation_stream
@@ -28,6 +28,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 #: Rows of a batch at most: what a few columns of them need stays small.
 BATCH_ROWS = 1 << 17
 
@@ -59,10 +60,18 @@ class RowSource(ABC):
         What messages call it.
     is_repeatable : bool
         Whether it can be read more than once.
+    is_distributed : bool
+        Whether rows are elsewhere: whatever can be is done by `reduce`.
     """
 
     name: str
     is_repeatable: bool = True
+    is_distributed: bool = False
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, where the engine knows it before it reads them."""
+        return None
 
     @property
     @abstractmethod
@@ -76,6 +85,41 @@ class RowSource(ABC):
     def select(self, wanted: Sequence[str]) -> list[str]:
         """Return the names of the wanted columns: names, or patterns such as `p*` for several."""
         return select_columns(wanted, self.names, self.name)
+
+    def scan_distinct(self, column: str) -> Iterator[Batch]:
+        """Read the values of a column; an engine that can leaves out what repeats."""
+        return self.scan([column])
+
+    def count_missing(self, columns: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
+        """Count missing values of columns that have any, where the engine does so before it reads rows."""
+        return {}
+
+    def count_distinct(self, column: str) -> int:  # noqa: ARG002
+        """Count the values of a column, where the engine does so before it reads rows; else one."""
+        return 1
+
+    def reduce(
+        self,
+        columns: Sequence[str],  # noqa: ARG002
+        partial: Callable[[RowSource], T],
+        merge: Callable[[T, T], T],  # noqa: ARG002
+        *,
+        is_large: bool = False,  # noqa: ARG002
+    ) -> T:
+        """Return what `partial` makes of the rows: of each part, where an engine has several, merged in their order.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            What `partial` reads.
+        partial : callable
+            Reads a source once; it may run in another process.
+        merge : callable
+            Of two results makes one, and may change the first.
+        is_large : bool
+            Whether a result can be large.
+        """
+        return partial(self)
 
 
 class FilesSource(RowSource):
@@ -197,7 +241,7 @@ def read_rows(rows: RowSource, columns: Sequence[str]) -> pa.Table:
 def count_rows(rows: RowSource) -> tuple[int | None, int]:
     """Return the number of rows of a source, None where only reading it tells, and the bytes of its files."""
     if not isinstance(rows, FilesSource):
-        return None, 0
+        return rows.n_rows, 0
     n_bytes = sum(file.path.stat().st_size for file in rows.files if file.path is not None)
     if any(file.format != "parquet" for file in rows.files):
         return None, n_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ class Fold:
     max_distinct: int
     is_probability: bool
     n_states: int = 1
-    states: dict[tuple[int, int], FoldState] = field(default_factory=dict)
+    states: dict[tuple[Any, int], FoldState] = field(default_factory=dict)
     n_rows: int | None = None
     n_waiting: int = 0
     n_settled: int = 0
@@ -159,7 +160,7 @@ class Fold:
         """Cells per octave, as a power of two."""
         return max(LEAST_BITS, MOST_BITS - math.ceil(math.log2(max(self.n_states, 1))))
 
-    def add(self, key: tuple[int, int], scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
+    def add(self, key: tuple[Any, int], scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
         """Add checked rows of one group and class."""
         if key not in self.states:
             self.states[key] = FoldState()
@@ -195,6 +196,21 @@ class Fold:
             )
         self._quantise()
 
+    def merge(self, other: Fold) -> Fold:
+        """Add the rows of another fold with the same settings; return this one."""
+        if other.is_quantised and not self.is_quantised:
+            self._quantise()
+        for key, state in other.states.items():
+            if key in self.states:
+                self.states[key].merge(state)
+                continue
+            self.states[key] = state
+            if self.is_quantised:
+                state.quantise(self.n_bits, is_probability=self.is_probability)
+        self.n_settled += other.n_settled
+        self.settle()
+        return self
+
     def _quantise(self) -> None:
         self.is_quantised = True
         for state in self.states.values():
@@ -215,7 +231,7 @@ class Fold:
         n_later = n_classes * self.n_rows
         return n_scores * -math.expm1(-n_later / n_scores) > _SURELY * self.max_distinct
 
-    def summaries(self) -> Iterator[tuple[tuple[int, int], ScoreSummary]]:
+    def summaries(self) -> Iterator[tuple[tuple[Any, int], ScoreSummary]]:
         """Yield the summary of each group and class."""
         self.settle()
         for key, state in self.states.items():

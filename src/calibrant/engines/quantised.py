@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from calibrant import kernels
-from calibrant.numerics import EPS, FloatArray, dot
+from calibrant.numerics import EPS, FloatArray, IntArray, dot
 from calibrant.summary import Cells, ScoreSummary
 from calibrant.validation import check_integer
 
@@ -45,6 +47,11 @@ class CellTable:
     n_bits: int
     is_probability: bool
 
+    def __reduce__(self) -> tuple[Callable[..., CellTable], tuple[Any, ...]]:
+        """Travel as the cells that hold rows."""
+        at = np.flatnonzero(self.cells[:, 0])
+        return _unpack, (at, self.cells[at], self.n_bits, self.is_probability)
+
     @classmethod
     def empty(cls, n_bits: int, *, is_probability: bool) -> CellTable:
         """Return a table without rows; the system gives it memory where rows fall."""
@@ -70,6 +77,12 @@ class CellTable:
     def summary(self) -> QuantisedSummary:
         """Return the summary of the rows, each moved to the mean score of its cell."""
         return QuantisedSummary(self.filled(), is_probability=self.is_probability, n_bits=self.n_bits)
+
+
+def _unpack(at: IntArray, filled: FloatArray, n_bits: int, is_probability: bool) -> CellTable:
+    table = CellTable.empty(n_bits, is_probability=is_probability)
+    table.cells[at] = filled
+    return table
 
 
 @dataclass(frozen=True, slots=True)

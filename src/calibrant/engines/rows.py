@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.engines.batches import Batch, RowSource
+from calibrant.engines.batches import Batch, RowSource, count_rows
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -25,6 +27,7 @@ from calibrant.validation import InputKind, as_groups, as_labels, as_scores, as_
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 _MISSING = (InvalidScoreError, InvalidWeightError, InvalidLabelError)
 
 
@@ -92,6 +95,7 @@ class RowReader:
         extra = [name for name in (self.weight, self.group, self.keep) if name is not None]
         self.columns = list(dict.fromkeys([*self.score, self.label, *extra]))
         self._peeked: Iterator[Batch] | None = None
+        self._refuse_missing()
         self.classes = self._find_classes(classes)
         if len(self.score) == 1 and len(self.classes) != 2:
             raise ShapeError(
@@ -119,6 +123,37 @@ class RowReader:
             if rows is not None:
                 yield rows
 
+    def reduce(self, partial: Callable[[RowReader], T], merge: Callable[[T, T], T], *, is_large: bool = False) -> T:
+        """Return what `partial` makes of a reader: of one for each part of the source, merged; see `RowSource.reduce`."""
+        if not self.source.is_distributed:
+            return partial(self)
+        reader = copy(self)
+        del reader.source  # which stays here, while the rest travels
+
+        def of_part(source: RowSource) -> T:
+            part = copy(reader)
+            part.source = source
+            return partial(part)
+
+        return self.source.reduce(self.columns, of_part, merge, is_large=is_large)
+
+    def total(self, part: Callable[[CheckedRows], T]) -> T:
+        """Return the sum over all rows of what `part` finds of some: a number, an array, or a tuple of these."""
+        return self.reduce(lambda reader: reduce(_added, map(part, reader), None), _added)  # type: ignore[return-value]
+
+    def _refuse_missing(self) -> None:
+        counts = self.source.count_missing(self.columns)
+        if not counts:
+            return
+        kinds: dict[str | None, type[CalibrantError]] = {name: InvalidScoreError for name in self.score}
+        kinds |= {self.weight: InvalidWeightError, self.label: InvalidLabelError}
+        n_rows, _ = count_rows(self.source)
+        listed = [f"{count:,} in column {name!r}" for name, count in counts.items()]
+        raise kinds.get(next(iter(counts)), InvalidInputError)(
+            f"missing or NaN values in {self.source.name}, of {n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
+            "rows first."
+        )
+
     def _scan(self) -> Iterator[Batch]:
         if not self.source.is_repeatable and hasattr(self, "classes"):
             raise InvalidInputError(
@@ -137,7 +172,7 @@ class RowReader:
                 self._peeked = self._scan()
             return as_labels(list(known), name="classes", classes=list(known), n_columns=len(self.score)).classes
         enough = max(2, len(self.score))
-        batches = self.source.scan([self.label]) if self.source.is_repeatable else self._scan()
+        batches = self.source.scan_distinct(self.label) if self.source.is_repeatable else self._scan()
         found: dict[Any, None] = {}
         held = []
         for batch in batches:
@@ -239,6 +274,13 @@ class RowReader:
         if not listed:
             return _from_row(batch)
         return f"{_from_row(batch)} (Missing or NaN from there to the end of {self.source.name}: {', '.join(listed)}.)"
+
+
+def _added(a: Any, b: Any) -> Any:
+    """Return a sum, where None is nothing."""
+    if a is None or b is None:
+        return b if a is None else a
+    return tuple(map(_added, a, b)) if isinstance(a, tuple) else a + b
 
 
 def _floats() -> tuple[pa.DataType, ...]:

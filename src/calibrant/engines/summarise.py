@@ -116,23 +116,29 @@ def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int) -> Sum
     is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
     n_rows, _ = count_rows(reader.source)
     kind = None if exact == "auto" else bool(exact)
-    fold = Fold(kind, max_distinct, is_probability, n_classes, n_rows=n_rows)
-    for rows in reader:
-        add_rows(fold, rows, reader)
-    classes, groups = reader.classes.tolist(), reader.groups
+    n_states = n_classes * (1 if reader.group is None else reader.source.count_distinct(reader.group))
+
+    def partial(part: RowReader) -> Fold:
+        fold = Fold(kind, max_distinct, is_probability, n_states, n_rows=n_rows)
+        for rows in part:
+            add_rows(fold, rows, part)
+        fold.settle()
+        if part.group is not None:  # numbers of groups are a part's own
+            fold.states = {(part.groups[g], k): state for (g, k), state in fold.states.items()}
+        return fold
+
+    fold = reader.reduce(partial, Fold.merge, is_large=True)
+    classes = reader.classes.tolist()
     if not fold.states:
         raise InvalidInputError(f"{reader.source.name} has no row with weight. Give at least one a positive weight.")
     found = dict(fold.summaries())
     if reader.group is None:
         by_class = {classes[k]: summary for (_, k), summary in sorted(found.items())}
         return found[0, 0] if reader.is_binary else by_class
+    groups = sorted({group for group, _ in found})
     if reader.is_binary:
-        return {groups[g]: found[g, 0] for g in sorted(range(len(groups)), key=groups.__getitem__) if (g, 0) in found}
-    return {
-        groups[g]: {classes[k]: found[g, k] for k in range(n_classes)}
-        for g in sorted(range(len(groups)), key=groups.__getitem__)
-        if (g, 0) in found
-    }
+        return {group: found[group, 0] for group in groups}
+    return {group: {classes[k]: found[group, k] for k in range(n_classes)} for group in groups}
 
 
 def add_rows(fold: Fold, rows: CheckedRows, reader: RowReader) -> None:
