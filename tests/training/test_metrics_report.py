@@ -17,6 +17,7 @@ from calibrant.training.metrics_report import (
     figures,
     gates,
     leak_warnings,
+    overhead_verdict,
     targets,
 )
 
@@ -73,10 +74,30 @@ def test_values_are_those_of_the_metrics(truth: FloatArray, found: dict[str, Any
 
 
 def test_the_specified_block_holds_the_four_figures_and_where_they_were_measured(found: dict[str, Any]) -> None:
-    block = calibration_block(found, calibrator="temperature", fitted_on="these", measured_on="those")
+    block = calibration_block(
+        found,
+        calibrator="temperature",
+        fitted_on="these",
+        measured_on="those",
+        decided={"used": True},
+        overhead=overhead_verdict(0.049),
+    )
     assert block["brier_before"] == found["forecasts"]["raw"]["brier"]["value"] > block["brier_after"]
     assert block["ece_before"] == found["forecasts"]["raw"]["ece"]["value"] > block["ece_after"]
-    assert (block["fitted_on"], block["measured_on"]) == ("these", "those")
+    assert (block["fitted_on"], block["measured_on"], block["used"]) == ("these", "those", True)
+    assert block["overhead"]["within_limit"]
+    assert not overhead_verdict(0.05)["within_limit"]
+    base = found["forecasts"]["class_frequencies"]["log_loss"]["value"]
+    after = found["forecasts"]["calibrated"]["log_loss"]["value"]
+    assert block["log_loss_skill_after"] == pytest.approx(1.0 - after / base)
+    assert block["ece_noise_band_after"] == found["ece_noise_band"]["calibrated"]
+
+
+def test_rounding_fails_no_gate(truth: FloatArray) -> None:
+    again = softmax(np.log(truth))
+    assert (again != truth).any()
+    passed = gates(figures(rows(truth), Forecasts(truth, again, constant(3000))))
+    assert passed["log_loss_at_most_raw_plus_1_se"]["passed"]
 
 
 def test_calibrated_probabilities_pass_every_gate_and_overconfident_ones_fail(truth: FloatArray) -> None:

@@ -15,12 +15,13 @@ from calibrant.metrics import brier_score, log_loss
 from calibrant.numerics import softmax
 from calibrant.persistence import save
 from calibrant.training.bars import Bars
+from calibrant.training.calibration import apply_calibrator, fit_calibrator, new_calibrator
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
 from calibrant.training.holdout import Holdout, hold_out
 from calibrant.training.labels import label_bars
 from calibrant.training.metrics_report import figures, leak_warnings
-from calibrant.training.trainer import Trained, apply_calibrator, fit_calibrator, new_calibrator, train_model
+from calibrant.training.trainer import Trained, train_model
 
 LIBRARIES = ("xgboost", "lightgbm", "catboost", "hist_gradient_boosting", "logistic")
 

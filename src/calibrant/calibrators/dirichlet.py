@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators._softmax import Penalty, SoftmaxCalibrator, matrix_problem
+from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray
@@ -59,10 +59,12 @@ class DirichletCalibrator(SoftmaxCalibrator):
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
         self.penalty: Penalty = penalty
 
-    def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+        """Return the problem of temperature-scaled logits."""
         return matrix_problem(x, labels, weight, CorrelatedProblem)
 
-    def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix and the intercepts of fitted parameters."""
         return theta[:, :-1], theta[:, -1].copy()
 
     def _fit_logits(
@@ -74,7 +76,8 @@ class DirichletCalibrator(SoftmaxCalibrator):
         matrix, bias = super()._fit_logits(z - middle, scale, labels, weight)
         return matrix, bias - scale * middle * matrix.sum(axis=1)
 
-    def _centred(self, rows: FloatArray) -> FloatArray:
+    def centred(self, rows: FloatArray) -> FloatArray:
+        """Return the rows as they are: no shift leaves a matrix of logarithms alone."""
         return rows
 
     def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -119,20 +121,51 @@ def _chosen(fitted: SoftmaxMap, values: FloatArray, labels: Labels) -> FloatArra
     return out
 
 
-def _weights(parts: list[FloatArray], weight: FloatArray | None) -> FloatArray:
-    """Return the shares, shape (J,), that maximise sum_i w_i log(sum_j share_j parts_ji) + sum_j log(share_j)."""
-    n_parts = len(parts)
-    w = np.ones(parts[0].size) if weight is None else weight
-    total = float(w.sum())
+class MixtureLoss(Protocol):
+    """The log-likelihood of a mixture of given parts, as a function of their shares."""
 
-    def mixture(shares: FloatArray) -> FloatArray:
-        out: FloatArray = shares[0] * parts[0]
-        for share, part in zip(shares[1:], parts[1:], strict=True):
+    def log_likelihood(self, shares: FloatArray) -> float:
+        """Return sum_i w_i log(sum_j share_j parts_ji)."""
+
+    def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return its gradient and its negative Hessian."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureProblem:
+    """Rows of a mixture: what each part gives to each row's own class, and the weights of the rows."""
+
+    parts: Sequence[FloatArray]
+    weight: FloatArray
+
+    def log_likelihood(self, shares: FloatArray) -> float:
+        """Return sum_i w_i log(sum_j share_j parts_ji)."""
+        return dot(self.weight, np.log(self._mixture(shares)))
+
+    def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the gradient of the log-likelihood and its negative Hessian."""
+        mixed = self._mixture(shares)
+        ratios = [part / mixed for part in self.parts]
+        gradient = np.array([dot(self.weight, r) for r in ratios])
+        return gradient, np.array([[dot(self.weight * r, s) for s in ratios] for r in ratios])
+
+    def _mixture(self, shares: FloatArray) -> FloatArray:
+        out: FloatArray = shares[0] * self.parts[0]
+        for share, part in zip(shares[1:], self.parts[1:], strict=True):
             out += share * part
         return out
 
+
+def _weights(parts: list[FloatArray], weight: FloatArray | None) -> FloatArray:
+    w = np.ones(parts[0].size) if weight is None else weight
+    return find_shares(MixtureProblem(parts, w), len(parts), float(w.sum()))
+
+
+def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:
+    """Return the shares, shape (J,), that maximise the log-likelihood plus sum_j log(share_j); `total` is the weight."""
+
     def loss(shares: FloatArray) -> float:
-        return -(dot(w, np.log(mixture(shares))) + float(np.log(shares).sum())) / total
+        return -(problem.log_likelihood(shares) + float(np.log(shares).sum())) / total
 
     shares = np.full(n_parts, 1.0 / n_parts)
     value = loss(shares)
@@ -140,10 +173,9 @@ def _weights(parts: list[FloatArray], weight: FloatArray | None) -> FloatArray:
     system[:-1, -1] = system[-1, :-1] = 1.0
     decrement = np.inf
     for _ in range(_MAX_ITER):
-        mixed = mixture(shares)
-        ratios = [part / mixed for part in parts]
-        gradient = -(np.array([dot(w, r) for r in ratios]) + 1.0 / shares) / total
-        system[:-1, :-1] = np.array([[dot(w * r, s) for s in ratios] for r in ratios]) / total
+        slope, bend = problem.derivatives(shares)
+        gradient = -(slope + 1.0 / shares) / total
+        system[:-1, :-1] = bend / total
         system[np.arange(n_parts), np.arange(n_parts)] += 1.0 / (total * shares * shares)
         step = np.linalg.solve(system, np.append(-gradient, 0.0))[:-1]
         decrement = -float(gradient @ step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.calibrators._softmax import Penalty, SoftmaxCalibrator, matrix_problem
+from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import SoftmaxProblem
 from calibrant.validation import InputKind, Labels
@@ -60,8 +60,10 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
         self.penalty: Penalty = penalty
         self.input = input
 
-    def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+        """Return the problem of temperature-scaled logits."""
         return matrix_problem(x, labels, weight)
 
-    def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix and the intercepts of fitted parameters."""
         return theta[:, :-1], theta[:, -1].copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -138,11 +138,11 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
             stacklevel=6,
         )
         return 0.0
-    problem = _Problem(columns, target, w)
+    problem = TemperatureProblem(columns, target, w)
     start = 1.0 / max(float(np.abs(columns).mean()), 1e-300)
     if n >= _WARM_START_FROM:
-        start, _ = _root(problem.thin(n // (_WARM_START_FROM // 8)), start)
-    slope, converged = _root(problem, start)
+        start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)), start)
+    slope, converged = find_slope(problem, start)
     if not converged:
         warnings.warn(
             f"temperature fit: no root of the gradient to {_TOL:.0e} after {_MAX_ITER} iterations; "
@@ -153,17 +153,26 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
     return min(slope / unit, float(np.finfo(np.float64).max))  # scores may lie closer than any slope can part
 
 
+class RisingDerivative(Protocol):
+    """A convex loss of one slope."""
+
+    def derivatives(self, slope: float) -> tuple[float, float]:
+        """Return the first and second derivative of the loss."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class TemperatureProblem:
     """The loss sum_i w_i (log sum_k exp(slope z_ki) - slope t_i); the columns z_i have maximum zero."""
 
     columns: FloatArray
     target: FloatArray
     weight: FloatArray
 
-    def thin(self, step: int) -> _Problem:
+    def thin(self, step: int) -> TemperatureProblem:
         """Return the problem of every `step`-th row."""
-        return _Problem(np.ascontiguousarray(self.columns[:, ::step]), self.target[::step], self.weight[::step])
+        return TemperatureProblem(
+            np.ascontiguousarray(self.columns[:, ::step]), self.target[::step], self.weight[::step]
+        )
 
     def derivatives(self, slope: float) -> tuple[float, float]:
         """Return the first and second derivative of the loss."""
@@ -183,7 +192,7 @@ class _Problem:
         return gradient, curvature
 
 
-def _root(problem: _Problem, start: float) -> tuple[float, bool]:
+def find_slope(problem: RisingDerivative, start: float) -> tuple[float, bool]:
     """Find the root of the loss's rising derivative by Newton within a bracket that bisects when it must."""
     low, high = 0.0, np.inf
     slope = start

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators._softmax import Penalty, SoftmaxCalibrator, penalties
+from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, penalties
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import SoftmaxProblem, VectorProblem
 from calibrant.validation import InputKind, Labels
@@ -55,12 +55,14 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
         self.penalty: Penalty = penalty
         self.input = input
 
-    def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+        """Return the problem of temperature-scaled logits."""
         one = np.ones(x.shape[1])
         intercept, slope, _ = penalties(one.size)
         return VectorProblem(
             x, labels.codes, weight, np.vstack((one, 0.0 * one)), np.vstack((slope * one, intercept * one))
         )
 
-    def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix and the intercepts of fitted parameters."""
         return np.diag(theta[0]), theta[1].copy()

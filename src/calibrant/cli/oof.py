@@ -8,7 +8,9 @@ import click
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, number, table
-from calibrant.training.config import SPECIFIED, TrainConfig
+from calibrant.cli.train import settings_of
+from calibrant.training.calibration import SPECIFIED, WHEN
+from calibrant.training.config import TrainConfig
 from calibrant.training.labels import LABEL_KINDS
 from calibrant.training.metrics_report import AFTER, BEFORE
 from calibrant.training.models import MODELS
@@ -26,6 +28,7 @@ _DEFAULT = TrainConfig()
         "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
         "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
         "calibrant oof --models xgboost --variant specified --calibrator specified",
+        "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
     ],
 )
 @click.option(
@@ -35,6 +38,7 @@ _DEFAULT = TrainConfig()
     "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
 )
 @click.option("--data", default="", metavar="FILE", help="Bars, as for calibrant train.  [default: five stocks]")
+@click.option("--config", "config_file", metavar="FILE", help="Settings as TOML, such as a run's config.toml.")
 @click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
 @click.option(
     "--calibrator",
@@ -42,6 +46,16 @@ _DEFAULT = TrainConfig()
     show_default=True,
     metavar="NAME",
     help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
+)
+@click.option(
+    "--calibrate",
+    default=_DEFAULT.calibrate,
+    show_default=True,
+    metavar="WHEN",
+    help="always, if_better or auto, as for calibrant train.",
+)
+@click.option(
+    "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
 )
 @click.option(
     "--variant",
@@ -70,13 +84,26 @@ _DEFAULT = TrainConfig()
 @click.option(
     "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
 )
-def command(models: str, variant: str, n_folds: int, cost: float, root: str, **given: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    models: str,
+    config_file: str | None,
+    variant: str,
+    n_folds: int,
+    cost: float,
+    root: str,
+    **given: Any,
+) -> None:
     """Predict every row by models that have not seen it, calibrate the predictions, and stack them.
 
     The last part in time is left for measuring. Each row before it is predicted by models that were trained without
     it and without labels that overlap its own, and calibrated by a calibrator that knows nothing of its label. A
     plain average and a meta-learner are then compared on the last part, with raw and with calibrated inputs; stakes
     and thresholds are chosen before it and judged on it. All goes into a new folder of --runs.
+
+    Options win over the settings of --config, whose model is not used: --models names all of them.
     """
     from calibrant.training.sizing import StakeRule
     from calibrant.training.stack_run import run_stack
@@ -85,7 +112,8 @@ def command(models: str, variant: str, n_folds: int, cost: float, root: str, **g
     check_choice("--variant", variant, VARIANTS)
     for name in names:
         check_choice("--models", name, list(MODELS))
-    config = TrainConfig(model=names[0] if names else "", **given)
+    settings = {**settings_of(ctx, config_file, given), "model": names[0] if names else ""}
+    config = TrainConfig(**settings)
     rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
     click.echo(closing_block(run))

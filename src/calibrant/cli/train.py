@@ -9,7 +9,8 @@ from click.core import ParameterSource
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
-from calibrant.training.config import SPECIFIED, TrainConfig, read_config
+from calibrant.training.calibration import SPECIFIED, WHEN
+from calibrant.training.config import TrainConfig, read_config
 from calibrant.training.labels import LABEL_KINDS
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
 from calibrant.training.models import MODELS
@@ -53,6 +54,14 @@ _MEASURES = ("log_loss", "brier", "ece", "accuracy")
     help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
 )
 @click.option(
+    "--calibrate",
+    default=_DEFAULT.calibrate,
+    show_default=True,
+    metavar="WHEN",
+    help="always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that "
+    "for temperature, and always for others.",
+)
+@click.option(
     "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
 )
 @click.option("--validation", default=_DEFAULT.validation, show_default=True, metavar="SHARE", help="To calibrate on.")
@@ -83,11 +92,16 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
     """
     from calibrant.training.training_run import run_training
 
+    run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
+    click.echo(closing_block(run))
+
+
+def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file, and over them the options that were given; all options without a file."""
     settings = {} if config_file is None else read_config(config_file)
     named = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
     settings.update({name: value for name, value in given.items() if name in named or config_file is None})
-    run = run_training(TrainConfig(**settings), root=root, echo=True)
-    click.echo(closing_block(run))
+    return settings
 
 
 def closing_block(run: Run) -> str:
@@ -98,7 +112,7 @@ def closing_block(run: Run) -> str:
     lines = [
         f"Test part: {test['n_rows']:,} rows from {test['from'][:16]} to {test['to'][:16]}, {worth}",
         scores_table(metrics),
-        f"ECE of calibrated probabilities would be up to {test['ece_noise_band'][AFTER]:.4f} by chance",
+        metrics["calibration"]["decision"].capitalize(),
     ]
     for name, gate in metrics["gates"].items():
         lines.append(f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}")
@@ -112,7 +126,11 @@ def closing_block(run: Run) -> str:
 
 
 def scores_table(metrics: dict[str, Any]) -> str:
-    """Return the figures of the test part: raw, calibrated, and of the class frequencies."""
+    """Return the figures of the test part: raw, calibrated, and of the class frequencies, and skill over these.
+
+    The ECE has no skill: class frequencies have hardly any ECE. What calibrated probabilities would have by chance
+    stands in its place.
+    """
     forecasts = metrics["test"]["forecasts"]
     rows = []
     for measure in _MEASURES:
@@ -120,11 +138,13 @@ def scores_table(metrics: dict[str, Any]) -> str:
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
         cells.append("" if low is None or high is None else interval(low, high))
         cells.append(_value(forecasts[NO_SKILL][measure]["value"]))
-        skill = forecasts[AFTER][measure].get("skill")
-        cells.append("" if skill is None else f"{skill:+.4f}")
+        for name in (BEFORE, AFTER):
+            skill = forecasts[name][measure].get("skill")
+            band = forecasts[name][measure].get("noise_band")
+            cells.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
         rows.append(cells)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
-    return table(["", "raw", "calibrated", level, "no skill", "skill"], rows)
+    return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)
 
 
 def _value(value: float | None) -> str:

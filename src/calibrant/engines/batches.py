@@ -209,6 +209,10 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
         return source
     if isinstance(source, (str, os.PathLike)):
         return _open_path(source, format, table)
+    from calibrant.engines.spark import is_spark, open_spark  # which build on this module
+
+    if is_spark(source):
+        return open_spark(source, table)
     if table is not None:
         raise InvalidInputError(f"table={table!r} is for a DuckDB database. Leave it out.")
     if is_relation(source):

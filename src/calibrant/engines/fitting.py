@@ -16,7 +16,7 @@ from calibrant.calibrators import (
     SigmoidCalibrator,
     TemperatureCalibrator,
 )
-from calibrant.calibrators._softmax import SoftmaxCalibrator
+from calibrant.calibrators.softmax_family import SoftmaxCalibrator
 from calibrant.engines.batches import open_rows
 from calibrant.engines.partitions import Column, pooled_summary
 from calibrant.engines.quantised import QuantisedSummary
@@ -146,7 +146,8 @@ def _fit_rows(calibrator: Calibrator, reader: RowReader, max_distinct: int) -> N
     """Fit to rows in memory where they fit, else in passes where the method can."""
     held: list[CheckedRows] = []
     n_rows = 0
-    for rows in reader:
+    known = reader.source.n_rows or 0
+    for rows in () if known > max_distinct else reader:  # rows that are elsewhere are not brought here in vain
         held.append(rows)
         n_rows += len(rows.scores)
         if n_rows > max_distinct:
@@ -155,7 +156,7 @@ def _fit_rows(calibrator: Calibrator, reader: RowReader, max_distinct: int) -> N
     if held:
         calibrator.fit_checked(*_joined(held, reader))
         return
-    if n_rows == 0:
+    if n_rows == 0 and not known:
         raise InvalidInputError(f"{reader.source.name} has no row with weight. Give at least one a positive weight.")
     fitted: Map
     if len(reader.classes) > 2 and isinstance(calibrator, TemperatureCalibrator):
@@ -168,7 +169,7 @@ def _fit_rows(calibrator: Calibrator, reader: RowReader, max_distinct: int) -> N
             f"{len(reader.score)} score columns. Pass a larger max_distinct, or another method such as isotonic."
         )
     calibrator.map_ = fitted
-    calibrator.n_rows_ = sum(len(rows.scores) for rows in reader)
+    calibrator.n_rows_ = reader.total(lambda rows: len(rows.scores))
 
 
 def _joined(held: list[CheckedRows], reader: RowReader) -> tuple[Any, Labels, Any]:

@@ -102,8 +102,11 @@ class FoldState:
                 self.table.add_groups(run)
             self.runs = SortedRuns()
 
-    def merge(self, other: FoldState) -> None:
-        """Add the rows of another state; of two resolutions none is made from the other, so they must agree."""
+    def merge(self, other: FoldState) -> FoldState:
+        """Add the rows of another state; return this one.
+
+        Of two resolutions none is made from the other, so they must agree.
+        """
         self.settle()
         other.settle()
         if self.table is None and other.table is not None:
@@ -111,14 +114,15 @@ class FoldState:
         if self.table is None:
             for run in other.runs.runs:
                 self.runs.add(run)
-            return
+            return self
         if other.table is None:
             for run in other.runs.runs:
                 self.table.add_groups(run)
-            return
+            return self
         if (other.table.n_bits, other.table.is_probability) != (self.table.n_bits, self.table.is_probability):
             raise InvalidInputError("the states have cells of different width. Fold both with the same settings.")
         self.table.merge(other.table)
+        return self
 
     def summary(self) -> ScoreSummary:
         """Return the summary of the rows: a `QuantisedSummary` where they were gathered into cells."""

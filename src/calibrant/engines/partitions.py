@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +13,26 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.engines.folding import FoldState
 from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
-from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.numerics import BoolArray, FloatArray, softmax
+from calibrant.engines.rows import CheckedRows, RowReader, added
+from calibrant.numerics import BoolArray, FloatArray, IntArray, softmax
 from calibrant.summary import Blocks, ScoreSummary
 
+T = TypeVar("T")
+#: Which parts of ranges hold rows, and what each holds.
+_Parts: TypeAlias = tuple[IntArray, FloatArray]
 _CodeArray = npt.NDArray[np.uint64]
 _SIGN = np.uint64(1 << 63)
 #: What rounding may take from a comparison of sums.
 _SLACK = 1e-12
 #: Parts that a range of scores with too many rows is cut into, time after time.
 _CUTS = 1 << 10
-#: Passes that split cells, the parts of one pass, and how much each must save.
+#: Passes that split cells, and how much each must save.
 _MOST_SPLITS = 4
-_MOST_PARTS = 1 << 21
 _LEAST_FALL = 0.75
+#: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they settle most of these, up to
+#: what memory is asked to hold.
+_PARTS_FACTOR = 4.0
+_MOST_PARTS = 1 << 21
 
 
 class PooledSummary(QuantisedSummary):
@@ -49,6 +57,11 @@ class Column:
     def __iter__(self) -> Iterator[tuple[FloatArray, BoolArray, FloatArray | None]]:
         for rows in self.reader:
             yield self.of(rows)
+
+    def reduce(self, partial: Callable[[Column], T], merge: Callable[[T, T], T], *, is_large: bool = True) -> T:
+        """Return what `partial` makes of the column: of each part of the source, merged; see `RowReader.reduce`."""
+        k = self.k
+        return self.reader.reduce(lambda reader: partial(Column(reader, k)), merge, is_large=is_large)
 
     def of(self, rows: CheckedRows) -> tuple[FloatArray, BoolArray, FloatArray | None]:
         """Return scores, whether each row is positive, and weights."""
@@ -116,19 +129,35 @@ def pooled_summary(column: Column, *, max_rows: int, start: QuantisedSummary | N
 
 def _count(column: Column) -> tuple[QuantisedSummary, FloatArray, bool]:
     """Count rows in cells; return their summary, the rows of each cell, and whether no row has a weight."""
+    table, weighted = column.reduce(_count_part, _merge_counts)
+    if weighted is None:
+        return table.summary(), table.filled()[0], True
+    return weighted.summary(), table.filled()[0], False
+
+
+def _count_part(column: Column) -> tuple[CellTable, CellTable | None]:
+    """Return cells of rows, and cells of their weights where there are any."""
     table = CellTable.empty(MOST_BITS, is_probability=column.is_probability)
-    counts, is_counted = table, True
+    weighted = None
     for scores, positive, weight in column:
-        if weight is not None and is_counted:
-            counts = CellTable(table.cells.copy(), MOST_BITS, column.is_probability)
-            is_counted = False
-        if weight is None:
-            table.add_rows(scores, positive)
-        else:
-            table.add_groups(ScoreSummary.from_rows(scores, positive, weight).cells)
-        if not is_counted:
-            counts.add_rows(scores, positive)
-    return table.summary(), counts.filled()[0], is_counted
+        if weight is not None and weighted is None:
+            weighted = replace(table, cells=table.cells.copy())
+        if weighted is not None:
+            w = np.ones(scores.size) if weight is None else weight
+            weighted.add_groups(ScoreSummary.from_rows(scores, positive, w).cells)
+        table.add_rows(scores, positive)
+    return table, weighted
+
+
+def _merge_counts(
+    a: tuple[CellTable, CellTable | None], b: tuple[CellTable, CellTable | None]
+) -> tuple[CellTable, CellTable | None]:
+    weighted = None
+    if a[1] is not None or b[1] is not None:
+        weighted = replace(a[0], cells=a[0].cells.copy()) if a[1] is None else a[1]
+        weighted.merge(b[0] if b[1] is None else b[1])
+    a[0].merge(b[0])
+    return a[0], weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +204,40 @@ class _Cells:
 def _split(column: Column, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
     """Split the flagged ranges into equal parts; return all ranges that hold rows."""
     wanted, settled = cells.at(flags), cells.at(~flags)
-    n_parts = max(2, _MOST_PARTS // wanted.low.size)
+    n_all = min(_PARTS_FACTOR * float(wanted.n_rows.sum()) ** (2 / 3), _MOST_PARTS)
+    n_parts = max(2, math.ceil(n_all / wanted.low.size))
     with np.errstate(over="ignore", divide="ignore"):
         scale = n_parts / (wanted.high - wanted.low)
     scale[~np.isfinite(scale)] = 0.0  # too near or too far apart to tell parts: left as one
-    parts = np.zeros((wanted.low.size * n_parts, 5))
     within = _Within(wanted, grid)
-    for scores, positive, weight in column:
-        w = np.broadcast_to(1.0, scores.shape) if weight is None else weight
-        kernels.split_ranges(scores, positive, w, within.places(scores), wanted.low, scale, n_parts, parts)
-    n_rows, weight_sum, positives, low, high = np.ascontiguousarray(parts[parts[:, 0] > 0.0].T)
+
+    def partial(column: Column) -> _Parts:
+        parts = np.zeros((wanted.low.size * n_parts, 5))
+        for scores, positive, weight in column:
+            w = np.broadcast_to(1.0, scores.shape) if weight is None else weight
+            kernels.split_ranges(scores, positive, w, within.places(scores), wanted.low, scale, n_parts, parts)
+        at = np.flatnonzero(parts[:, 0])
+        return at, parts[at]
+
+    _, filled = column.reduce(partial, _merge_parts)
+    n_rows, weight_sum, positives, low, high = np.ascontiguousarray(filled.T)
     order = np.argsort(np.concatenate((settled.low, low)), kind="stable")
     split = _Cells(low, high, weight_sum, positives, n_rows)
     names = ("low", "high", "weight", "positives", "n_rows")
     return _Cells(*(np.concatenate((getattr(settled, name), getattr(split, name)))[order] for name in names))
+
+
+def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
+    """Add the sums of the same parts of ranges; take their least and largest scores."""
+    if not a[0].size or not b[0].size:
+        return a if a[0].size else b
+    at, rows = np.concatenate((a[0], b[0])), np.vstack((a[1], b[1]))
+    order = np.argsort(at, kind="stable")
+    at, rows = at[order], rows[order]
+    starts = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
+    merges = (np.add, np.add, np.add, np.minimum, np.maximum)
+    columns = [merge.reduceat(column, starts) for merge, column in zip(merges, rows.T, strict=True)]
+    return at[starts], np.column_stack(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +319,17 @@ class _Between:
 
 def _fetch(column: Column, wanted: _Within | _Between) -> _Pieces:
     """Return the distinct scores of the rows that are wanted."""
-    state = FoldState()
-    for scores, positive, weight in column:
-        at = np.flatnonzero(wanted.take(scores))
-        if at.size:
-            state.add(scores[at], positive[at], None if weight is None else weight[at])
-    cells = state.summary().cells
+
+    def partial(column: Column) -> FoldState:
+        state = FoldState()
+        for scores, positive, weight in column:
+            at = np.flatnonzero(wanted.take(scores))
+            if at.size:
+                state.add(scores[at], positive[at], None if weight is None else weight[at])
+        state.settle()
+        return state
+
+    cells = column.reduce(partial, FoldState.merge).summary().cells
     return _Pieces(cells.scores, cells.scores, cells.weight, cells.positives)
 
 
@@ -285,14 +339,19 @@ def _cut(column: Column, low: float, high: float, max_rows: int, is_counted: boo
     span = int(ends[1]) - int(ends[0]) + 1
     n_cuts = min(_CUTS, span)
     starts = np.array([int(ends[0]) + span * i // n_cuts for i in range(n_cuts)], dtype=np.uint64)
-    n_rows, total, hits = np.zeros(n_cuts), np.zeros(n_cuts), np.zeros(n_cuts)
-    for scores, positive, weight in column:
-        at = np.flatnonzero((scores >= low) & (scores <= high))
-        place = np.searchsorted(starts, _ordered(scores[at]), side="right") - 1
-        w = np.ones(at.size) if weight is None else weight[at]
-        n_rows += np.bincount(place, minlength=n_cuts)
-        total += np.bincount(place, w, n_cuts)
-        hits += np.bincount(place, np.where(positive[at], w, 0.0), n_cuts)
+
+    def partial(column: Column) -> FloatArray:
+        sums = np.zeros((3, n_cuts))
+        for scores, positive, weight in column:
+            at = np.flatnonzero((scores >= low) & (scores <= high))
+            place = np.searchsorted(starts, _ordered(scores[at]), side="right") - 1
+            w = np.ones(at.size) if weight is None else weight[at]
+            sums[0] += np.bincount(place, minlength=n_cuts)
+            sums[1] += np.bincount(place, w, n_cuts)
+            sums[2] += np.bincount(place, np.where(positive[at], w, 0.0), n_cuts)
+        return sums
+
+    n_rows, total, hits = column.reduce(partial, added)
     stops = np.concatenate((starts[1:] - np.uint64(1), ends[1:]))
     for group in _groups(n_rows, np.flatnonzero(n_rows), max_rows):
         first, last = _scores(starts[group[:1]]).item(), _scores(stops[group[-1:]]).item()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -124,7 +124,7 @@ class RowReader:
                 yield rows
 
     def reduce(self, partial: Callable[[RowReader], T], merge: Callable[[T, T], T], *, is_large: bool = False) -> T:
-        """Return what `partial` makes of a reader: of one for each part of the source, merged; see `RowSource.reduce`."""
+        """Return what `partial` makes of a reader, of one for each part of the source; see `RowSource.reduce`."""
         if not self.source.is_distributed:
             return partial(self)
         reader = copy(self)
@@ -139,13 +139,14 @@ class RowReader:
 
     def total(self, part: Callable[[CheckedRows], T]) -> T:
         """Return the sum over all rows of what `part` finds of some: a number, an array, or a tuple of these."""
-        return self.reduce(lambda reader: reduce(_added, map(part, reader), None), _added)  # type: ignore[return-value]
+        found: T = self.reduce(lambda reader: summed(map(part, reader)), added)
+        return found
 
     def _refuse_missing(self) -> None:
         counts = self.source.count_missing(self.columns)
         if not counts:
             return
-        kinds: dict[str | None, type[CalibrantError]] = {name: InvalidScoreError for name in self.score}
+        kinds: dict[str | None, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
         kinds |= {self.weight: InvalidWeightError, self.label: InvalidLabelError}
         n_rows, _ = count_rows(self.source)
         listed = [f"{count:,} in column {name!r}" for name, count in counts.items()]
@@ -276,11 +277,17 @@ class RowReader:
         return f"{_from_row(batch)} (Missing or NaN from there to the end of {self.source.name}: {', '.join(listed)}.)"
 
 
-def _added(a: Any, b: Any) -> Any:
-    """Return a sum, where None is nothing."""
+def added(a: Any, b: Any) -> Any:
+    """Return the sum of two numbers, arrays or tuples of these; None is nothing."""
     if a is None or b is None:
         return b if a is None else a
-    return tuple(map(_added, a, b)) if isinstance(a, tuple) else a + b
+    return tuple(map(added, a, b)) if isinstance(a, tuple) else a + b
+
+
+def summed(parts: Iterable[T]) -> T:
+    """Return the sum of numbers, arrays or tuples of these; of none it is None, which adds nothing to others."""
+    total: Any = reduce(added, parts, None)
+    return total  # type: ignore[no-any-return]
 
 
 def _floats() -> tuple[pa.DataType, ...]:

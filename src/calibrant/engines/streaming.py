@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators import BetaCalibrator, DirichletCalibrator, SigmoidCalibrator
-from calibrant.calibrators._softmax import SoftmaxCalibrator
-from calibrant.calibrators.temperature import _Problem, _root
+from calibrant.calibrators.softmax_family import SoftmaxCalibrator
+from calibrant.calibrators.temperature import TemperatureProblem, find_slope
 from calibrant.engines.partitions import Column
 from calibrant.engines.quantised import QuantisedSummary
-from calibrant.engines.rows import CheckedRows, RowReader
+from calibrant.engines.rows import CheckedRows, RowReader, added, summed
 from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.logistic import LogisticProblem, minimise, separates
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, SoftmaxMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, logit
+from calibrant.numerics import BoolArray, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.softmax_fit import SoftmaxProblem, fit_softmax
 from calibrant.summary import Groups
 from calibrant.validation import Labels
 
+T = TypeVar("T")
+_Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 #: Rows of the sample that a fit of several classes starts from, and takes its first matrix from.
 _SAMPLE = 16_000
 #: Logits beyond this are as sure as any.
@@ -34,22 +37,17 @@ _SURE = 1e8
 class StreamedLogistic(LogisticProblem):
     """A logistic problem whose rows come in parts, again for each evaluation; its own arrays are cells of them."""
 
-    parts: Callable[[], Iterator[LogisticProblem]]
+    total: Callable[[Callable[[LogisticProblem], Any]], Any]
 
     def value(self, theta: FloatArray) -> float:
         """Return the loss at `theta`."""
-        return sum(part.value(theta) for part in self.parts())
+        value: float = self.total(lambda part: part.value(theta))
+        return value
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Return gradient, Hessian and the sum of w_i q_i (1 - q_i), at `theta`."""
-        d = len(self.columns)
-        gradient, hessian, spread = np.zeros(d), np.zeros((d, d)), 0.0
-        for part in self.parts():
-            more = part.derivatives(theta)
-            gradient += more[0]
-            hessian += more[1]
-            spread += more[2]
-        return gradient, hessian, spread
+        sums: tuple[FloatArray, FloatArray, float] = self.total(lambda part: part.derivatives(theta))
+        return sums
 
 
 def stream_sigmoid(calibrator: SigmoidCalibrator, column: Column, summary: QuantisedSummary) -> BinaryMap:
@@ -125,15 +123,22 @@ def _stream(
         targets = groups.positives * (high - low) + low * groups.weight
         return LogisticProblem(columns(groups.scores), groups.weight, targets)
 
-    def parts() -> Iterator[LogisticProblem]:
-        for scores, positive, weight in column:
-            w = np.ones(scores.size) if weight is None else weight
-            yield problem(Groups(scores, w, np.where(positive, w, 0.0)))
+    def total(find: Callable[[LogisticProblem], Any]) -> Any:
+        def partial(column: Column) -> Any:
+            return summed(find(problem(_groups(*rows))) for rows in column)
+
+        return column.reduce(partial, added, is_large=False)
 
     coarse = problem(summary.groups())
     return minimise(
-        StreamedLogistic(coarse.columns, coarse.weight, coarse.target_weight, parts), what=what, coarse=coarse
+        StreamedLogistic(coarse.columns, coarse.weight, coarse.target_weight, total), what=what, coarse=coarse
     )
+
+
+def _groups(scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> Groups:
+    """Return each row as a group of its own."""
+    w = np.ones(scores.size) if weight is None else weight
+    return Groups(scores, w, np.where(positive, w, 0.0))
 
 
 def exact_clip(summary: QuantisedSummary) -> float:
@@ -151,7 +156,16 @@ class _Outline(NamedTuple):
     n_rows: int
     total: float
     clip: float | None
-    counts: FloatArray
+
+    def logits(self, rows: CheckedRows) -> FloatArray:
+        """Return the logits of rows."""
+        return rows.scores if self.clip is None else np.log(np.maximum(rows.scores, self.clip))
+
+    def share(self, rows: CheckedRows) -> FloatArray:
+        """Return the share of each row in the total weight."""
+        if rows.weight is None:
+            return np.full(len(rows.scores), 1.0 / self.total)
+        return rows.weight / self.total
 
 
 class _Logits:
@@ -161,61 +175,51 @@ class _Logits:
         self.reader = reader
         self.outline = self._outline()
 
-    def __iter__(self) -> Iterator[tuple[FloatArray, CheckedRows, FloatArray]]:
-        """Yield logits, rows and shares of the total weight."""
-        for rows in self.reader:
-            yield self.of(rows), rows, self.share(rows)
+    def total(self, part: Callable[[FloatArray, _Codes, FloatArray], T]) -> T:
+        """Return the sum of what `part` finds of logits, codes and shares of the weight; see `RowReader.total`."""
+        outline = self.outline
+        return self.reader.total(lambda rows: part(outline.logits(rows), rows.codes, outline.share(rows)))
 
-    def of(self, rows: CheckedRows) -> FloatArray:
-        """Return the logits of rows."""
-        return rows.scores if self.outline.clip is None else np.log(np.maximum(rows.scores, self.outline.clip))
-
-    def share(self, rows: CheckedRows) -> FloatArray:
-        """Return the share of each row in the total weight."""
-        if rows.weight is None:
-            return np.full(len(rows.scores), 1.0 / self.outline.total)
-        return rows.weight / self.outline.total
-
-    def sample(self) -> tuple[FloatArray, npt.NDArray[np.integer[Any]], FloatArray]:
+    def sample(self) -> tuple[FloatArray, _Codes, FloatArray]:
         """Draw rows with a fixed seed: their logits, codes, and weights that sum to one."""
-        rng = np.random.default_rng(0)
-        chance = min(1.0, _SAMPLE / self.outline.n_rows)
-        drawn = []
-        for z, rows, share in self:
-            at = np.flatnonzero(rng.random(len(z)) < chance)
-            drawn.append((z[at], rows.codes[at], share[at]))
+        outline = self.outline
+        chance = min(1.0, _SAMPLE / outline.n_rows)
+
+        def partial(reader: RowReader) -> list[tuple[FloatArray, _Codes, FloatArray]]:
+            rng = np.random.default_rng(0)
+            drawn = []
+            for rows in reader:
+                at = np.flatnonzero(rng.random(len(rows.scores)) < chance)
+                drawn.append((outline.logits(rows)[at], rows.codes[at], outline.share(rows)[at]))
+            return drawn
+
+        drawn = self.reader.reduce(partial, operator.iadd)
         z, codes, share = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
         return z, codes, share / share.sum()
 
     def _outline(self) -> _Outline:
-        n_rows, total = 0, 0.0
-        counts = np.zeros(len(self.reader.classes))
-        ends: list[float] = []
-        for rows in self.reader:
-            n_rows += len(rows.scores)
-            total += float(len(rows.scores) if rows.weight is None else rows.weight.sum())
-            counts += np.bincount(rows.codes, rows.weight, counts.size)
+        def part(rows: CheckedRows) -> tuple[int, float, list[float]]:
             p = rows.scores
             inner = p[(p > 0.0) & (p < 1.0)]
-            ends += [float(p.min()), float(p.max()), *([float(inner.min()), float(inner.max())] if inner.size else [])]
+            ends = [float(p.min()), float(p.max()), *([float(inner.min()), float(inner.max())] if inner.size else [])]
+            return len(p), float(len(p) if rows.weight is None else rows.weight.sum()), ends
+
+        n_rows, total, ends = self.reader.total(part)
         clip = clip_from_data(np.array(ends), total) if self.reader.input == "probability" else None
-        return _Outline(n_rows, total, clip, counts)
+        return _Outline(n_rows, total, clip)
 
 
 @dataclass(frozen=True, slots=True)
 class _StreamedTemperature:
     """The loss of temperature scaling, whose rows come in parts."""
 
-    parts: Callable[[], Iterator[_Problem]]
+    logits: _Logits
+    smooth: float
 
     def derivatives(self, slope: float) -> tuple[float, float]:
         """Return the first and second derivative of the loss."""
-        first = second = 0.0
-        for part in self.parts():
-            more = part.derivatives(slope)
-            first += more[0]
-            second += more[1]
-        return first, second
+        smooth = self.smooth
+        return self.logits.total(lambda z, codes, share: _temperature_part(z, codes, share, smooth).derivatives(slope))
 
 
 def stream_temperature(reader: RowReader) -> SoftmaxMap:
@@ -226,14 +230,10 @@ def stream_temperature(reader: RowReader) -> SoftmaxMap:
 
 
 def _inverse_temperature(logits: _Logits) -> float:
+    n_wrong, gap, size = logits.total(_temperature_outline)
     smooth = 0.0
-    worst = gap = size = 0.0  # logits less the largest of their row: none is above zero
-    for part in _temperature_parts(logits, 0.0):
-        worst = min(worst, float(part.target.min()))
-        gap += dot(part.weight, part.columns.mean(axis=0) - part.target)
-        size += float(part.weight.sum()) * float(np.abs(part.columns).mean())
     n_classes = len(logits.reader.classes)
-    if worst == 0.0:
+    if n_wrong == 0:
         warnings.warn(
             "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
             DataWarning,
@@ -250,24 +250,26 @@ def _inverse_temperature(logits: _Logits) -> float:
         )
         return 0.0
     z, codes, share = logits.sample()
-    start, _ = _root(_temperature_part(z, codes, share, smooth), 1.0 / max(size, 1e-300))
-    streamed = _StreamedTemperature(lambda: _temperature_parts(logits, smooth))
-    slope, converged = _root(streamed, start if start > 0.0 else 1.0 / max(size, 1e-300))  # type: ignore[arg-type]
+    start, _ = find_slope(_temperature_part(z, codes, share, smooth), 1.0 / max(size, 1e-300))
+    streamed = _StreamedTemperature(logits, smooth)
+    slope, converged = find_slope(streamed, start if start > 0.0 else 1.0 / max(size, 1e-300))  # type: ignore[arg-type]
     if not converged:
         warnings.warn("temperature fit: the gradient has no root that was found", ConvergenceWarning, stacklevel=6)
     return slope
 
 
-def _temperature_parts(logits: _Logits, smooth: float) -> Iterator[_Problem]:
-    for z, rows, share in logits:
-        yield _temperature_part(z, rows.codes, share, smooth)
+def _temperature_outline(z: FloatArray, codes: _Codes, share: FloatArray) -> tuple[int, float, float]:
+    """Return the number of rows whose label has not the largest logit, the gradient at slope 0, and a mean logit."""
+    part = _temperature_part(z, codes, share, 0.0)
+    gap = dot(part.weight, part.columns.mean(axis=0) - part.target)
+    return int((part.target < 0.0).sum()), gap, float(part.weight.sum()) * float(np.abs(part.columns).mean())
 
 
-def _temperature_part(z: FloatArray, codes: npt.NDArray[np.integer[Any]], share: FloatArray, smooth: float) -> _Problem:
+def _temperature_part(z: FloatArray, codes: _Codes, share: FloatArray, smooth: float) -> TemperatureProblem:
     columns = np.ascontiguousarray(z.T)
     columns = columns - columns.max(axis=0)
     target = columns[codes, np.arange(codes.size)]
-    return _Problem(columns, (1.0 - smooth) * target + smooth * columns.mean(axis=0), share)
+    return TemperatureProblem(columns, (1.0 - smooth) * target + smooth * columns.mean(axis=0), share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,7 @@ class StreamedSoftmax(SoftmaxProblem):
     """A softmax problem whose rows come in parts, again for each evaluation; its own arrays are a sample of them."""
 
     sample: SoftmaxProblem
-    parts: Callable[[], Iterator[SoftmaxProblem]]
+    total: Callable[[Callable[[SoftmaxProblem], Any]], Any]
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
         """Return new logits."""
@@ -296,13 +298,8 @@ class StreamedSoftmax(SoftmaxProblem):
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss and its gradient."""
         off = theta - self.centre
-        value = 0.5 * float((self.penalty * off * off).sum())
-        gradient = self.penalty * off
-        for part in self.parts():
-            more = part.value_gradient(theta)
-            value += more[0]
-            gradient += more[1]
-        return value, gradient
+        value, gradient = self.total(lambda part: part.value_gradient(theta))
+        return value + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
 
     def few(self) -> Any:
         """Return the problem of the sample, which a Hessian is made of."""
@@ -315,26 +312,25 @@ def stream_softmax(calibrator: SoftmaxCalibrator, reader: RowReader) -> SoftmaxM
     slope = _inverse_temperature(logits)
     middle = 0.0
     if isinstance(calibrator, DirichletCalibrator):  # logarithms less the mean of them all
-        middle = sum(dot(share, z.mean(axis=1)) for z, _, share in logits)
+        middle = logits.total(lambda z, _, share: dot(share, z.mean(axis=1)))
 
     def scaled(z: FloatArray) -> FloatArray:
         x = np.clip(slope * (z - middle), -_SURE, _SURE)
-        return np.clip(calibrator._centred(x), -_SURE, _SURE)
+        return np.clip(calibrator.centred(x), -_SURE, _SURE)
 
     z, codes, share = logits.sample()
     labels = Labels(codes, reader.classes)
-    template = calibrator._problem(scaled(z), labels, share)
-    nothing = np.zeros_like(template.penalty)
+    template = calibrator.problem(scaled(z), labels, share)
+    empty = replace(template, x=z[:0], codes=codes[:0], weight=share[:0], penalty=np.zeros_like(template.penalty))
 
-    def parts() -> Iterator[SoftmaxProblem]:
-        for found, rows, weight in logits:
-            yield replace(template, x=scaled(found), codes=rows.codes, weight=weight, penalty=nothing)
+    def total(find: Callable[[SoftmaxProblem], Any]) -> Any:
+        return logits.total(lambda found, of, weight: find(replace(empty, x=scaled(found), codes=of, weight=weight)))
 
     problem = StreamedSoftmax(
-        template.x, template.codes, template.weight, template.centre, template.penalty, template, parts
+        template.x, template.codes, template.weight, template.centre, template.penalty, template, total
     )
     given = None if calibrator.penalty == "evidence" else float(calibrator.penalty)
     theta, calibrator.penalty_ = fit_softmax(problem, logits.outline.total, given, what=f"{calibrator.name} fit")
-    matrix, bias = calibrator._linear(theta)
-    matrix = calibrator._centred(matrix)
+    matrix, bias = calibrator.linear(theta)
+    matrix = calibrator.centred(matrix)
     return SoftmaxMap(slope * matrix, bias - slope * middle * matrix.sum(axis=1), logits.outline.clip)

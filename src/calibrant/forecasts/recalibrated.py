@@ -12,47 +12,13 @@ from scipy.special import ndtr, ndtri
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, FloatArray, IntArray
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, FloatArray
 
 RowNumbers = npt.NDArray[np.intp]
 MapNumbers = npt.NDArray[np.int32]
 #: Halvings of [0, 1] after which the two ends are neighbours, or nearly.
 _HALVINGS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class PackedMaps:
-    """Rising piecewise-linear maps of [0, 1] onto itself, one after the other.
-
-    Map j has the knots `x[start[j]:start[j + 1]]`, `y[...]`, from (0, 0) to (1, 1), both strictly rising.
-    """
-
-    x: FloatArray
-    y: FloatArray
-    start: IntArray
-
-    @classmethod
-    def pack(cls, knots: list[tuple[FloatArray, FloatArray]]) -> PackedMaps:
-        """Lay maps, each its knots, one after the other."""
-        sizes = [x.size for x, _ in knots]
-        return cls(
-            np.concatenate([x for x, _ in knots]) if knots else np.empty(0),
-            np.concatenate([y for _, y in knots]) if knots else np.empty(0),
-            np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64),
-        )
-
-    def __len__(self) -> int:
-        return self.start.size - 1
-
-    def knots(self, j: int) -> tuple[FloatArray, FloatArray]:
-        """Return the knots of map j."""
-        part = slice(int(self.start[j]), int(self.start[j + 1]))
-        return self.x[part], self.y[part]
-
-    def first(self, n: int) -> PackedMaps:
-        """Return the first `n` maps."""
-        end = int(self.start[n])
-        return PackedMaps(self.x[:end], self.y[:end], self.start[: n + 1])
 
 
 class RowMaps(ABC):
@@ -85,22 +51,26 @@ class ChainRows(RowMaps):
     chosen: MapNumbers
 
     def push(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels, in O(rounds * log knots) each."""
+        """Return the maps of levels, a look-up per round."""
         out = np.array(v, dtype=np.float64, order="C")
-        kernels.push_levels(out, self.chosen, self.maps.start, self.maps.x, self.maps.y)
+        index = self.maps.index
+        kernels.push_levels(out, self.chosen, index.start, index.cell_start, *index.knots, index.cells)
         return out
 
     def pull(self, u: FloatArray) -> FloatArray:
         """Push levels backwards through the chain."""
         out = np.array(u, dtype=np.float64, order="C")
-        kernels.pull_levels(out, self.chosen, self.maps.start, self.maps.x, self.maps.y)
+        index = self.maps.inverse.index
+        backwards = np.ascontiguousarray(self.chosen[:, ::-1])
+        kernels.push_levels(out, backwards, index.start, index.cell_start, *index.knots, index.cells)
         return out
 
     def log_slope(self, v: FloatArray) -> FloatArray:
         """Return the sum of the logs of the slopes along the chain."""
         level = np.array(v, dtype=np.float64, order="C")
         out = np.zeros_like(level)
-        kernels.push_slopes(level, out, self.chosen, self.maps.start, self.maps.x, self.maps.y)
+        index = self.maps.index
+        kernels.push_slopes(level, out, self.chosen, index.cell_start, *index.knots, index.cells, index.log_slope)
         return out
 
     def take(self, rows: RowNumbers) -> Self:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         merge_runs,
         split_ranges,
     )
+    from calibrant.kernels.level_maps import choose_maps, index_knots, push_levels, push_lines, push_slopes
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
@@ -53,19 +54,9 @@ if TYPE_CHECKING:
         weighted_runs,
     )
     from calibrant.kernels.spline import fit_rising_curve
-    from calibrant.kernels.threshold_rounds import (
-        choose_maps,
-        pull_levels,
-        push_levels,
-        push_slopes,
-        push_state,
-    )
-    from calibrant.kernels.threshold_search import (
-        measure_cuts,
-        measure_cuts_by_ranks,
-        search_all_cuts,
-        search_some_cuts,
-    )
+    from calibrant.kernels.threshold_grid import bound_splits, measure_splits
+    from calibrant.kernels.threshold_rounds import push_state
+    from calibrant.kernels.threshold_search import search_all_cuts, search_some_cuts
     from calibrant.kernels.uniformity import distances_of_sides
     from calibrant.kernels.venn_abers import added_levels, sum_diagram
 
@@ -73,7 +64,8 @@ _HOME = {
     "added_levels": "venn_abers",
     "average_blocks": "columns",
     "block_shares": "columns",
-    "choose_maps": "threshold_rounds",
+    "bound_splits": "threshold_grid",
+    "choose_maps": "level_maps",
     "count_cells": "curves",
     "count_distinct": "sorting",
     "count_in_cells": "fold",
@@ -87,12 +79,12 @@ _HOME = {
     "fold_groups": "fold",
     "fold_rows": "fold",
     "follow_near_isotonic": "near_isotonic",
+    "index_knots": "level_maps",
     "interpolate": "lookup",
     "invert_pieces": "piecewise",
     "join_lanes": "columns",
     "measure_columns": "columns",
-    "measure_cuts": "threshold_search",
-    "measure_cuts_by_ranks": "threshold_search",
+    "measure_splits": "threshold_grid",
     "mend_order": "sorting",
     "merge_bins": "mimic",
     "merge_cells": "fold",
@@ -104,9 +96,9 @@ _HOME = {
     "pool_keys": "pav",
     "pool_shifted": "columns",
     "pool_weighted": "pav",
-    "pull_levels": "threshold_rounds",
-    "push_levels": "threshold_rounds",
-    "push_slopes": "threshold_rounds",
+    "push_levels": "level_maps",
+    "push_lines": "level_maps",
+    "push_slopes": "level_maps",
     "push_state": "threshold_rounds",
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
@@ -135,6 +127,7 @@ __all__ = [
     "added_levels",
     "average_blocks",
     "block_shares",
+    "bound_splits",
     "choose_maps",
     "count_cells",
     "count_distinct",
@@ -149,12 +142,12 @@ __all__ = [
     "fold_groups",
     "fold_rows",
     "follow_near_isotonic",
+    "index_knots",
     "interpolate",
     "invert_pieces",
     "join_lanes",
     "measure_columns",
-    "measure_cuts",
-    "measure_cuts_by_ranks",
+    "measure_splits",
     "mend_order",
     "merge_bins",
     "merge_cells",
@@ -166,8 +159,8 @@ __all__ = [
     "pool_keys",
     "pool_shifted",
     "pool_weighted",
-    "pull_levels",
     "push_levels",
+    "push_lines",
     "push_slopes",
     "push_state",
     "radix_sort",

@@ -9,7 +9,6 @@ from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
 FlagArray = npt.NDArray[np.uint8]
-CodeArray = npt.NDArray[np.uint64]
 PlaceArray = npt.NDArray[np.int64]
 
 #: Columns of a table of cells.
@@ -21,26 +20,41 @@ LOWEST_EXPONENT = -30
 SCORE_OCTAVES = 64
 
 
-@compiled
-def cell_of(score: float, box: FloatArray, code: CodeArray, n_bits: int, is_probability: bool, half: int) -> int:
-    """Return the cell of a score: the leading bits of its distance to 0, or to 1 beyond one half.
+#: Scores whose cells are found at a time: each step is then a short loop that the compiler can vectorise.
+_BLOCK = 256
 
-    Cells rise with the score. `box` and `code` are one float and its bits. 0 and 1 have cells of their own.
+
+@compiled
+def cells_of(
+    scores: FloatArray,
+    n_bits: int,
+    is_probability: bool,
+    n_cells: int,
+    size: FloatArray,
+    bits: PlaceArray,
+    cell: PlaceArray,
+) -> None:
+    """Write the cell of each score: the leading bits of its distance to 0, or to 1 beyond one half.
+
+    Cells rise with the score. 0 and 1 have cells of their own. `size` and `bits` are one block of memory, as floats
+    and as integers.
     """
+    half = n_cells // 2
+    shift = 52 - n_bits
     if is_probability:
-        octaves_from = 1023 - PROBABILITY_OCTAVES
-        mirrored = score > 0.5
-        box[0] = min(score, 1.0 - score)
+        lowest = (1023 - PROBABILITY_OCTAVES) << n_bits
+        for i in range(scores.size):
+            size[i] = min(scores[i], 1.0 - scores[i])
+        for i in range(scores.size):
+            key = min(max((bits[i] >> shift) - lowest + 1, 1), half - 1) if size[i] > 0.0 else 0
+            cell[i] = n_cells - 1 - key if scores[i] > 0.5 else key
     else:
-        octaves_from = 1023 + LOWEST_EXPONENT
-        mirrored = score < 0.0
-        box[0] = abs(score)
-    key = 0
-    if box[0] > 0.0:
-        key = min(max(np.int64(code[0] >> np.uint64(52 - n_bits)) - (octaves_from << n_bits) + 1, 1), half - 1)
-    if is_probability:
-        return 2 * half - 1 - key if mirrored else key
-    return half - key if mirrored else half + key
+        lowest = (1023 + LOWEST_EXPONENT) << n_bits
+        for i in range(scores.size):
+            size[i] = abs(scores[i])
+        for i in range(scores.size):
+            key = min(max((bits[i] >> shift) - lowest + 1, 1), half - 1) if size[i] > 0.0 else 0
+            cell[i] = half - key if scores[i] < 0.0 else half + key
 
 
 @compiled
@@ -48,23 +62,26 @@ def fold_rows(
     scores: FloatArray, positive: npt.NDArray[np.bool_], n_bits: int, is_probability: bool, cells: FloatArray
 ) -> None:
     """Add rows of weight one to a table of cells: weight, its square, positives, weighted score, least and largest."""
-    box = np.empty(1)
-    code = box.view(np.uint64)
-    half = cells.shape[0] // 2
-    for i in range(scores.size):
-        s = scores[i]
-        k = cell_of(s, box, code, n_bits, is_probability, half)
-        if cells[k, 0] == 0.0:
-            cells[k, 4] = s
-            cells[k, 5] = s
-        cells[k, 0] += 1.0
-        cells[k, 1] += 1.0
-        cells[k, 2] += np.uint8(positive[i])  # where a branch would often be guessed wrong
-        cells[k, 3] += s
-        if s < cells[k, 4]:
-            cells[k, 4] = s
-        if s > cells[k, 5]:
-            cells[k, 5] = s
+    size = np.empty(_BLOCK)
+    bits = size.view(np.int64)
+    cell = np.empty(_BLOCK, np.int64)
+    for start in range(0, scores.size, _BLOCK):
+        block = scores[start : start + _BLOCK]
+        cells_of(block, n_bits, is_probability, cells.shape[0], size, bits, cell)
+        for i in range(block.size):
+            s = block[i]
+            k = cell[i]
+            if cells[k, 0] == 0.0:
+                cells[k, 4] = s
+                cells[k, 5] = s
+            cells[k, 0] += 1.0
+            cells[k, 1] += 1.0
+            cells[k, 2] += np.uint8(positive[start + i])  # where a branch would often be guessed wrong
+            cells[k, 3] += s
+            if s < cells[k, 4]:
+                cells[k, 4] = s
+            if s > cells[k, 5]:
+                cells[k, 5] = s
 
 
 @compiled
@@ -78,23 +95,26 @@ def fold_groups(
     cells: FloatArray,
 ) -> None:
     """Add groups of rows of one score each to a table of cells."""
-    box = np.empty(1)
-    code = box.view(np.uint64)
-    half = cells.shape[0] // 2
-    for i in range(scores.size):
-        s = scores[i]
-        k = cell_of(s, box, code, n_bits, is_probability, half)
-        if cells[k, 0] == 0.0:
-            cells[k, 4] = s
-            cells[k, 5] = s
-        cells[k, 0] += weight[i]
-        cells[k, 1] += squared[i]
-        cells[k, 2] += positives[i]
-        cells[k, 3] += weight[i] * s
-        if s < cells[k, 4]:
-            cells[k, 4] = s
-        if s > cells[k, 5]:
-            cells[k, 5] = s
+    size = np.empty(_BLOCK)
+    bits = size.view(np.int64)
+    cell = np.empty(_BLOCK, np.int64)
+    for start in range(0, scores.size, _BLOCK):
+        block = scores[start : start + _BLOCK]
+        cells_of(block, n_bits, is_probability, cells.shape[0], size, bits, cell)
+        for i in range(start, start + block.size):
+            s = scores[i]
+            k = cell[i - start]
+            if cells[k, 0] == 0.0:
+                cells[k, 4] = s
+                cells[k, 5] = s
+            cells[k, 0] += weight[i]
+            cells[k, 1] += squared[i]
+            cells[k, 2] += positives[i]
+            cells[k, 3] += weight[i] * s
+            if s < cells[k, 4]:
+                cells[k, 4] = s
+            if s > cells[k, 5]:
+                cells[k, 5] = s
 
 
 @compiled
@@ -116,11 +136,14 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
 @compiled
 def count_in_cells(scores: FloatArray, n_bits: int, is_probability: bool, counts: PlaceArray) -> None:
     """Add one to the count of the cell of each score."""
-    box = np.empty(1)
-    code = box.view(np.uint64)
-    half = counts.size // 2
-    for i in range(scores.size):
-        counts[cell_of(scores[i], box, code, n_bits, is_probability, half)] += 1
+    size = np.empty(_BLOCK)
+    bits = size.view(np.int64)
+    cell = np.empty(_BLOCK, np.int64)
+    for start in range(0, scores.size, _BLOCK):
+        block = scores[start : start + _BLOCK]
+        cells_of(block, n_bits, is_probability, counts.size, size, bits, cell)
+        for i in range(block.size):
+            counts[cell[i]] += 1
 
 
 @compiled
@@ -137,24 +160,24 @@ def find_ranges(
 
     Each range lies within a cell; those of cell k are the ones from `starts[k]` up to `starts[k + 1]`.
     """
-    box = np.empty(1)
-    code = box.view(np.uint64)
-    half = (starts.size - 1) // 2
-    for i in range(scores.size):
-        place[i] = -1
-        s = scores[i]
-        cell = cell_of(s, box, code, n_bits, is_probability, half)
-        first = starts[cell]
-        left = first
-        right = starts[cell + 1]
-        while left < right:
-            middle = (left + right) // 2
-            if low[middle] <= s:
-                left = middle + 1
-            else:
-                right = middle
-        if left > first and s <= high[left - 1]:
-            place[i] = left - 1
+    size = np.empty(_BLOCK)
+    bits = size.view(np.int64)
+    cell = np.empty(_BLOCK, np.int64)
+    for start in range(0, scores.size, _BLOCK):
+        block = scores[start : start + _BLOCK]
+        cells_of(block, n_bits, is_probability, starts.size - 1, size, bits, cell)
+        for i in range(block.size):
+            s = block[i]
+            first = starts[cell[i]]
+            left = first
+            right = starts[cell[i] + 1]
+            while left < right:
+                middle = (left + right) // 2
+                if low[middle] <= s:
+                    left = middle + 1
+                else:
+                    right = middle
+            place[start + i] = left - 1 if left > first and s <= high[left - 1] else -1
 
 
 @compiled

@@ -1,9 +1,4 @@
-"""Chains of monotone maps of levels, chosen per row: the fit's state pushed on, and the chain applied to new rows.
-
-A map is piecewise linear between its knots (0, 0) .. (1, 1), both coordinates strictly rising. The maps of a chain
-lie one after the other in `x` and `y`; map j has the knots `start[j]` to `start[j + 1]`. `chosen`, shape (n, T),
-names the map that each row takes in each round.
-"""
+"""The sorted state of a search, pushed through the maps of a round."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from calibrant.kernels._jit import compiled
 from calibrant.kernels.threshold_search import RowArray
 from calibrant.numerics import FloatArray
 
-StartArray = npt.NDArray[np.int64]
 SideArray = npt.NDArray[np.uint8]
 
 
@@ -66,123 +60,6 @@ def push_state(
             order[k, r] = left_row[a] if takes_left else right_row[b]
             a += takes_left
             b += 1 - takes_left
-
-
-@compiled
-def choose_maps(
-    levels: FloatArray,
-    column: StartArray,
-    alpha: FloatArray,
-    start: StartArray,
-    x: FloatArray,
-    y: FloatArray,
-    chosen: RowArray,
-) -> None:
-    """Write the map of each row in each round: 2 t where the level in `column[t]` is at most `alpha[t]`, else 2 t + 1.
-
-    `levels`, shape (n, Q), holds the probabilities at the thresholds, and is pushed through the maps on the way.
-    """
-    n = levels.shape[0]
-    for i in range(n):
-        for t in range(column.size):
-            j = 2 * t + (0 if levels[i, column[t]] <= alpha[t] else 1)
-            chosen[i, t] = j
-            _map_all(x, y, start[j], start[j + 1], levels[i])
-
-
-@compiled
-def push_levels(levels: FloatArray, chosen: RowArray, start: StartArray, x: FloatArray, y: FloatArray) -> None:
-    """Push levels, shape (n, m), through the chain of each row, in place."""
-    n = levels.shape[0]
-    for i in range(n):
-        for t in range(chosen.shape[1]):
-            j = chosen[i, t]
-            _map_all(x, y, start[j], start[j + 1], levels[i])
-
-
-@compiled
-def pull_levels(levels: FloatArray, chosen: RowArray, start: StartArray, x: FloatArray, y: FloatArray) -> None:
-    """Pull levels, shape (n, m), back through the chain of each row, in place: the inverse of `push_levels`."""
-    n = levels.shape[0]
-    for i in range(n):
-        for t in range(chosen.shape[1] - 1, -1, -1):
-            j = chosen[i, t]
-            _map_all(y, x, start[j], start[j + 1], levels[i])
-
-
-@compiled
-def push_slopes(
-    levels: FloatArray, slopes: FloatArray, chosen: RowArray, start: StartArray, x: FloatArray, y: FloatArray
-) -> None:
-    """Push levels through the chain of each row, in place, and add to `slopes` the log of the chain's slope there."""
-    n, m = levels.shape
-    for i in range(n):
-        for t in range(chosen.shape[1]):
-            j = chosen[i, t]
-            first = start[j]
-            last = start[j + 1]
-            for q in range(m):
-                v = min(max(levels[i, q], 0.0), 1.0)
-                p = _interval(x, first, last, v)
-                slopes[i, q] += np.log((y[p + 1] - y[p]) / (x[p + 1] - x[p]))
-                levels[i, q] = _at(x, y, p, v)
-
-
-@compiled
-def _at(x: FloatArray, y: FloatArray, p: int, v: float) -> float:
-    """Return the map of v, which lies between the knots p and p + 1: the sum that NumPy's `interp` takes."""
-    slope = (y[p + 1] - y[p]) / (x[p + 1] - x[p])
-    mapped: float = slope * (v - x[p]) + y[p]
-    highest: float = y[p + 1]
-    return min(mapped, highest)
-
-
-@compiled
-def _interval(x: FloatArray, first: int, last: int, v: float) -> int:
-    """Return the knot that v follows, of the knots `first` to `last` - 2."""
-    low = first
-    high = last - 1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if x[middle] <= v:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def _map_all(x: FloatArray, y: FloatArray, first: int, last: int, levels: FloatArray) -> None:
-    """Map levels, in place. Each is first looked for beside the one before: those of rising points lie side by side."""
-    p = first
-    left = x[p]
-    right = x[p + 1]
-    slope = (y[p + 1] - y[p]) / (right - left)
-    for q in range(levels.size):
-        v = levels[q]
-        if v <= 0.0:
-            levels[q] = 0.0
-        elif v >= 1.0:
-            levels[q] = 1.0
-        else:
-            if v < left or v >= right:
-                low = p
-                high = p + 1
-                step = 1
-                while high < last - 1 and x[high] <= v:
-                    low = high
-                    high = min(high + step, last - 1)
-                    step *= 2
-                step = 1
-                while low > first and x[low] > v:
-                    high = low
-                    low = max(low - step, first)
-                    step *= 2
-                p = _interval(x, low, high + 1, v)
-                left = x[p]
-                right = x[p + 1]
-                slope = (y[p + 1] - y[p]) / (right - left)
-            levels[q] = min(slope * (v - left) + y[p], y[p + 1])
 
 
 @compiled

@@ -13,12 +13,11 @@ from typing import Any, Literal, get_args
 from calibrant.calibrators import CALIBRATORS
 from calibrant.calibrators.registry import ALIASES
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
+from calibrant.training.calibration import SPECIFIED, WHEN, When
 from calibrant.training.labels import LABEL_KINDS, LabelKind
 from calibrant.validation import check_choice, check_fraction, check_integer
 
 ClassWeight = Literal["none", "balanced"]
-#: Names of calibrators that a run takes, beside those of `CALIBRATORS`.
-SPECIFIED = "specified"
 #: The table of a run's config.toml that says what the run found, and is not read back.
 FOUND = "found"
 
@@ -40,6 +39,9 @@ class TrainConfig:
         Barriers, and the band of "sign"; see `calibrant.training.labels.label_bars`.
     calibrator : str
         Name of a calibrator, or "specified" for `ProbabilityCalibrator`.
+    calibrate : {"auto", "if_better", "always"}
+        Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of blocks in time of the
+        validation part that it was not fitted to. "auto" is that for "temperature", and always for the others.
     class_weight : {"none", "balanced"}
         "balanced" gives all classes the same weight in training; probabilities are corrected for that before they
         are calibrated.
@@ -69,6 +71,7 @@ class TrainConfig:
     stop: float = 0.75
     band: float = 0.43
     calibrator: str = "temperature"
+    calibrate: When = "auto"
     class_weight: ClassWeight = "none"
     uniqueness: bool = True
     validation: float = 0.2
@@ -96,6 +99,7 @@ class TrainConfig:
                 "Lower one of them."
             )
         check_choice("label", self.label, LABEL_KINDS)
+        check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
         for name in ("profit", "stop", "band"):
             value = getattr(self, name)

@@ -14,10 +14,13 @@ import numpy as np
 from calibrant.calibrators import Calibrator, make_calibrator
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.prior import PriorShift
 from calibrant.splits import CombinatorialPurgedKFold, PurgedKFold
+from calibrant.training.calibration import WHEN, Calibration, When, apply_calibrator, calibrate_rows, new_calibrator
+from calibrant.training.config import ClassWeight
 from calibrant.training.dataset import Dataset
 from calibrant.training.models import Model, make_model
-from calibrant.training.trainer import apply_calibrator, fit_calibrator, new_calibrator
+from calibrant.training.trainer import training_weight, unweighted
 from calibrant.validation import check_choice, check_integer
 
 Variant: TypeAlias = Literal["nested", "blocks", "specified"]
@@ -39,8 +42,9 @@ class OutOfFold:
         Probabilities of the classes, before and after calibration.
     fold : ndarray of shape (n,)
         The fold of each row, from 0.
-    calibrator : Calibrator or ProbabilityCalibrator
-        Fitted to `raw` of all rows: for what a model that is fitted to all of them says of new rows.
+    calibration : Calibration
+        Fitted to `raw` of all rows, without the effect of class weights: for what a model that is fitted to all of
+        them says of new rows. Whether it is used was decided for each fold by the other folds alone.
     variant : str
     n_models : int
         Number of models that were fitted.
@@ -51,11 +55,16 @@ class OutOfFold:
     raw: FloatArray
     calibrated: FloatArray
     fold: IntArray
-    calibrator: Any
+    calibration: Calibration
     variant: str
     n_models: int
     train_s: float
     calibrate_s: float
+
+    @property
+    def calibrator(self) -> Any:
+        """The fitted calibrator, or the one that leaves probabilities as they are."""
+        return self.calibration.calibrator
 
 
 def out_of_fold_predictions(
@@ -71,6 +80,8 @@ def out_of_fold_predictions(
     params: dict[str, Any] | None = None,
     stop_early: bool = True,
     uniqueness: bool = True,
+    class_weight: ClassWeight = "none",
+    calibrate: When = "auto",
     progress: Callable[[str], None] | None = None,
 ) -> OutOfFold:
     """Predict every row by a model trained without it, and calibrate it without its label.
@@ -97,6 +108,10 @@ def out_of_fold_predictions(
         among them.
     uniqueness : bool
         Weigh training rows by how little their labels overlap others.
+    class_weight : {"none", "balanced"}
+        "balanced" gives all classes the same weight in training, which is undone before calibration.
+    calibrate : {"auto", "if_better", "always"}
+        When the calibrator is used; see `calibrant.training.calibration.calibrate_rows`.
     progress : callable, optional
         Told of each model in a line.
 
@@ -128,6 +143,8 @@ def out_of_fold_predictions(
     Stone (1974), *Cross-validatory choice and assessment of statistical predictions*, JRSS B 36: nesting.
     """
     check_choice("variant", variant, VARIANTS)
+    check_choice("class_weight", class_weight, get_args(ClassWeight))
+    check_choice("calibrate", calibrate, WHEN)
     n_folds = check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
     if n_folds > data.n_rows:
         raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
@@ -138,39 +155,53 @@ def out_of_fold_predictions(
         "embargo": data.horizon_time if embargo is None else embargo,
     }
 
-    def fitted(train: IntArray, which: str) -> Model:
+    def make() -> Any:
+        return _unfitted(calibrator, seed)
+
+    def predicted(train: IntArray, test: IntArray, which: str) -> tuple[FloatArray, FloatArray]:
+        """Return what a model fitted to some rows says of others: as it is, and without the effect of class weights."""
         if progress is not None:
             progress(f"{which}: training on {train.size:,} rows")
         made = make_model(model, data.classes.size, seed=seed, n_threads=n_threads, params=params)
-        return fit_stopped(made, data, train, stop_early=stop_early, uniqueness=uniqueness)
+        fitted, shift = fit_stopped(
+            made, data, train, stop_early=stop_early, uniqueness=uniqueness, class_weight=class_weight
+        )
+        said = fitted.predict_proba(data.X[test])
+        return said, unweighted(said, shift)
 
     started = time.process_time()
-    raw = np.empty((data.n_rows, data.classes.size))
+    raw, even = np.empty((2, data.n_rows, data.classes.size))
     fold = np.empty(data.n_rows, dtype=np.int64)
     trains = []
     for k, (train, test) in enumerate(PurgedKFold(n_folds, **spans).split(data.X)):
-        raw[test] = fitted(train, f"fold {k + 1} of {n_folds}").predict_proba(data.X[test])
+        raw[test], even[test] = predicted(train, test, f"fold {k + 1} of {n_folds}")
         fold[test] = k
         trains.append(train)
-    sources = _pair_predictions(data, fold, spans, n_folds, fitted) if variant == "nested" else [raw] * n_folds
+    sources = _pair_predictions(data, fold, spans, n_folds, predicted) if variant == "nested" else [even] * n_folds
     trained = time.process_time()
-    final = _fit(calibrator, raw, data, np.arange(data.n_rows), seed)
+    final = _fit(make, even, data, np.arange(data.n_rows), calibrate)
     if variant == "specified":
-        calibrated = _calibrate_as_specified(calibrator, raw, data, seed)
+        calibrated = _calibrate_as_specified(make, even, data, seed, calibrate)
     else:
         calibrated = np.empty_like(raw)
         for k, train in enumerate(trains):
-            fitted_calibrator = _fit(calibrator, sources[k], data, train, seed)
-            calibrated[fold == k] = apply_calibrator(fitted_calibrator, raw[fold == k])
+            found = _fit(make, sources[k], data, train, calibrate)
+            calibrated[fold == k] = apply_calibrator(found.calibrator, even[fold == k])
     n_models = n_folds * (n_folds + 1) // 2 if variant == "nested" else n_folds
     seconds = (trained - started, time.process_time() - trained)
     return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
 
 
 def fit_stopped(
-    model: Model, data: Dataset, train: IntArray, *, stop_early: bool = True, uniqueness: bool = True
-) -> Model:
-    """Fit a model to some rows, its early stopping to the last of them.
+    model: Model,
+    data: Dataset,
+    train: IntArray,
+    *,
+    stop_early: bool = True,
+    uniqueness: bool = True,
+    class_weight: ClassWeight = "none",
+) -> tuple[Model, PriorShift | None]:
+    """Fit a model to some rows, its early stopping to the last of them; return it, and what undoes class weights.
 
     Parameters
     ----------
@@ -182,6 +213,7 @@ def fit_stopped(
         Whether the last rows are set apart; they are not where they would be fewer than twenty.
     uniqueness : bool
         Whether rows are weighted by how little their labels overlap others.
+    class_weight : {"none", "balanced"}
     """
     kept, stop = train, np.empty(0, dtype=np.int64)
     n_stop = int(STOPPING_SHARE * train.size)
@@ -195,25 +227,31 @@ def fit_stopped(
         )
     codes = data.codes
     watched = (data.X[stop], codes[stop]) if stop.size else None
-    weight = data.weight[kept] if uniqueness else None
-    return model.fit(data.X[kept], codes[kept], sample_weight=weight, eval_set=watched)
+    weight, shift = training_weight(data.take(kept), uniqueness=uniqueness, balanced=class_weight == "balanced")
+    return model.fit(data.X[kept], codes[kept], sample_weight=weight, eval_set=watched), shift
 
 
 def _pair_predictions(
-    data: Dataset, fold: IntArray, spans: dict[str, Any], n_folds: int, fitted: Callable[[IntArray, str], Model]
+    data: Dataset,
+    fold: IntArray,
+    spans: dict[str, Any],
+    n_folds: int,
+    predicted: Callable[[IntArray, IntArray, str], tuple[FloatArray, FloatArray]],
 ) -> list[FloatArray]:
     """Return, for each fold, predictions of the other folds by models trained without both; its own rows stay NaN."""
     sources = [np.full((data.n_rows, data.classes.size), np.nan) for _ in range(n_folds)]
     splits = CombinatorialPurgedKFold(n_folds, 2, **spans).split(data.X)
     for (j, k), (train, test) in zip(combinations(range(n_folds), 2), splits, strict=True):
-        predicted = fitted(train, f"folds {j + 1} and {k + 1} of {n_folds}").predict_proba(data.X[test])
+        _, even = predicted(train, test, f"folds {j + 1} and {k + 1} of {n_folds}")
         of_j = fold[test] == j
-        sources[k][test[of_j]] = predicted[of_j]
-        sources[j][test[~of_j]] = predicted[~of_j]
+        sources[k][test[of_j]] = even[of_j]
+        sources[j][test[~of_j]] = even[~of_j]
     return sources
 
 
-def _calibrate_as_specified(calibrator: str | Calibrator, raw: FloatArray, data: Dataset, seed: int) -> FloatArray:
+def _calibrate_as_specified(
+    make: Callable[[], Any], even: FloatArray, data: Dataset, seed: int, calibrate: When
+) -> FloatArray:
     warnings.warn(
         f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then calibrates "
         "these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. Use "
@@ -223,10 +261,10 @@ def _calibrate_as_specified(calibrator: str | Calibrator, raw: FloatArray, data:
     )
     n = data.n_rows
     chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
-    return apply_calibrator(_fit(calibrator, raw, data, np.sort(chosen), seed), raw)
+    return apply_calibrator(_fit(make, even, data, np.sort(chosen), calibrate).calibrator, even)
 
 
-def _fit(calibrator: str | Calibrator, raw: FloatArray, data: Dataset, rows: IntArray, seed: int) -> Any:
+def _fit(make: Callable[[], Any], prob: FloatArray, data: Dataset, rows: IntArray, calibrate: When) -> Calibration:
     """Fit a new calibrator to some rows, each counting as one."""
     part = data.take(rows)
     if np.unique(part.y).size < 2:
@@ -235,7 +273,7 @@ def _fit(calibrator: str | Calibrator, raw: FloatArray, data: Dataset, rows: Int
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # such as a class that a fold lacks
-        return fit_calibrator(_unfitted(calibrator, seed), raw[rows], part)
+        return calibrate_rows(make, prob[rows], part, when=calibrate)
 
 
 def _unfitted(calibrator: str | Calibrator, seed: int) -> Any:

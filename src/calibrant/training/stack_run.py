@@ -16,18 +16,22 @@ import numpy as np
 from calibrant import persistence
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
+from calibrant.prior import PriorShift
 from calibrant.results import plain
 from calibrant.splits import PurgedTimeSeriesSplit
 from calibrant.training.acting import judge_actions
 from calibrant.training.bars import Bars
+from calibrant.training.calibration import apply_calibrator
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import (
+    OVERHEAD_LIMIT,
     Forecasts,
     calibration_block,
     figures,
     gates,
     leak_warnings,
+    overhead_verdict,
     targets,
 )
 from calibrant.training.models import Model, make_model
@@ -46,8 +50,8 @@ from calibrant.training.stacking import (
     fit_meta_learner,
     stack_predictions,
 )
-from calibrant.training.trainer import apply_calibrator
-from calibrant.training.training_run import OVERHEAD_LIMIT, read_run_bars, run_dataset
+from calibrant.training.trainer import unweighted
+from calibrant.training.training_run import read_run_bars, run_dataset
 from calibrant.validation import Labels
 
 _LOG = logging.getLogger(f"{LOGGER}.stack")
@@ -63,12 +67,15 @@ class Member:
         Of the rows before the test part.
     model : Model
         Fitted to all of these.
+    shift : PriorShift or None
+        Undoes the weights that classes had in its training.
     raw, calibrated : ndarray of shape (n_test, K)
         What it says of the test part.
     """
 
     out_of_fold: OutOfFold
     model: Model
+    shift: PriorShift | None
     raw: FloatArray
     calibrated: FloatArray
 
@@ -136,8 +143,8 @@ def fit_stack(
     Parameters
     ----------
     config : TrainConfig
-        Its calibrator, seed, threads and `uniqueness` are used, and its `params` where there is one model. Class
-        weights are refused.
+        Its calibrator, class weights, seed, threads and `uniqueness` are used, and its `params`, which are those of
+        one library, where there is one model.
     models : sequence of str or scikit-learn classifier
     before, test : Dataset
     variant, n_folds
@@ -150,11 +157,12 @@ def fit_stack(
     names = [model if isinstance(model, str) else type(model).__name__ for model in models]
     if not names or len(set(names)) < len(names):
         raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
-    if config.class_weight != "none":
+    if config.params and len(names) > 1:
         raise InvalidInputError(
-            f"class_weight={config.class_weight!r} is for a single model. Leave it out, or train that model alone."
+            f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "
+            "out, or pass one model."
         )
-    params = config.params if len(names) == 1 else None
+    params = config.params
     members = {}
     for name, model in zip(names, models, strict=True):
         found = out_of_fold_predictions(
@@ -167,16 +175,20 @@ def fit_stack(
             n_threads=config.n_threads,
             params=params,
             uniqueness=config.uniqueness,
+            class_weight=config.class_weight,
+            calibrate=config.calibrate,
             progress=lambda line, name=name: _LOG.info("%s, %s", name, line),  # type: ignore[misc]
         )
-        fitted = fit_stopped(
+        fitted, shift = fit_stopped(
             make_model(model, before.classes.size, seed=config.seed, n_threads=config.n_threads, params=params),
             before,
             np.arange(before.n_rows),
             uniqueness=config.uniqueness,
+            class_weight=config.class_weight,
         )
         raw = fitted.predict_proba(test.X)
-        members[name] = Member(found, fitted, raw, apply_calibrator(found.calibrator, raw))
+        _LOG.info("%s: %s", name, found.calibration.describe())
+        members[name] = Member(found, fitted, shift, raw, apply_calibrator(found.calibrator, unweighted(raw, shift)))
     calibrated = {name: member.out_of_fold.calibrated for name, member in members.items()}
     predictions = stack_predictions(
         {name: member.out_of_fold.raw for name, member in members.items()},
@@ -267,6 +279,8 @@ def measure_stack(
             calibrator=config.calibrator,
             fitted_on=f"out-of-fold predictions of {before.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
             measured_on=f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
+            decided={"used": {name: member.out_of_fold.calibration.is_used for name, member in stack.members.items()}},
+            overhead=overhead_verdict(_share(stack)),
         ),
         "gates": gates(on_test),
         "targets": targets(on_test),
@@ -275,7 +289,6 @@ def measure_stack(
         "members": {name: _member_figures(config, stack, member) for name, member in stack.members.items()},
         "stacking": stack.compare(seed=config.seed).to_dict(),
         "acting": judge_actions(before, earlier, test, later, rule=rule, seed=config.seed),
-        "overhead": {"limit": OVERHEAD_LIMIT, "measured_in": "run.json"},
         "warnings": leak_warnings(on_test, on_earlier),
         "forecast": "the plain average of the models",
     }
@@ -292,14 +305,20 @@ def _member_figures(config: TrainConfig, stack: Stack, member: Member) -> dict[s
             stack.test, Forecasts(member.raw, member.calibrated, stack.predictions[NO_SKILL]), seed=config.seed
         ),
     }
-    return {"rounds": member.model.n_rounds_, "n_models": found.n_models, **parts}
+    calibration = {"calibrator": config.calibrator, **found.calibration.as_dict()}
+    return {"rounds": member.model.n_rounds_, "n_models": found.n_models, "calibration": calibration, **parts}
+
+
+def _share(stack: Stack) -> float:
+    """Return the processor time of calibration as a share of that of all fits of models."""
+    found = [member.out_of_fold for member in stack.members.values()]
+    return sum(one.calibrate_s for one in found) / max(sum(one.train_s for one in found), 1e-9)
 
 
 def _costs(stack: Stack) -> dict[str, Any]:
     """Return the processor time of each step, and calibration's as a share of that of all fits of models."""
     found = {name: member.out_of_fold for name, member in stack.members.items()}
-    train, calibrate = (sum(getattr(one, field) for one in found.values()) for field in ("train_s", "calibrate_s"))
-    share = calibrate / train if train > 0.0 else 0.0
+    share = _share(stack)
     cpu_s = {f"{name}_train": round(one.train_s, 6) for name, one in found.items()}
     cpu_s |= {f"{name}_calibrate": round(one.calibrate_s, 6) for name, one in found.items()}
     overhead = {"share_of_model_fit": round(share, 6), "limit": OVERHEAD_LIMIT, "within_limit": share < OVERHEAD_LIMIT}
@@ -318,6 +337,8 @@ def _write(
         member.model.save(checkpoints)
         for suffix in ("json", "pkl"):
             persistence.save(member.out_of_fold.calibrator, checkpoints / f"calibrator.{suffix}", metadata=metadata)
+        if member.shift is not None:
+            persistence.save(member.shift, checkpoints / "prior_shift.json")
     learner = stack.meta_learner
     write_json(
         folder / "checkpoints" / "meta_learner.json",

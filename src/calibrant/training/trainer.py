@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import make_calibrator
-from calibrant.errors import CalibrantWarning
 from calibrant.numerics import FloatArray
 from calibrant.prior import PriorShift
-from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
-from calibrant.splits import PurgedKFold
-from calibrant.training.config import SPECIFIED, TrainConfig
+from calibrant.training.calibration import (
+    Calibration,
+    apply_calibrator,
+    calibrate_rows,
+    cross_calibrated,
+    new_calibrator,
+)
+from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.holdout import Holdout
 from calibrant.training.metrics_report import Forecasts
@@ -24,7 +27,6 @@ from calibrant.training.models import Model, make_model
 from calibrant.training.run_log import LOGGER
 
 _LOG = logging.getLogger(f"{LOGGER}.trainer")
-_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Fitted:
 
     def unweighted(self, raw: FloatArray) -> FloatArray:
         """Return the model's probabilities without the effect of class weights."""
-        return raw if self.shift is None else np.asarray(self.shift.predict_proba(raw))
+        return unweighted(raw, self.shift)
 
     def calibrate(self, raw: FloatArray) -> FloatArray:
         """Return calibrated probabilities of what the model says."""
@@ -62,6 +64,8 @@ class Trained:
     validation, test : Forecasts
         The calibrated ones of the validation part are cross-fitted: each of five blocks in time by a calibrator that
         saw neither it nor a label that overlaps it.
+    calibration : Calibration
+        Whether the calibrator was used, and why.
     cpu_s : dict
         Seconds of processor time by step.
     """
@@ -69,31 +73,13 @@ class Trained:
     fitted: Fitted
     validation: Forecasts
     test: Forecasts
+    calibration: Calibration
     cpu_s: dict[str, float]
 
 
-def new_calibrator(name: str, seed: int) -> Any:
-    """Return an unfitted calibrator: of the registry, or the specified one."""
-    if name == SPECIFIED:
-        return ProbabilityCalibrator(CalibrationConfig(seed=seed))
-    return make_calibrator(name)
-
-
-def fit_calibrator(calibrator: Any, prob: FloatArray, data: Dataset) -> Any:
-    """Fit a calibrator, of either kind, to the labels of rows."""
-    if isinstance(calibrator, ProbabilityCalibrator):
-        calibrator.fit(data.y, prob, classes=data.classes)
-    else:
-        calibrator.fit(prob, data.y, classes=data.classes)
-    return calibrator
-
-
-def apply_calibrator(calibrator: Any, prob: FloatArray) -> FloatArray:
-    """Apply a calibrator of either kind."""
-    found = (
-        calibrator.calibrate(prob) if isinstance(calibrator, ProbabilityCalibrator) else calibrator.predict_proba(prob)
-    )
-    return np.asarray(found, dtype=np.float64)
+def unweighted(raw: FloatArray, shift: PriorShift | None) -> FloatArray:
+    """Return probabilities without the effect of class weights that `shift` undoes; as they are, without any."""
+    return raw if shift is None else np.asarray(shift.predict_proba(raw))
 
 
 def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
@@ -139,25 +125,31 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     validation, test = data.take(parts.validation), data.take(parts.test)
     raw_validation, raw_test = fitted_model.predict_proba(validation.X), fitted_model.predict_proba(test.X)
     uncalibrated = Fitted(fitted_model, shift, None).unweighted(raw_validation)
+
+    def make() -> Any:
+        return new_calibrator(config.calibrator, config.seed)
+
     for step in ("calibrator_first_fit", "calibrator_fit"):  # the first one also loads compiled loops
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             began = time.process_time()
-            calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), uncalibrated, validation)
+            calibration = calibrate_rows(make, uncalibrated, validation, when=config.calibrate)
             cpu_s[step] = time.process_time() - began
     for warning in said:
         _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
-    fitted = Fitted(fitted_model, shift, calibrator)
+    _LOG.info("%s", calibration.describe().capitalize())
+    fitted = Fitted(fitted_model, shift, calibration.calibrator)
     began = time.process_time()
     calibrated = fitted.calibrate(raw_test)
     cpu_s["calibrator_apply"] = time.process_time() - began
-    cross_fitted = _cross_fit(config, uncalibrated, validation)
+    cross_fitted = cross_calibrated(make, uncalibrated, validation, when=config.calibrate)
     before = data.take(np.concatenate((parts.fit, parts.stop)))
     earlier = data.take(np.concatenate((parts.fit, parts.stop, parts.validation)))
     return Trained(
         fitted,
         Forecasts(raw_validation, cross_fitted, _constant(before, validation.n_rows)),
         Forecasts(raw_test, calibrated, _constant(earlier, test.n_rows)),
+        calibration,
         cpu_s,
     )
 
@@ -165,18 +157,6 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
 def overhead(cpu_s: dict[str, float]) -> float:
     """Return the processor time of calibration as a share of that of the model's fit."""
     return (cpu_s["calibrator_fit"] + cpu_s["calibrator_apply"]) / max(cpu_s["model_fit"], 1e-9)
-
-
-def _cross_fit(config: TrainConfig, prob: FloatArray, data: Dataset) -> FloatArray:
-    """Calibrate each of five blocks in time by a fit to the others, purged."""
-    folds = PurgedKFold(_FOLDS, times=data.time, label_end=data.label_end)
-    out = np.empty_like(prob)
-    for fit, held_out in folds.split(prob):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
-            calibrator = fit_calibrator(new_calibrator(config.calibrator, config.seed), prob[fit], data.take(fit))
-        out[held_out] = apply_calibrator(calibrator, prob[held_out])
-    return out
 
 
 def _constant(data: Dataset, n_rows: int) -> FloatArray:

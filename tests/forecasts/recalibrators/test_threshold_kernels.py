@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import kernels
-from calibrant.forecasts.recalibrators.level_maps import smooth_map
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.recalibrated import ChainRows
+from calibrant.forecasts.recalibrators.grid_state import GridState
+from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
 from calibrant.forecasts.recalibrators.search_state import SearchState
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -70,41 +73,52 @@ def test_the_search_over_some_cuts_comes_close_to_all() -> None:
     assert 0.97 * exact < coarse < 1.001 * exact
 
 
-@pytest.mark.parametrize("by_mass", [False, True])
+def official_error(u: Array, is_left: Any) -> float:
+    sides = (np.sort(u[is_left]), np.sort(u[~is_left]))
+    return sum(float(np.abs(s - np.linspace(0.0, 1.0, s.size)).mean()) for s in sides)
+
+
 @pytest.mark.parametrize("decimals", [None, 1])
-def test_l1_errors_on_the_grid_are_brute_force(by_mass: bool, decimals: int | None) -> None:
-    state = state_of(300, 3, decimals=decimals)
-    values, order = lines(state)
-    w, u = state.weight, state.level
-    found = state.errors_on_grid(ALPHAS, 20.0, by_mass=by_mass)
-    for k in range(len(values)):
-        for a, alpha in enumerate(ALPHAS):
-            is_left = np.empty(300, dtype=bool)
-            is_left[order[k]] = values[k] <= alpha
-            sizes = w[is_left].sum(), w[~is_left].sum()
-            if min(sizes) <= 20.0:
-                assert np.isnan(found[k, a])
-                continue
-            one, other = exact_w1(u[is_left], w[is_left]), exact_w1(u[~is_left], w[~is_left])
-            expected = np.average([one, other], weights=sizes) if by_mass else one + other
-            assert found[k, a] == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize("n", [60, 400, 2_500])
+def test_the_search_of_the_paper_is_brute_force_round_after_round(n: int, decimals: int | None) -> None:
+    forecast, y = misspecified(n, 4)
+    y = y if decimals is None else np.round(y, decimals)
+    state = GridState(forecast, y, np.quantile(y, np.linspace(0.2, 0.8, 6)))
+    least = n // 10
+    for _ in range(8):
+        best = (-1.0, -1, -1.0)
+        for k in range(6):
+            for alpha in ALPHAS:
+                is_left = state._values[k] <= alpha
+                if min(is_left.sum(), (~is_left).sum()) > least:
+                    best = max(best, (official_error(state.level, is_left), -k, -alpha))
+        found = state.greatest(ALPHAS, float(least))
+        assert found is not None
+        k, alpha, error = found
+        assert error == pytest.approx(best[0], abs=1e-12)
+        side = state.sides(k, alpha)
+        assert official_error(state.level, side == 0) == pytest.approx(best[0], abs=1e-12)
+        state.push(side, *(empirical_map(state.level[side == s], np.ones((side == s).sum())) for s in (0, 1)))
 
 
-def test_official_errors_are_brute_force() -> None:
-    state = state_of(2_500, 4)  # more rows than are taken at a time
-    values, order = lines(state)
-    found = state.official_errors(ALPHAS, 50.0)
-    u = state.level
-    for k in range(len(values)):
-        for a, alpha in enumerate(ALPHAS):
-            is_left = np.empty(2_500, dtype=bool)
-            is_left[order[k]] = values[k] <= alpha
-            if min(is_left.sum(), (~is_left).sum()) <= 50:
-                assert np.isnan(found[k, a])
-                continue
-            sides = (np.sort(u[is_left]), np.sort(u[~is_left]))
-            expected = sum(float(np.abs(s - np.linspace(0.0, 1.0, s.size)).mean()) for s in sides)
-            assert found[k, a] == pytest.approx(expected, abs=1e-12)
+@given(st.integers(0, 1_000), st.integers(4, 300))
+def test_bounds_of_the_search_hold_what_is_measured(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    level, values = rng.beta(*rng.choice([0.3, 1.0, 3.0], 2), n), rng.random((3, n))
+    level = np.round(level, int(rng.integers(1, 9)))
+    by_level = np.argsort(level, kind="stable").astype(np.int32)
+    start = np.unique(np.concatenate(([0, n], rng.integers(0, n, 6)))).astype(np.int64)
+    block = np.empty(n, dtype=np.uint16)
+    block[by_level] = np.repeat(np.arange(start.size - 1), np.diff(start))
+    lower, upper = np.empty((3, 20)), np.empty((3, 20))
+    kernels.bound_splits(values, level, block, level[by_level], start, ALPHAS, 1.0, lower, upper)
+    k, a = np.nonzero(upper >= 0.0)
+    error = np.empty(k.size)
+    kernels.measure_splits(values, level[by_level], by_level, k.astype(np.int64), ALPHAS[a], error)
+    assert (lower[k, a] <= error + 1e-12).all()
+    assert (error <= upper[k, a] + 1e-12).all()
+    expected = [official_error(level, values[i] <= ALPHAS[j]) for i, j in zip(k, a, strict=True)]
+    np.testing.assert_allclose(error, expected, atol=1e-12)
 
 
 @given(st.integers(0, 1_000), st.integers(20, 200))
@@ -126,19 +140,30 @@ def test_the_state_stays_sorted_and_stands_for_the_mapped_rows(seed: int, n: int
         )
 
 
-@given(st.integers(0, 1_000))
-def test_pulling_inverts_pushing_in_any_order_of_points(seed: int) -> None:
+@given(st.integers(0, 1_000), st.sampled_from([3, 40, 900]), st.sampled_from([1.0, 1e-9]))
+def test_maps_are_those_of_numpy_and_pulling_inverts_pushing(seed: int, n_knots: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
-    knots = [np.concatenate(([0.0], np.sort(rng.random(7)), [1.0])) for _ in range(8)]
-    x, y, start = np.concatenate(knots[:4]), np.concatenate(knots[4:]), np.arange(0, 37, 9)
-    chosen = rng.integers(0, 4, (5, 3)).astype(np.int32)
-    levels = np.column_stack((np.zeros(5), np.ones(5), rng.random((5, 30))))
-    there = levels.copy()
-    kernels.push_levels(there, chosen, start, x, y)
-    expected = levels.copy()
-    for i in range(5):
-        for j in chosen[i]:
-            expected[i] = np.interp(expected[i], knots[j], knots[4 + j])
-    np.testing.assert_allclose(there, expected, atol=1e-14)
-    kernels.pull_levels(there, chosen, start, x, y)
-    np.testing.assert_allclose(there, levels, atol=1e-6)
+
+    def knots() -> Array:
+        inner = np.unique(np.round(rng.random(n_knots), 6)) * spread * 0.999 + 1e-13
+        return np.concatenate(([0.0], inner, [1.0]))
+
+    maps = []
+    for _ in range(4):
+        x, y = knots(), knots()
+        m = min(x.size, y.size) - 1
+        maps.append((np.append(x[:m], 1.0), np.append(y[:m], 1.0)))
+    rows = ChainRows(PackedMaps.pack(maps), rng.integers(0, 4, (70, 3)).astype(np.int32))
+    for n_points in (1, 30):  # looked up, and walked along
+        levels = np.column_stack((np.zeros(70), np.ones(70), rng.random((70, n_points)), rng.random((70, 3)) * spread))
+        expected, log_slope = levels.copy(), np.zeros(levels.shape)
+        for i in range(70):
+            for j in rows.chosen[i]:
+                x, y = maps[j]
+                piece = np.minimum(np.searchsorted(x, expected[i], side="right") - 1, x.size - 2)
+                log_slope[i] += np.log(np.diff(y) / np.diff(x))[piece]
+                expected[i] = np.interp(expected[i], x, y)
+        there = rows.push(levels)
+        np.testing.assert_allclose(there, expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(rows.log_slope(levels), log_slope, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(rows.push(rows.pull(there)), there, rtol=1e-9, atol=1e-9)

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant.errors import InvalidTypeError
-from calibrant.forecasts.recalibrated import PackedMaps
+from calibrant.forecasts.packed_maps import PackedMaps
 from calibrant.forecasts.recalibrators.average import AverageRecalibrator
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.conformal import CONFORMITIES, ConformalRecalibrator, ConformalScores

@@ -10,7 +10,8 @@ import numpy as np
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import Outcomes
-from calibrant.forecasts.recalibrated import PackedMaps, RowNumbers, base_quantiles
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.layers import Layer
 from calibrant.forecasts.recalibrators.level_maps import Knots, sum_groups
 from calibrant.forecasts.recalibrators.search_state import levels_at, middle_thresholds

@@ -9,7 +9,8 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.recalibrated import ChainRows, MapNumbers, MeanRows, PackedMaps, RecalibratedForecast, RowMaps
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.recalibrated import ChainRows, MapNumbers, MeanRows, RecalibratedForecast, RowMaps
 from calibrant.forecasts.recalibrators.search_state import levels_at, row_batches
 from calibrant.numerics import FloatArray, IntArray
 
@@ -78,11 +79,20 @@ class ThresholdChain(MapLayer):
         return ThresholdChain(self.thresholds[used], column.astype(np.int64), self.alpha[:n], maps)
 
     def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the chain of each row: every round pushes its probabilities at all thresholds on."""
+        """Return the chain of each row: every round pushes on the probabilities that later rounds ask for."""
         chosen: MapNumbers = np.empty((len(forecast), len(self)), dtype=np.int32)
+        rounds = np.arange(len(self))
+        last = np.zeros(self.thresholds.size, dtype=np.int64)
+        np.maximum.at(last, self.column, rounds)
+        order = np.argsort(-last, kind="stable")  # those that are asked for the longest come first
+        column = np.argsort(order)[self.column]
+        n_needed = (last > rounds[:, None]).sum(axis=1)
+        index = self.maps.index
         for part in row_batches(forecast, self.thresholds.size):
-            level = levels_at(forecast[part], self.thresholds)
-            kernels.choose_maps(level, self.column, self.alpha, self.maps.start, self.maps.x, self.maps.y, chosen[part])
+            level = np.ascontiguousarray(levels_at(forecast[part], self.thresholds)[:, order])
+            kernels.choose_maps(
+                level, column, n_needed, self.alpha, index.cell_start, *index.knots, index.cells, chosen[part]
+            )
         return ChainRows(self.maps, chosen)
 
 

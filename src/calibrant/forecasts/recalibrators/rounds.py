@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from calibrant.forecasts.recalibrated import PackedMaps
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.recalibrators.grid_state import GridState
 from calibrant.forecasts.recalibrators.layers import ThresholdChain
 from calibrant.forecasts.recalibrators.level_maps import Knots, empirical_map, smooth_map, towards_identity
 from calibrant.forecasts.recalibrators.search_state import SearchState
 from calibrant.numerics import FloatArray
+
+State = TypeVar("State", SearchState, GridState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +43,29 @@ class ThresholdRound:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split with the greatest error: threshold k, rows on the left, alpha."""
+    """The split with the greatest error: threshold k, and alpha."""
 
     k: int
-    cut: int
     alpha: float
     error: float
 
 
+class Rule(ABC, Generic[State]):
+    """How rounds find their split, and which map they fit on either side."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def split(self, state: State) -> Split | None:
+        """Return the split with the greatest error; None if no split leaves enough rows on both sides."""
+
+    @abstractmethod
+    def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
+        """Return the map that brings these levels to uniform, or closer to it."""
+
+
 @dataclass(frozen=True, slots=True)
-class Smooth:
+class Smooth(Rule[SearchState]):
     """The regularised rounds: splits by the Cramer-von Mises distance, smooth maps that keep the density."""
 
     least: float
@@ -61,7 +79,7 @@ class Smooth:
         k, cut, distance = state.greatest(self.least, self.n_cuts)
         if distance < 0.0:
             return None
-        return Split(k, cut, state.alpha_at(k, cut), float(np.sqrt(max(distance, 0.0))))
+        return Split(k, state.alpha_at(k, cut), float(np.sqrt(max(distance, 0.0))))
 
     def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
         """Return a step of the learning rate towards the smoothed distribution."""
@@ -69,20 +87,16 @@ class Smooth:
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class Paper(Rule[GridState]):
     """The paper's rounds as its official code runs them: a grid of alphas, and empirical distributions as maps."""
 
     alphas: FloatArray
     least: float
 
-    def split(self, state: SearchState) -> Split | None:
+    def split(self, state: GridState) -> Split | None:
         """Return the first split of the grid with the greatest error."""
-        error = state.official_errors(self.alphas, self.least)
-        if np.isnan(error).all():
-            return None
-        k, a = np.unravel_index(int(np.nanargmax(error)), error.shape)
-        alpha = float(self.alphas[a])
-        return Split(int(k), state.cut_at(int(k), alpha), alpha, float(error[k, a]))
+        found = state.greatest(self.alphas, self.least)
+        return None if found is None else Split(*found)
 
     def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
         """Return the empirical distribution."""
@@ -90,11 +104,11 @@ class Paper:
 
 
 @dataclass
-class Rounds:
+class Rounds(Generic[State]):
     """Rounds on one set of rows, made one at a time."""
 
-    state: SearchState
-    rule: Smooth | Paper
+    state: State
+    rule: Rule[State]
     epsilon: float
     records: list[ThresholdRound] = field(default_factory=list)
     knots: list[tuple[Knots, Knots]] = field(default_factory=list)
@@ -113,7 +127,7 @@ class Rounds:
         split = self._next
         if split is None or split.error <= self.epsilon:
             return False
-        side = self.state.sides(split.k, split.cut)
+        side = self.state.sides(split.k, split.alpha)
         level, weight = self.state.level, self.state.weight
         rows = self.state.rows_by_level()
         left, right = (self.rule.fit_map(level[part], weight[part]) for part in (rows[side[rows] == s] for s in (0, 1)))

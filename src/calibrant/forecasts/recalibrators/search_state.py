@@ -57,20 +57,6 @@ class SearchState:
         k = int(best.argmax())
         return k, int(cut[k]), float(best[k])
 
-    def official_errors(self, alphas: FloatArray, least: float) -> FloatArray:
-        """Return the official code's error at each threshold and alpha, shape (K, A); NaN with too small a side."""
-        error = np.empty((self.thresholds.size, alphas.size))
-        lines = self._values[:-1], self._order[:-1], self._values[-1], self._ranks()
-        kernels.measure_cuts_by_ranks(*lines, alphas, least, error)
-        return error
-
-    def errors_on_grid(self, alphas: FloatArray, least: float, *, by_mass: bool) -> FloatArray:
-        """Return the exact L1 error at each threshold and alpha, shape (K, A); NaN with a side of weight `least`."""
-        error = np.empty((self.thresholds.size, alphas.size))
-        lines = self._values[:-1], self._order[:-1], self._values[-1], self._ranks()
-        kernels.measure_cuts(*lines, self.weight[self._order[-1]], alphas, least, by_mass, error)
-        return error
-
     def rows_by_level(self) -> npt.NDArray[np.int32]:
         """Return the rows in the order of their levels: what is sorted already sorts fast."""
         rows: npt.NDArray[np.int32] = self._order[-1]
@@ -88,14 +74,10 @@ class SearchState:
         middle = 0.5 * (low + high)
         return low if middle >= high else middle
 
-    def cut_at(self, k: int, alpha: float) -> int:
-        """Return the number of rows with a probability of at most alpha."""
-        return int(np.searchsorted(self._values[k], alpha, side="right"))
-
-    def sides(self, k: int, cut: int) -> npt.NDArray[np.uint8]:
-        """Return 0 for the rows on the left of a cut and 1 for the others."""
+    def sides(self, k: int, alpha: float) -> npt.NDArray[np.uint8]:
+        """Return 0 for the rows with a probability of at most alpha, and 1 for the others."""
         side = np.ones(self.level.size, dtype=np.uint8)
-        side[self._order[k, :cut]] = 0
+        side[self._order[k, : np.searchsorted(self._values[k], alpha, side="right")]] = 0
         return side
 
     def push(self, side: npt.NDArray[np.uint8], left: Knots, right: Knots) -> None:

@@ -67,12 +67,12 @@ class HeldOut:
         self._weight = rows.weights
         self._part = np.arange(rows.y.size) * _N_PARTS // rows.y.size
 
-    def push(self, fitted: Rounds) -> None:
+    def push(self, fitted: Rounds[SearchState]) -> None:
         """Go through the latest round of a fit."""
         split = fitted.splits[-1]
-        one = fitted.chain_of_last()
+        index = fitted.chain_of_last().index
         side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
-        kernels.push_levels(self._levels, side, one.start, one.x, one.y)
+        kernels.push_levels(self._levels, side, index.start, index.cell_start, *index.knots, index.cells)
 
     def score(self, by: OneMap | None = None) -> FloatArray:
         """Return, of each part of the rows, the sum of their mean squared errors at the scored thresholds."""
@@ -97,7 +97,7 @@ def choose(
     `folds` numbers the fold that leaves a row out, from 0 on; -1 is never left out.
     """
     scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
-    fits: list[Rounds] = []
+    fits: list[Rounds[SearchState]] = []
     tests: list[HeldOut] = []
     average: list[FloatArray] = []
     for fold in range(int(folds.max()) + 1):

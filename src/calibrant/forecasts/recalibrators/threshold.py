@@ -11,9 +11,10 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.direct import fit_levels
+from calibrant.forecasts.recalibrators.grid_state import GridState
 from calibrant.forecasts.recalibrators.layers import Layer, MeanOfChains, OneMap
 from calibrant.forecasts.recalibrators.level_maps import smooth_map
-from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, ThresholdRound
+from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, State, ThresholdRound
 from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds, outcome_levels
 from calibrant.forecasts.recalibrators.settings import check_not_negative
 from calibrant.forecasts.recalibrators.stopping import Choice, Chosen, Progress, choose, dealt_folds, one_part
@@ -218,7 +219,7 @@ class ThresholdRecalibrator(Recalibrator):
         thresholds = np.linspace(*ends, self.n_thresholds) if ends[0] < ends[1] else np.array(ends[:1])
         least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
-        state = SearchState(rows.forecast, rows.y, rows.weights, thresholds)
+        state = GridState(rows.forecast, rows.y, thresholds)
         return self._run(Rounds(state, Paper(alphas, float(least)), self.epsilon), self._most())
 
     def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
@@ -260,7 +261,7 @@ class ThresholdRecalibrator(Recalibrator):
         self.choice_ = self.cv_.choice
         return self.cv_.n_rounds
 
-    def _run(self, rounds: Rounds, most: int) -> tuple[Layer, ...]:
+    def _run(self, rounds: Rounds[State], most: int) -> tuple[Layer, ...]:
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)

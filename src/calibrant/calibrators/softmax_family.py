@@ -37,11 +37,11 @@ class SoftmaxCalibrator(Calibrator):
         return (BetaMap,) if input == "probability" else (LogisticMap,)
 
     @abstractmethod
-    def _problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
         """Return the problem of temperature-scaled logits `x`, its penalty of strength 1 in rows."""
 
     @abstractmethod
-    def _linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix, shape (K, K), and the intercepts of fitted parameters."""
 
     def _check_params(self) -> None:
@@ -86,14 +86,14 @@ class SoftmaxCalibrator(Calibrator):
         total = float(n if weight is None else weight.sum())
         with np.errstate(over="ignore"):  # far out all logits are as sure
             x = np.clip(scale * z, -_LARGE, _LARGE)
-        x = np.clip(self._centred(x), -_SURE, _SURE)
-        problem = self._problem(x, labels, np.full(n, 1.0 / n) if weight is None else weight / total)
+        x = np.clip(self.centred(x), -_SURE, _SURE)
+        problem = self.problem(x, labels, np.full(n, 1.0 / n) if weight is None else weight / total)
         given = None if self.penalty == "evidence" else float(self.penalty)
         theta, self.penalty_ = fit_softmax(problem, total, given, what=f"{self.name} fit")
-        matrix, bias = self._linear(theta)
-        return self._centred(matrix), bias
+        matrix, bias = self.linear(theta)
+        return self.centred(matrix), bias
 
-    def _centred(self, rows: FloatArray) -> FloatArray:
+    def centred(self, rows: FloatArray) -> FloatArray:
         """Take the mean off each row: a shift of all logits then changes nothing, by `x` as by the matrix."""
         centred: FloatArray = rows - rows.mean(axis=1, keepdims=True)
         return centred

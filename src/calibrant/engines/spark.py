@@ -1,0 +1,244 @@
+"""Spark as a source: the same folds, run on its partitions. PySpark is an extra, imported when it is used."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial as bind
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from calibrant.engines.batches import BATCH_ROWS, Batch, RowSource
+from calibrant.engines.reading import plain_table
+from calibrant.errors import CalibrantError, InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+#: Bytes of a row that carries part of a result: rows of a batch must stay below 2 GB together.
+_PIECE_BYTES = 1 << 24
+#: Bytes of results that the driver takes at once.
+_MOST_BYTES = 1 << 26
+_STATE = "part int, piece int, state binary"
+#: Labels looked at before their number is refused anyway.
+_MOST_LABELS = 1 << 16
+
+
+def is_spark(source: object) -> bool:
+    """Say whether this is a data frame or a session of Spark, without importing PySpark."""
+    return any(
+        kind.__name__ in ("DataFrame", "SparkSession") and kind.__module__.startswith("pyspark.sql.")
+        for kind in type(source).__mro__
+    )
+
+
+def open_spark(source: Any, table: str | None = None) -> SparkSource:
+    """Open a data frame, or the named table of a session.
+
+    Raises
+    ------
+    InvalidInputError
+        If a session comes without a table that it knows, or a data frame with one.
+    """
+    if hasattr(source, "columns"):
+        if table is not None:
+            raise InvalidInputError(f"table={table!r} is for a session or a database. Leave it out for a data frame.")
+        return SparkSource(source, "the Spark data frame")
+    if table is None:
+        raise InvalidInputError("the source is a Spark session. Name a table of it with table=, or pass a data frame.")
+    if not source.catalog.tableExists(table):
+        raise InvalidInputError(f"the Spark session knows no table {table!r}. Name one of its catalogue, or a view.")
+    return SparkSource(source.table(table), f"the Spark table {table}")
+
+
+class SparkSource(RowSource):
+    """A data frame of Spark, classic or over Spark Connect.
+
+    Each pass runs the frame's plan for the columns that it reads, so cache a frame that is costly, or random. Workers
+    must be able to import calibrant: run them in the same environment as the driver.
+    """
+
+    is_distributed = True
+
+    def __init__(self, frame: Any, name: str) -> None:
+        self.frame = frame
+        self.name = name
+        self._n_rows: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, which Spark counts once."""
+        if self._n_rows is None:
+            self._n_rows = int(self.frame.count())
+        return self._n_rows
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Bring the named columns to the driver, partition by partition."""
+        import pyarrow as pa
+
+        first_row = 0
+        for row in _mapped(self._select(columns), _as_bytes, "rows binary").toLocalIterator(prefetchPartitions=True):
+            for batch in pa.ipc.open_stream(bytes(row[0])):
+                table = plain_table(pa.Table.from_batches([batch]), list(columns))
+                yield Batch(table, self.name, first_row)
+                first_row += table.num_rows
+
+    def scan_distinct(self, column: str) -> Iterator[Batch]:
+        """Read the values of a column, each once."""
+        found = self._select([column]).distinct().limit(_MOST_LABELS).toArrow()
+        return iter([Batch(plain_table(found, [column]), self.name, 0)] if found.num_rows else [])
+
+    def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
+        """Count missing values and NaN of the columns that have any, and all rows, in one query."""
+        from pyspark.sql import functions as sf
+        from pyspark.sql.types import DoubleType, FloatType
+
+        counts = [sf.count(sf.lit(1))]
+        for name in columns:
+            column = _column(name)
+            is_missing = column.isNull()
+            if isinstance(self.frame.schema[name].dataType, (DoubleType, FloatType)):
+                is_missing = is_missing | sf.isnan(column)
+            counts.append(sf.count(sf.when(is_missing, sf.lit(1))))
+        self._n_rows, *found = (int(count) for count in self.frame.agg(*counts).collect()[0])
+        return {name: count for name, count in zip(columns, found, strict=True) if count}
+
+    def count_distinct(self, column: str) -> int:
+        """Count the values of a column."""
+        return int(self._select([column]).distinct().count())
+
+    def reduce(
+        self,
+        columns: Sequence[str],
+        partial: Callable[[RowSource], T],
+        merge: Callable[[T, T], T],
+        *,
+        is_large: bool = False,
+    ) -> T:
+        """Run `partial` on each partition, where Spark's workers are; merge the results here, in their order.
+
+        Results that may be large wait on the workers' disks, and come one by one. What is refused there is raised
+        here: of several refusals that of the first partition.
+        """
+        found = _mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
+        total: T | None = None
+        for _, pieces in groupby(_few(found) if not is_large else _many(found), key=lambda row: row[0]):
+            value = pickle.loads(b"".join(piece[2] for piece in pieces))  # noqa: S301 - what our workers wrote
+            if isinstance(value, CalibrantError):
+                raise value
+            total = value if total is None else merge(total, value)
+        return partial(_Partition(self.name, columns, iter(()))) if total is None else total
+
+    def _select(self, columns: Sequence[str]) -> Any:
+        return self.frame.select(*map(_column, columns))
+
+
+def _few(found: Any) -> list[Any]:
+    """Return all rows of results in order."""
+    return sorted(found.collect(), key=lambda row: row[:2])
+
+
+def _many(found: Any) -> Iterator[Any]:
+    """Yield the rows of results in order; where they are large, they wait on the workers' disks."""
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as sf
+
+    kept = found.persist(StorageLevel.DISK_ONLY)
+    try:
+        size = kept.agg(sf.sum(sf.length("state"))).collect()[0][0]  # all are made, side by side
+        yield from _few(kept) if (size or 0) <= _MOST_BYTES else kept.toLocalIterator()
+    finally:
+        kept.unpersist()
+
+
+class _Partition(RowSource):
+    """The rows of one partition, on the worker that has them; read once."""
+
+    def __init__(self, name: str, names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> None:
+        self.name = name
+        self._names = tuple(names)
+        self._batches = batches
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return self._names
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns."""
+        first_row = 0
+        for table in _gathered(self._batches):
+            yield Batch(plain_table(table, list(columns)), self.name, first_row)
+            first_row += table.num_rows
+
+
+def _run(
+    partial: Callable[[RowSource], Any], names: Sequence[str], name: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a partition to `partial`; yield its result, or what it raised, as pieces of bytes.
+
+    Rows that are refused are a result too: to Spark an exception is a fault, to be tried again.
+    """
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    part = 0 if context is None else context.partitionId()
+    try:
+        value = partial(_Partition(f"partition {part} of {name}", names, batches))
+    except CalibrantError as error:
+        value = error
+    state = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    for i, start in enumerate(range(0, len(state), _PIECE_BYTES)):
+        piece = state[start : start + _PIECE_BYTES]
+        columns = {"part": pa.array([part], pa.int32()), "piece": pa.array([i], pa.int32()), "state": [piece]}
+        yield pa.record_batch(columns)
+
+
+def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack rows into bytes, which Spark hands to the driver as they are."""
+    import pyarrow as pa
+
+    for table in _gathered(batches):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        yield pa.record_batch({"rows": [sink.getvalue().to_pybytes()]})
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put the small batches of Spark together to larger ones."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    n_rows = 0
+    for batch in batches:
+        if held and n_rows + batch.num_rows > BATCH_ROWS:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, n_rows = [], 0
+        if batch.num_rows:
+            held.append(batch)
+            n_rows += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as sf
+
+    escaped = name.replace("`", "``")
+    return sf.col(f"`{escaped}`")
+
+
+def _mapped(frame: Any, make: Callable[..., Iterator[pa.RecordBatch]], schema: str) -> Any:
+    """Return the frame of what `make` makes of the record batches of each partition."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # it has no part
+        return frame.mapInArrow(make, schema)
