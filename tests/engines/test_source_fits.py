@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.calibrators import BINARY_CALIBRATORS, Calibrator
+from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator, make_calibrator, takes_input
 from calibrant.engines import evaluate, fit
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError, InvalidLabelError
 
+#: Fitted to the rows themselves, whatever their number.
+PARAMETRIC = ("sigmoid", "beta", "temperature", "vector", "matrix", "dirichlet", "ensemble_temperature")
 GRID = np.concatenate(([0.0, 1e-12], np.linspace(0.001, 0.999, 999), [1.0 - 1e-12, 1.0]))
 
 
@@ -143,14 +145,98 @@ def test_a_method_without_passes_is_fitted_to_cells_and_says_how_far_off_these_a
     fit(cb.HistogramCalibrator(), source, max_distinct=500, exact=False)
 
 
-def test_what_needs_all_rows_says_so() -> None:
+@pytest.mark.parametrize("name", CALIBRATORS)
+@pytest.mark.parametrize("kind", ["one score", "two columns", "two logits"])
+def test_every_calibrator_of_two_classes_is_fitted_beyond_memory(name: str, kind: str) -> None:
+    if kind == "two logits" and not takes_input(name):
+        pytest.skip(f"{name} takes probabilities only")
+    p, y = binary()
+    p = np.clip(p, 1e-6, None)
+    params = {"input": "logit"} if kind == "two logits" else {}
+    match kind:
+        case "one score":
+            scores, columns = p, {"s0": p}
+        case "two columns":
+            scores = np.column_stack((1.0 - p, p))
+        case "two logits":
+            scores = np.column_stack((np.full(p.size, 0.5), 0.5 + np.log(p) - np.log1p(-p)))
+    if scores.ndim == 2:
+        columns = {f"s{k}": scores[:, k] for k in range(2)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        found = fit(make_calibrator(name, **params), in_parts({**columns, "y": y}), score="s*", max_distinct=2_000)
+        wanted = make_calibrator(name, **params).fit(scores, y)
+    grid = scores[:3_000]
+    difference = np.abs(found.predict_proba(grid) - wanted.predict_proba(grid))
+    # isotonic is exact; parametric fits are to rounding; of cells a few scores may cross an edge of a bin
+    limit = {"isotonic": 0.0, "one_vs_rest": 0.0, "top_label": 0.0}.get(name, 1e-6 if name in PARAMETRIC else None)
+    if limit is None:
+        assert np.median(difference) < 2e-3
+        assert difference.max() < 0.2
+    else:
+        assert difference.max() <= limit
+    assert found.n_rows_ == y.size
+    assert found.classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "tolerance"),
+    [
+        (cb.EnsembleTemperatureCalibrator(), 1e-6),
+        (cb.EnsembleTemperatureCalibrator(input="logit"), 1e-6),
+        (cb.OneVsRestCalibrator("isotonic", coupling="likelihood"), 0.0),
+        (cb.OneVsRestCalibrator(cb.BetaCalibrator()), 1e-6),
+        (cb.OneVsRestCalibrator(cb.IsotonicCalibrator(input="logit")), 0.0),
+        (cb.TopLabelCalibrator(), 0.0),
+        (cb.TopLabelCalibrator("isotonic", per_class=True), 0.0),
+        (cb.TopLabelCalibrator(cb.SigmoidCalibrator(input="logit"), per_class=True), 1e-6),
+        (cb.TopLabelCalibrator("spline"), 5e-3),
+        (cb.AutoCalibrator(), 2e-2),
+    ],
+    ids=repr,
+)
+def test_calibrators_made_of_others_are_fitted_beyond_memory(calibrator: Calibrator, tolerance: float) -> None:
+    z, y = classes()
+    scores = z if calibrator.input == "logit" else softmax(z)
+    source = in_parts({**{f"p{k}": scores[:, k] for k in range(4)}, "y": y})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of cells, where the spline is fitted to them
+        found = fit(calibrator, source, score="p*", max_distinct=3_000)
+    wanted = make_calibrator(calibrator).fit(scores, y)
+    difference = np.abs(found.predict_proba(scores[:2_000]) - wanted.predict_proba(scores[:2_000])).max()
+    assert difference <= tolerance
+    assert found.n_rows_ == y.size
+    assert type(found.map_) is type(wanted.map_)
+
+
+def test_auto_of_several_classes_is_that_of_memory_where_rows_fit() -> None:
     z, y = classes(3_000)
     source = in_parts({**{f"p{k}": softmax(z)[:, k] for k in range(4)}, "y": y})
-    with pytest.raises(InvalidInputError, match=r"more than 500 rows, and top_label needs all of them in memory"):
-        fit(cb.TopLabelCalibrator(), source, score="p*", max_distinct=500)
-    held = fit(cb.TopLabelCalibrator(), source, score="p*")
-    wanted = cb.TopLabelCalibrator().fit(softmax(z), y)
-    np.testing.assert_array_equal(held.predict_proba(softmax(z)), wanted.predict_proba(softmax(z)))
+    found = fit(cb.AutoCalibrator(), source, score="p*")
+    wanted = cb.AutoCalibrator().fit(softmax(z), y)
+    np.testing.assert_array_equal(found.predict_proba(softmax(z)), wanted.predict_proba(softmax(z)))
+    assert found.report_ == wanted.report_
+
+
+def test_a_class_without_rows_keeps_its_probabilities_as_in_memory() -> None:
+    z, y = classes(8_000)
+    rows = y != 3
+    scores = softmax(z)[rows]
+    source = in_parts({**{f"p{k}": scores[:, k] for k in range(4)}, "y": y[rows]})
+    with pytest.warns(DataWarning, match="class 3 has no rows"):
+        found = fit(cb.IsotonicCalibrator(), source, score="p*", classes=[0, 1, 2, 3], max_distinct=2_000)
+    with pytest.warns(DataWarning, match="class 3 has no rows"):
+        wanted = cb.IsotonicCalibrator().fit(scores, y[rows], classes=[0, 1, 2, 3])
+    np.testing.assert_array_equal(found.predict_proba(scores), wanted.predict_proba(scores))
+
+
+def test_isotonic_of_rows_that_are_known_to_be_few_is_pooled_at_once(tmp_path: Path) -> None:
+    p, y = binary(5_000)
+    pq.write_table(pa.table({"p": p, "y": y}), tmp_path / "t.parquet")
+    found = fit(cb.IsotonicCalibrator(), tmp_path / "t.parquet", max_distinct=2_000)
+    wanted = cb.IsotonicCalibrator().fit(p, y)
+    np.testing.assert_array_equal(found.map_.y, wanted.map_.y)
+    assert found.n_rows_ == 5_000
 
 
 def test_a_stream_that_is_gone_and_labels_of_one_class_are_refused() -> None:

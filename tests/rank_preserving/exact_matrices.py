@@ -1,50 +1,102 @@
-"""The nearest rank-preserving matrix of small problems by another road: an active set, in exact arithmetic's stead.
+"""The nearest matrices of small problems by other people's solvers of quadratic programmes.
 
-A projection onto a polyhedron is a least-distance problem, and that is one call of non-negative least squares (Lawson
-and Hanson, Solving Least Squares Problems, chapter 23).
+quadprog (Goldfarb and Idnani's active set) is exact to rounding; Clarabel (interior point) takes objectives with
+auxiliary variables, as falls at a price need them.
 """
 
 from __future__ import annotations
 
+import clarabel
 import numpy as np
-from scipy.linalg import null_space
-from scipy.optimize import nnls
+import quadprog
+from scipy import sparse
+
+
+def pairs_in_order(P: np.ndarray, ties: str = "equal") -> list[tuple[int, int, int]]:
+    """Return (column, a, b) wherever the order of P says that Q_a is to be at most Q_b."""
+    n, k = P.shape
+    return [
+        (j, a, b)
+        for j in range(k)
+        for a in range(n)
+        for b in range(n)
+        if a != b and (P[a, j] <= P[b, j] if ties == "equal" else P[a, j] < P[b, j])
+    ]
 
 
 def order_rows(P: np.ndarray, ties: str = "equal") -> np.ndarray:
-    """Return the rows a of a . vec(Q) >= 0 that say that Q keeps the order of P (K minor)."""
+    """Return the rows r of r . vec(Q) >= 0 that say that Q keeps the order of P (K minor)."""
     n, k = P.shape
-    rows = []
-    for j in range(k):
-        for a in range(n):
-            for b in range(n):
-                if a != b and (P[a, j] <= P[b, j] if ties == "equal" else P[a, j] < P[b, j]):
-                    row = np.zeros((n, k))
-                    row[a, j], row[b, j] = -1.0, 1.0
-                    rows.append(row.ravel())
-    return np.array(rows).reshape(-1, n * k)
+    found = pairs_in_order(P, ties)
+    rows = np.zeros((len(found), n * k))
+    for row, (j, a, b) in zip(rows, found, strict=True):
+        row[a * k + j], row[b * k + j] = -1.0, 1.0
+    return rows
+
+
+def sum_rows(n: int, k: int, weight: np.ndarray) -> np.ndarray:
+    """Return the rows r of r . vec(Q) = sums: those of the rows of Q, and of its columns under the weights."""
+    return np.vstack((np.kron(np.eye(n), np.ones(k)), np.kron(weight, np.eye(k))))
 
 
 def nearest(
     P: np.ndarray, margins: np.ndarray, *, weight: np.ndarray | None = None, ties: str = "equal", slack: float = 0.0
 ) -> np.ndarray:
     """Return the nearest Q >= 0 with row sums 1, column totals `margins` and the order of P broken by `slack`."""
+    n = len(P)
+    used = margins > 0.0  # entries of the other columns are 0
+    p, k = P[:, used], int(used.sum())
+    w = np.ones(n) if weight is None else weight
+    sums = sum_rows(n, k, w)[:-1]  # the last margin follows from the others
+    order = order_rows(p, ties)
+    rows = np.vstack((sums, np.eye(n * k), order))
+    limits = np.concatenate((np.ones(n), margins[used][:-1], np.zeros(n * k), np.full(len(order), -slack)))
+    each = np.repeat(w, k)
+    found = quadprog.solve_qp(np.diag(each), each * p.ravel(), rows.T, limits, meq=len(sums))[0]
+    q = np.zeros(P.shape)
+    q[:, used] = found.reshape(n, k)
+    return q
+
+
+def least_cost_at_a_price(
+    P: np.ndarray, margins: np.ndarray, lam: float, pairs: str, *, weight: np.ndarray | None = None
+) -> float:
+    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x falls, for columns without equal entries or all pairs."""
     n, k = P.shape
     w = np.ones(n) if weight is None else weight
-    root = np.repeat(np.sqrt(w), k)
-    sums = np.vstack((np.kron(np.eye(n), np.ones(k)), np.kron(w, np.eye(k))))
-    order = order_rows(P, ties)
-    inequalities = np.vstack((np.eye(n * k), order))
-    limits = np.concatenate((np.zeros(n * k), np.full(len(order), -slack)))
-    start = np.tile(margins / w.sum(), (n, 1)).ravel()  # equal rows: feasible
-    basis = null_space(sums / root)  # in z = root x the objective is a plain distance
-    middle = basis @ (basis.T @ (root * (P.ravel() - start))) + root * start
-    g = (inequalities / root) @ basis
-    h = limits - (inequalities / root) @ middle
-    if not len(g) or not g.size:
-        return (middle / root).reshape(n, k)
-    system = np.vstack((g.T, h))
-    u, _ = nnls(system, np.append(np.zeros(basis.shape[1]), 1.0), maxiter=200 * len(h))
-    r = system @ u - np.append(np.zeros(basis.shape[1]), 1.0)
-    y = -r[:-1] / r[-1]
-    return ((middle + basis @ y) / root).reshape(n, k)
+    found = pairs_in_order(P)
+    if pairs == "neighbours":
+        place = np.argsort(np.argsort(P, axis=0), axis=0)
+        found = [(j, a, b) for j, a, b in found if place[b, j] == place[a, j] + 1]
+        price = np.full(len(found), lam)
+    else:
+        price = lam * np.array([w[a] * w[b] for _, a, b in found])
+    m, size = len(found), n * k
+    falls = np.zeros((m, size))
+    for row, (j, a, b) in zip(falls, found, strict=True):
+        row[a * k + j], row[b * k + j] = 1.0, -1.0
+    sums = sum_rows(n, k, w)[:-1]
+    each = np.repeat(w, k)
+    system = sparse.csc_matrix(
+        np.block(
+            [
+                [sums, np.zeros((len(sums), m))],
+                [falls, -np.eye(m)],
+                [-np.eye(size + m)],
+            ]
+        )
+    )
+    limits = np.concatenate((np.ones(n), margins[:-1], np.zeros(2 * m + size)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    solution = clarabel.DefaultSolver(
+        sparse.diags(np.concatenate((2.0 * each, np.zeros(m)))).tocsc(),
+        np.concatenate((-2.0 * each * P.ravel(), price)),
+        system,
+        limits,
+        [clarabel.ZeroConeT(len(sums)), clarabel.NonnegativeConeT(2 * m + size)],
+        settings,
+    ).solve()
+    assert str(solution.status) in ("Solved", "AlmostSolved")
+    return float(solution.obj_val + each @ P.ravel() ** 2)

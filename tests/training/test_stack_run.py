@@ -178,9 +178,54 @@ def test_a_model_twice_and_no_model_are_refused(parts: tuple[Dataset, Dataset]) 
             fit_stack(CONFIG, models, *parts)
 
 
-def test_class_weights_are_refused_and_not_ignored(parts: tuple[Dataset, Dataset]) -> None:
-    with pytest.raises(CalibrantError, match="class_weight='balanced' is for a single model"):
-        fit_stack(replace(CONFIG, class_weight="balanced"), ["logistic"], *parts)
+def test_class_weights_are_undone_before_calibration(parts: tuple[Dataset, Dataset]) -> None:
+    before, test = (
+        replace(data, y=np.where((data.y == 1) & (np.arange(data.n_rows) % 6 > 0), 0, data.y)) for data in parts
+    )
+    share = before.class_rates()[2]
+    assert share < 0.1
+    weighted = fit_stack(replace(CONFIG, class_weight="balanced"), ["logistic"], before, test, n_folds=3)
+    member = weighted.members["logistic"]
+    assert member.shift is not None
+    for raw, calibrated in ((member.raw, member.calibrated), (member.out_of_fold.raw, member.out_of_fold.calibrated)):
+        assert raw[:, 2].mean() > 2.5 * share
+        assert calibrated[:, 2].mean() == pytest.approx(share, abs=0.04)
+    plain = fit_stack(CONFIG, ["logistic"], before, test, n_folds=3).members["logistic"]
+    assert plain.shift is None
+    losses = [log_loss(before.y, one.out_of_fold.calibrated, classes=before.classes) for one in (member, plain)]
+    assert losses[0] == pytest.approx(losses[1], abs=0.03)
+
+
+def test_a_stack_with_class_weights_reads_back(bars: Bars, tmp_path: Path) -> None:
+    config = replace(CONFIG, class_weight="balanced")
+    found = run_stack(config, MODELS, n_folds=3, bars=bars, root=tmp_path)
+    check_reads_back(found, split_test(run_dataset(config, bars), 0.2, np.timedelta64(0))[1])
+    assert (found.path / "checkpoints" / "logistic" / "prior_shift.json").is_file()
+
+
+def test_models_and_predictions_read_back(run: Run, parts: tuple[Dataset, Dataset]) -> None:
+    check_reads_back(run, parts[1])
+    with pytest.raises(CalibrantError, match=r"holds 2 models: logistic, lightgbm\. Take one of its models, as in"):
+        _ = run.model
+    with pytest.raises(CalibrantError, match=r"run\.calibrators\['logistic'\]"):
+        _ = run.calibrator
+    with pytest.raises(CalibrantError, match="Did you mean 'lightgbm'"):
+        run.predict_proba(parts[1].X, model="lightgb")
+
+
+def check_reads_back(run: Run, test: Dataset) -> None:
+    table = pq.read_table(run.path / "predictions.parquet").to_pydict()
+    assert list(run.models) == list(run.calibrators) == MODELS
+    columns = {None: ("raw", "p"), **{name: (f"raw_{name}", f"p_{name}") for name in MODELS}}
+    for model, names in columns.items():
+        for name, calibrated in zip(names, (False, True), strict=True):
+            stored = np.column_stack([table[f"{name}_{label}"] for label in (-1, 0, 1)])
+            assert run.predict_proba(test.X, calibrated=calibrated, model=model).tobytes() == stored.tobytes()
+
+
+def test_settings_of_a_library_are_for_one_model(parts: tuple[Dataset, Dataset]) -> None:
+    with pytest.raises(CalibrantError, match="are those of one library, and there are 2 models"):
+        fit_stack(replace(CONFIG, params={"C": 1.0}), MODELS, *parts)
 
 
 # --- the command ---------------------------------------------------------------------------------------------
@@ -205,6 +250,28 @@ def test_command_prints_stack_thresholds_and_sizing(
     assert found.run_id.startswith("oof_h10_")
     shown = invoke("runs", "show", "last")
     assert shown.exit_code == 0, shown.output
+
+
+def test_command_takes_the_settings_of_a_file_and_options_win(
+    make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(make_table(600), "bars.parquet")
+    Path("given.toml").write_text(
+        'model = "catboost"\nhorizon = 7\ndata = "bars.parquet"\ntest = 0.3\nseed = 4\nclass_weight = "balanced"\n'
+        "[params]\nC = 0.5\n"
+    )
+    done = invoke("oof", "--models", "logistic", "--config", "given.toml", "--folds", "3", "--seed", "5")
+    assert done.exit_code == 0, done.output
+    (found,), _ = list_runs("experiments/runs")
+    assert found.config == TrainConfig(
+        model="logistic", horizon=7, data="bars.parquet", test=0.3, seed=5, class_weight="balanced", params={"C": 0.5}
+    )
+    again = invoke("oof", "--models", "logistic", "--config", str(found.path / "config.toml"), "--folds", "3")
+    assert again.exit_code == 0, again.output
+    metrics = [(one.path / "metrics.json").read_bytes() for one in list_runs("experiments/runs")[0]]
+    assert len(metrics) == 2
+    assert metrics[0] == metrics[1]
 
 
 @pytest.mark.parametrize(

@@ -69,12 +69,24 @@ class _Rows:
 
 
 def fit_classes(
-    values: FloatArray, labels: Labels, weight: FloatArray | None, *, input: InputKind, cv: int, seed: int
+    values: FloatArray,
+    labels: Labels,
+    weight: FloatArray | None,
+    *,
+    input: InputKind,
+    cv: int,
+    seed: int,
+    n_rows: int | None = None,
+    fit_all: Callable[[str], PoolPart] | None = None,
 ) -> tuple[SoftmaxMap | LogPoolMap, AutoReport]:
-    """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report."""
+    """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report.
+
+    Where these are a sample of `n_rows` rows, `fit_all` fits the named candidate to all of them.
+    """
     rank = _ranks(_Rows(values, labels, weight))
     every = _in_order(_Rows(values, labels, weight), rank)
-    sample, n_rows = _sample(every, seed)
+    sample, n_held = _sample(every, seed)
+    n_rows = n_rows or n_held
     codes = sample.labels.codes.astype(np.intp)
     tried = _candidates(input, sample.labels)
     n_folds = min(cv, codes.size)
@@ -89,10 +101,14 @@ def fit_classes(
     report = make_report(loss, -np.log(pooled), weights, w, n_folds)
     if report.chosen == NONE:
         return _leave_alone(values.shape[1], input), report
-    shares = zip(tried.values(), weights.tolist(), strict=True)
+    shares = zip(tried.items(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-        kept = [(fit(every), share) for fit, share in shares if share >= LEAST_WEIGHT]
+        kept = [
+            (fit(every) if fit_all is None or name == NONE else fit_all(name), share)
+            for (name, fit), share in shares
+            if share >= LEAST_WEIGHT
+        ]
     return _pool(kept, uniform), report
 
 

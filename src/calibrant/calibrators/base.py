@@ -250,14 +250,15 @@ def fit_one_vs_rest(
     maps: list[BinaryMap] = []
     for k in range(values.shape[1]):
         if counts[k] == 0.0:
-            maps.append(_map_without_rows(calibrator.input, labels.classes.tolist()[k]))
+            maps.append(map_without_rows(calibrator.input, labels.classes.tolist()[k]))
         else:
             column = np.ascontiguousarray(values[:, k])
             maps.append(calibrator.fit_map(ScoreRows(column, labels.codes == k, weight)))
     return OneVsRestMap(tuple(maps), is_logit)
 
 
-def _map_without_rows(input: InputKind, label: object) -> BinaryMap:
+def map_without_rows(input: InputKind, label: object) -> BinaryMap:
+    """Return the map of a class without rows, which leaves probabilities alone, and say so."""
     if input == "score":
         raise InvalidInputError(
             f"class {label!r} has no rows to calibrate its scores on. Drop its column, or pass rows of it."

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.calibrators.beta import BetaCalibrator
+from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import CorrelatedProblem, SoftmaxProblem

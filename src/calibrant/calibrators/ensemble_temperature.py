@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
@@ -15,6 +16,8 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.validation import InputKind, Labels
+
+Parts: TypeAlias = tuple[SoftmaxMap | BetaMap | LogisticMap, ...]
 
 _MAX_ITER = 100
 #: Newton decrement at which that step is the last, and what rounding may leave of it.
@@ -90,34 +93,54 @@ class EnsembleTemperatureCalibrator(Calibrator):
                 raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 
     def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
-        first = TemperatureCalibrator(input=self.input)._fit_any(values, labels, weight)
-        match first:
-            case SoftmaxMap(bias=bias, clip=clip):
-                parts = (first, *(SoftmaxMap(np.array(slope), bias, clip) for slope in (1.0, 0.0)))
-                return MixtureMap(parts, _weights([_chosen(m, values, labels) for m in parts], weight))
-            case BetaMap(clip=clip):
-                curves: tuple[BetaMap | LogisticMap, ...] = (
-                    first,
-                    BetaMap(1.0, 1.0, 0.0, clip),
-                    BetaMap(0.0, 0.0, 0.0, clip),
-                )
-                one = values if values.ndim == 1 else values[:, 1].copy()
-            case LogisticMap():
-                curves = (first, LogisticMap(1.0, 0.0), LogisticMap(0.0, 0.0))
-                one = values if values.ndim == 1 else values[:, 1] - values[:, 0]
-            case other:
-                raise TypeError(f"temperature scaling gave a {type(other).__name__}")
-        q = [m.apply(one) for m in curves]
-        return MeanMap(curves, _weights([np.where(labels.positive, part, 1.0 - part) for part in q], weight))
+        parts = parts_of(TemperatureCalibrator(input=self.input)._fit_any(values, labels, weight))
+        w = np.ones(values.shape[0]) if weight is None else weight
+        problem = MixtureProblem(own_probabilities(parts, values, labels.codes), w)
+        return mixture_of(parts, find_shares(problem, len(parts), float(w.sum())))
 
 
-def _chosen(fitted: SoftmaxMap, values: FloatArray, labels: Labels) -> FloatArray:
+def parts_of(first: Map) -> Parts:
+    """Return what is mixed: temperature scaling, the scores as they are, and the same for all rows."""
+    match first:
+        case SoftmaxMap(bias=bias, clip=clip):
+            return (first, SoftmaxMap(np.array(1.0), bias, clip), SoftmaxMap(np.array(0.0), bias, clip))
+        case BetaMap(clip=clip):
+            return (first, BetaMap(1.0, 1.0, 0.0, clip), BetaMap(0.0, 0.0, 0.0, clip))
+        case LogisticMap():
+            return (first, LogisticMap(1.0, 0.0), LogisticMap(0.0, 0.0))
+        case other:
+            raise TypeError(f"temperature scaling gave a {type(other).__name__}")
+
+
+def mixture_of(parts: Parts, shares: FloatArray) -> MeanMap | MixtureMap:
+    """Return the mixture of the parts."""
+    linear = tuple(part for part in parts if isinstance(part, SoftmaxMap))
+    curves = tuple(part for part in parts if isinstance(part, (BetaMap, LogisticMap)))
+    return MixtureMap(linear, shares) if linear else MeanMap(curves, shares)
+
+
+def own_probabilities(parts: Parts, values: FloatArray, codes: npt.NDArray[np.integer[Any]]) -> list[FloatArray]:
+    """Return what each part gives to each row's own class."""
+    out = []
+    for part in parts:
+        if isinstance(part, SoftmaxMap):
+            out.append(_chosen(part, values, codes))
+            continue
+        one = values
+        if values.ndim == 2:
+            one = values[:, 1].copy() if isinstance(part, BetaMap) else values[:, 1] - values[:, 0]
+        q = part.apply(one)
+        out.append(np.where(codes == 1, q, 1.0 - q))
+    return out
+
+
+def _chosen(fitted: SoftmaxMap, values: FloatArray, codes: npt.NDArray[np.integer[Any]]) -> FloatArray:
     """Return the probability of each row's own class."""
-    out = np.empty(labels.codes.size)
+    out = np.empty(codes.size)
     for start in range(0, out.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         q = fitted.apply(values[block])
-        out[block] = q[np.arange(q.shape[0]), labels.codes[block]]
+        out[block] = q[np.arange(q.shape[0]), codes[block]]
     return out
 
 
@@ -156,13 +179,8 @@ class MixtureProblem:
         return out
 
 
-def _weights(parts: list[FloatArray], weight: FloatArray | None) -> FloatArray:
-    w = np.ones(parts[0].size) if weight is None else weight
-    return find_shares(MixtureProblem(parts, w), len(parts), float(w.sum()))
-
-
 def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:
-    """Return the shares, shape (J,), that maximise the log-likelihood plus sum_j log(share_j); `total` is the weight."""
+    """Return the shares, shape (J,), that maximise log-likelihood plus sum_j log(share_j); rows weigh `total`."""
 
     def loss(shares: FloatArray) -> float:
         return -(problem.log_likelihood(shares) + float(np.log(shares).sum())) / total

@@ -73,10 +73,7 @@ class SoftmaxCalibrator(Calibrator):
                 raise TypeError(f"temperature scaling gave a {type(other).__name__}")
 
     def _fit_logit(self, z: FloatArray, scale: float, labels: Labels, weight: FloatArray | None) -> tuple[float, float]:
-        matrix, bias = self._fit_logits(0.5 * np.column_stack((-z, z)), scale, labels, weight)
-        with np.errstate(over="ignore"):  # scores may lie closer than any slope can part
-            slope = scale * (0.5 * (matrix[1, 1] - matrix[1, 0] - matrix[0, 1] + matrix[0, 0]))
-        return float(np.clip(slope, -_LARGEST, _LARGEST)), float(bias[1] - bias[0])
+        return line_of(*self._fit_logits(0.5 * np.column_stack((-z, z)), scale, labels, weight), scale)
 
     def _fit_logits(
         self, z: FloatArray, scale: float, labels: Labels, weight: FloatArray | None
@@ -97,6 +94,13 @@ class SoftmaxCalibrator(Calibrator):
         """Take the mean off each row: a shift of all logits then changes nothing, by `x` as by the matrix."""
         centred: FloatArray = rows - rows.mean(axis=1, keepdims=True)
         return centred
+
+
+def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:
+    """Return slope and intercept over the logit z of a softmax over `scale` times -z / 2 and z / 2."""
+    with np.errstate(over="ignore"):  # scores may lie closer than any slope can part
+        slope = scale * (0.5 * (matrix[1, 1] - matrix[1, 0] - matrix[0, 1] + matrix[0, 0]))
+    return float(np.clip(slope, -_LARGEST, _LARGEST)), float(bias[1] - bias[0])
 
 
 def _check_penalty(penalty: object) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.calibrators._wrapping import WrappingCalibrator
 from calibrant.calibrators.base import BinaryCalibrator
@@ -90,23 +92,41 @@ class TopLabelCalibrator(WrappingCalibrator):
         confidence = values[np.arange(top.size), top]
         is_right = top == labels.codes
         pooled = _fit_where(inner, confidence, is_right, weight, np.ones(top.size, dtype=np.bool_))
-        if pooled is None:
-            _say(
-                f"the top label is {'right' if is_right[0] else 'wrong'} in all {top.size:,} rows: too few to "
-                "calibrate its confidence, which stays as it is"
-            )
-            return TopLabelMap(n_classes, (IDENTITY,), is_logit)
-        if not self.per_class:
-            return TopLabelMap(n_classes, (pooled,), is_logit)
-        own = [_fit_where(inner, confidence, is_right, weight, top == k) for k in range(n_classes)]
-        left = [repr(label) for label, fitted in zip(labels.classes.tolist(), own, strict=True) if fitted is None]
-        if left:
-            more = ", ..." if len(left) > _MOST_NAMED else ""
-            _say(
-                f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
-                f"{', '.join(left[:_MOST_NAMED])}{more}. They get the map of all rows"
-            )
-        return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
+        own = None
+        if self.per_class and pooled is not None:
+            own = [_fit_where(inner, confidence, is_right, weight, top == k) for k in range(n_classes)]
+        return top_label_map(
+            labels.classes, pooled, own, is_logit=is_logit, n_rows=top.size, is_right=bool(is_right[0])
+        )
+
+
+def top_label_map(
+    classes: npt.NDArray[Any],
+    pooled: BinaryMap | None,
+    own: Sequence[BinaryMap | None] | None,
+    *,
+    is_logit: bool,
+    n_rows: int,
+    is_right: bool,
+) -> TopLabelMap:
+    """Make one map of that of all rows and those of each class on top, None where rows are all right or all wrong."""
+    n_classes = len(classes)
+    if pooled is None:
+        _say(
+            f"the top label is {'right' if is_right else 'wrong'} in all {n_rows:,} rows: too few to "
+            "calibrate its confidence, which stays as it is"
+        )
+        return TopLabelMap(n_classes, (IDENTITY,), is_logit)
+    if own is None:
+        return TopLabelMap(n_classes, (pooled,), is_logit)
+    left = [repr(label) for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
+    if left:
+        more = ", ..." if len(left) > _MOST_NAMED else ""
+        _say(
+            f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
+            f"{', '.join(left[:_MOST_NAMED])}{more}. They get the map of all rows"
+        )
+    return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
 
 
 def _fit_where(
@@ -120,4 +140,4 @@ def _fit_where(
 
 
 def _say(message: str) -> None:
-    warnings.warn(message, DataWarning, stacklevel=5)  # the caller of fit
+    warnings.warn(message, DataWarning, stacklevel=6)  # the caller of fit

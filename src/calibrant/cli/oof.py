@@ -8,7 +8,7 @@ import click
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, number, table
-from calibrant.cli.train import settings_of
+from calibrant.cli.train import gate_lines, scores_table, sentence, settings_of
 from calibrant.training.calibration import SPECIFIED, WHEN
 from calibrant.training.config import TrainConfig
 from calibrant.training.labels import LABEL_KINDS
@@ -16,6 +16,7 @@ from calibrant.training.metrics_report import AFTER, BEFORE
 from calibrant.training.models import MODELS
 from calibrant.training.out_of_fold import VARIANTS
 from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.training.stacking import NO_SKILL
 from calibrant.validation import check_choice
 
 _DEFAULT = TrainConfig()
@@ -126,12 +127,16 @@ def closing_block(run: Run) -> str:
     worth = f"worth about {test['n_independent']:,.0f} independent labels"
     parts = [
         f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}",
+        "Plain average of the models:",
+        scores_table(metrics),
+        "",
         stacking_table(metrics["stacking"]),
         differences_table(metrics["stacking"]),
+        "",
+        *map(sentence, metrics["calibration"]["decision"].split("; ")),
         acting_text(metrics["acting"]),
     ]
-    for name, gate in metrics["gates"].items():
-        parts.append(f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}")
+    parts += gate_lines(metrics["gates"])
     parts += [f"Warning: {text}" for text in metrics["warnings"]]
     return "\n".join([*parts, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
 
@@ -139,12 +144,16 @@ def closing_block(run: Run) -> str:
 def stacking_table(stacking: dict[str, Any]) -> str:
     """Return the figures of each way on the test part."""
     rows = []
+    base = next(method for method in stacking["methods"] if method["name"] == NO_SKILL)
     for method in stacking["methods"]:
-        skill = method["skill"]
-        cells = [_value(method[name]) for name in ("log_loss", "brier", "ece")]
-        rows.append([method["name"], *cells, f"{skill['value']:+.4f}", interval(skill["low"], skill["high"])])
+        gap = method["skill"]
+        cells = [method["name"]]
+        for name in ("log_loss", "brier"):
+            skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
+            cells += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
+        rows.append([*cells, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
-    return table(["", "log loss", "Brier", "ECE", "log loss less no skill", level], rows)
+    return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
 
 
 def differences_table(stacking: dict[str, Any]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from calibrant.cli.examples import Command, ExamplesMixin
+from calibrant.cli import oof, train
 from calibrant.cli.output import count, number, table, write_json
-from calibrant.cli.train import closing_block
 from calibrant.errors import InvalidInputError
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
 from calibrant.training.run_folder import DEFAULT_ROOT, Run, find_run, list_runs
@@ -50,7 +50,7 @@ def list_command(root: str, as_json: bool) -> None:
         write_json({"runs": [_summary(run) for run in runs], "unfinished": n_partial})
         return
     if runs:
-        header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "gates"]
+        header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
         click.echo(table(header, [_line(run) for run in runs], left=2))
     else:
         click.echo(f"No finished run in {root}. Next:  calibrant train --model xgboost --horizon 20")
@@ -73,7 +73,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
     share = found.record["overhead"]["share_of_model_fit"]
     click.echo(f"{found.run_id}: {settings}\n")
     click.echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
-    click.echo(closing_block(found))
+    click.echo((oof if found.found.get("command") == "oof" else train).closing_block(found))
 
 
 @command.command("compare", cls=Command, examples=["calibrant runs compare xgboost lightgbm"])
@@ -88,7 +88,7 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
     if as_json:
         write_json({"runs": [_summary(run) for run in found], "differences": _differences(found)})
         return
-    header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "gates"]
+    header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
     click.echo(table(header, [_line(run) for run in found], left=2))
     for name, values in _differences(found).items():
         click.echo(f"{name}: {' | '.join(map(str, values))}")
@@ -114,7 +114,7 @@ def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> N
 
 
 def _line(run: Run) -> list[str]:
-    """Return the cells of a run: each figure before and after, and the log loss of class frequencies."""
+    """Return the cells of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
     forecasts = run.metrics["test"]["forecasts"]
     cells = [run.run_id, run.metrics["calibration"]["calibrator"]]
     for name in _COLUMNS:
@@ -123,6 +123,8 @@ def _line(run: Run) -> list[str]:
             cells.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else number(value)}")
     passed = [gate["passed"] for gate in run.metrics["gates"].values()]
     cells.append(number(forecasts[NO_SKILL]["log_loss"]["value"]))
+    skill = forecasts[AFTER]["log_loss"]["skill"]
+    cells.append("" if skill is None else f"{skill:+.4f}")
     return [*cells, f"{sum(passed)}/{len(passed)}"]
 
 

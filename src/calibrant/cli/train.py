@@ -59,7 +59,7 @@ _MEASURES = ("log_loss", "brier", "ece", "accuracy")
     show_default=True,
     metavar="WHEN",
     help="always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that "
-    "for temperature, and always for others.",
+    "for a temperature that makes probabilities surer, and always for others.",
 )
 @click.option(
     "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
@@ -112,10 +112,9 @@ def closing_block(run: Run) -> str:
     lines = [
         f"Test part: {test['n_rows']:,} rows from {test['from'][:16]} to {test['to'][:16]}, {worth}",
         scores_table(metrics),
-        metrics["calibration"]["decision"].capitalize(),
+        sentence(metrics["calibration"]["decision"]),
     ]
-    for name, gate in metrics["gates"].items():
-        lines.append(f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}")
+    lines += gate_lines(metrics["gates"])
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
         least = target.get("least_at_this_accuracy")
@@ -123,6 +122,19 @@ def closing_block(run: Run) -> str:
         lines.append(f"{name} target {target['target']}: {reached}{why}")
     lines += [f"Warning: {text}" for text in metrics["warnings"]]
     return "\n".join([*lines, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+
+
+def gate_lines(gates: dict[str, Any]) -> list[str]:
+    """Return a line for each gate, and what it means to fail the one on class frequencies."""
+    lines = [f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}" for name, gate in gates.items()]
+    if not gates[f"log_loss_at_most_{NO_SKILL}_plus_1_se"]["passed"]:
+        lines.append("On the test part class frequencies are the better forecast: this model has nothing to act on.")
+    return lines
+
+
+def sentence(text: str) -> str:
+    """Return a text that starts with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def scores_table(metrics: dict[str, Any]) -> str:

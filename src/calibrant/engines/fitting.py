@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from calibrant.calibrators import (
-    BetaCalibrator,
-    BinaryCalibrator,
-    Calibrator,
-    IsotonicCalibrator,
-    SigmoidCalibrator,
-    TemperatureCalibrator,
-)
-from calibrant.calibrators.softmax_family import SoftmaxCalibrator
+from calibrant.calibrators import Calibrator
 from calibrant.engines.batches import open_rows
-from calibrant.engines.partitions import Column, pooled_summary
-from calibrant.engines.quantised import QuantisedSummary
+from calibrant.engines.passes import Passes
 from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.engines.streaming import stream_beta, stream_sigmoid, stream_softmax, stream_temperature
-from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError
-from calibrant.maps import BinaryMap, Map, OneVsRestMap
-from calibrant.summary import ScoreSummary
+from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact
+from calibrant.errors import InvalidLabelError
 from calibrant.validation import Labels, check_integer
 
 C = TypeVar("C", bound=Calibrator)
@@ -67,7 +54,7 @@ def fit(
     Raises
     ------
     CalibrantError
-        If the source can't be read, a row can't be used, or the method needs all rows in memory and they don't fit.
+        If the source can't be read, a row can't be used, or `exact=True` asks for what the method can't give.
 
     Notes
     -----
@@ -75,8 +62,10 @@ def fit(
     take several passes, so the source must be one that can be read again:
 
     - isotonic: exact, by range partitions: the same blocks as in memory, bit for bit where rows have no weights;
-    - sigmoid, beta, temperature, vector, matrix and Dirichlet: to the minimum of the same loss, from sums of gradients
-      and Hessians over the rows, one pass for each evaluation;
+    - sigmoid, beta, temperature, vector, matrix, Dirichlet and ensemble temperature: to the minimum of the same loss,
+      from sums of gradients and Hessians over the rows, one pass for each evaluation;
+    - one-vs-rest and top label: each of their scores as the method of that score is fitted;
+    - auto of several classes: weights from a sample of the rows, each part fitted to all of them;
     - any other method of one score: a fit to a summary of cells, whose bounds a DataWarning says.
 
     Examples
@@ -97,79 +86,31 @@ def fit(
         input=calibrator.input,
         classes=classes,
     )
-    if isinstance(calibrator, BinaryCalibrator) and (reader.is_binary or len(reader.classes) > 2):
-        _fit_summaries(calibrator, reader, exact, max_distinct)
+    passes = Passes(reader, exact, max_distinct)
+    held = None if passes.takes_summary(calibrator) else _hold(reader, max_distinct)
+    if held is not None:
+        calibrator.fit_checked(*held)
     else:
-        _fit_rows(calibrator, reader, max_distinct)
+        calibrator.map_, calibrator.n_rows_ = passes.fit(calibrator)
     calibrator.classes_ = reader.classes
     calibrator.score_names_ = tuple(reader.score)
     return calibrator
 
 
-def _fit_summaries(calibrator: BinaryCalibrator, reader: RowReader, exact: Exact, max_distinct: int) -> None:
-    found = fold_summaries(reader, exact="auto" if exact is True else exact, max_distinct=max_distinct)
-    if isinstance(found, ScoreSummary):
-        _check_both(found, reader)
-        calibrator.map_ = _fit_column(calibrator, Column(reader), found, exact, max_distinct)
-        calibrator.n_rows_ = round(found.total_weight)
-        return
-    inner = calibrator
-    if calibrator.input == "logit":
-        inner = type(calibrator)(**{**calibrator.get_params(), "input": "probability"})
-    maps: list[BinaryMap] = []
-    for k, summary in enumerate(found.values()):
-        _check_both(summary, reader)
-        maps.append(_fit_column(inner, Column(reader, k), summary, exact, max_distinct))
-    calibrator.map_ = OneVsRestMap(tuple(maps), calibrator.input == "logit")
-    calibrator.n_rows_ = round(next(iter(found.values())).total_weight)
-
-
-def _fit_column(
-    calibrator: BinaryCalibrator, column: Column, summary: ScoreSummary, exact: Exact, max_distinct: int
-) -> BinaryMap:
-    if not isinstance(summary, QuantisedSummary) or exact is False:
-        return calibrator.fit_map(summary)
-    if isinstance(calibrator, IsotonicCalibrator):
-        return calibrator.fit_map(pooled_summary(column, max_rows=max_distinct, start=summary))
-    if isinstance(calibrator, SigmoidCalibrator):
-        return stream_sigmoid(calibrator, column, summary)
-    if isinstance(calibrator, BetaCalibrator):
-        return stream_beta(calibrator, column, summary)
-    what = f"there are more than {max_distinct:,} distinct scores, and {calibrator.name} has no fit in several passes"
-    if exact is True:
-        raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
-    warnings.warn(f"{what}: it is fitted to cells of neighbouring scores ({summary.bounds})", DataWarning, stacklevel=5)
-    return calibrator.fit_map(summary)
-
-
-def _fit_rows(calibrator: Calibrator, reader: RowReader, max_distinct: int) -> None:
-    """Fit to rows in memory where they fit, else in passes where the method can."""
+def _hold(reader: RowReader, max_rows: int) -> tuple[Any, Labels, Any] | None:
+    """Return all rows where they fit; a source that can be read once only, or is elsewhere, is not tried in vain."""
+    if not reader.source.is_repeatable and reader.is_binary:
+        return None
+    if (reader.source.n_rows or 0) > max_rows:
+        return None
     held: list[CheckedRows] = []
     n_rows = 0
-    known = reader.source.n_rows or 0
-    for rows in () if known > max_distinct else reader:  # rows that are elsewhere are not brought here in vain
+    for rows in reader:
         held.append(rows)
         n_rows += len(rows.scores)
-        if n_rows > max_distinct:
-            held.clear()
-            break
-    if held:
-        calibrator.fit_checked(*_joined(held, reader))
-        return
-    if n_rows == 0 and not known:
-        raise InvalidInputError(f"{reader.source.name} has no row with weight. Give at least one a positive weight.")
-    fitted: Map
-    if len(reader.classes) > 2 and isinstance(calibrator, TemperatureCalibrator):
-        fitted = stream_temperature(reader)
-    elif len(reader.classes) > 2 and isinstance(calibrator, SoftmaxCalibrator):
-        fitted = stream_softmax(calibrator, reader)
-    else:
-        raise InvalidInputError(
-            f"there are more than {max_distinct:,} rows, and {calibrator.name} needs all of them in memory for "
-            f"{len(reader.score)} score columns. Pass a larger max_distinct, or another method such as isotonic."
-        )
-    calibrator.map_ = fitted
-    calibrator.n_rows_ = reader.total(lambda rows: len(rows.scores))
+        if n_rows > max_rows:
+            return None
+    return _joined(held, reader) if held else None
 
 
 def _joined(held: list[CheckedRows], reader: RowReader) -> tuple[Any, Labels, Any]:
@@ -183,11 +124,3 @@ def _joined(held: list[CheckedRows], reader: RowReader) -> tuple[Any, Labels, An
     if any(rows.weight is not None for rows in held):
         weight = np.concatenate([np.ones(len(r.scores)) if r.weight is None else r.weight for r in held])
     return np.concatenate([rows.scores for rows in held]), Labels(codes, reader.classes), weight
-
-
-def _check_both(summary: ScoreSummary, reader: RowReader) -> None:
-    if not 0.0 < summary.total_positives < summary.total_weight:
-        raise InvalidLabelError(
-            f"column {reader.label!r} of {reader.source.name} shows a class in none or all of its rows "
-            f"({summary.total_positives:g} of {summary.total_weight:g}). Pass rows of at least two classes."
-        )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
+from calibrant.engines.columns import Column
 from calibrant.engines.folding import FoldState
 from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
-from calibrant.engines.rows import CheckedRows, RowReader, added
-from calibrant.numerics import BoolArray, FloatArray, IntArray, softmax
+from calibrant.engines.rows import added
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.summary import Blocks, ScoreSummary
 
-T = TypeVar("T")
 #: Which parts of ranges hold rows, and what each holds.
 _Parts: TypeAlias = tuple[IntArray, FloatArray]
 _CodeArray = npt.NDArray[np.uint64]
@@ -45,35 +45,6 @@ class PooledSummary(QuantisedSummary):
     def isotonic_blocks(self) -> Blocks:
         """Return the maximal blocks of the isotonic regression of the rows."""
         return self._blocks
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the scores that a reader reads, against one of its classes; both 0 where there is one only."""
-
-    reader: RowReader
-    k: int = 0
-
-    def __iter__(self) -> Iterator[tuple[FloatArray, BoolArray, FloatArray | None]]:
-        for rows in self.reader:
-            yield self.of(rows)
-
-    def reduce(self, partial: Callable[[Column], T], merge: Callable[[T, T], T], *, is_large: bool = True) -> T:
-        """Return what `partial` makes of the column: of each part of the source, merged; see `RowReader.reduce`."""
-        k = self.k
-        return self.reader.reduce(lambda reader: partial(Column(reader, k)), merge, is_large=is_large)
-
-    def of(self, rows: CheckedRows) -> tuple[FloatArray, BoolArray, FloatArray | None]:
-        """Return scores, whether each row is positive, and weights."""
-        if self.reader.is_binary:
-            return rows.scores, rows.codes.view(np.bool_), rows.weight
-        values = softmax(rows.scores) if self.reader.input == "logit" else rows.scores
-        return np.ascontiguousarray(values[:, self.k]), rows.codes == self.k, rows.weight
-
-    @property
-    def is_probability(self) -> bool:
-        """Whether the column holds probabilities."""
-        return self.reader.input == "probability" or (self.reader.input == "logit" and not self.reader.is_binary)
 
 
 def pooled_summary(column: Column, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:

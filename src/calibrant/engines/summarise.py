@@ -110,13 +110,15 @@ def check_exact(exact: object) -> None:
         raise InvalidInputError(f"exact={exact!r} is none of True, False and 'auto'. Pass one of them.")
 
 
-def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int) -> Summaries:
-    """Summarise what a reader reads."""
+def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int, n_groups: int | None = None) -> Summaries:
+    """Summarise what a reader reads; `n_groups` is told where the source has no column of the groups."""
     n_classes = 1 if reader.is_binary else len(reader.classes)
     is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
     n_rows, _ = count_rows(reader.source)
     kind = None if exact == "auto" else bool(exact)
-    n_states = n_classes * (1 if reader.group is None else reader.source.count_distinct(reader.group))
+    if n_groups is None:
+        n_groups = 1 if reader.group is None else reader.source.count_distinct(reader.group)
+    n_states = n_classes * n_groups
 
     def partial(part: RowReader) -> Fold:
         fold = Fold(kind, max_distinct, is_probability, n_states, n_rows=n_rows)

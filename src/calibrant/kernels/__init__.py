@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant.kernels.all_pairs import falls_of_all_pairs, rise_at_a_price_of_all_pairs
     from calibrant.kernels.binning import rows_in_bins, sum_bins, sum_cells
     from calibrant.kernels.columns import (
         average_blocks,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
-    from calibrant.kernels.nearly import rise_at_a_price, rise_with_slack
+    from calibrant.kernels.nearly import rise_at_a_price
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.piecewise import (
         count_samples,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         slope_of_pieces,
     )
     from calibrant.kernels.refit import refit_drawn_labels
+    from calibrant.kernels.slack import rise_with_slack
     from calibrant.kernels.softmax import multiply_rows
     from calibrant.kernels.sorting import (
         count_distinct,
@@ -72,6 +74,7 @@ _HOME = {
     "count_samples": "piecewise",
     "distances_of_sides": "uniformity",
     "evaluate_pieces": "piecewise",
+    "falls_of_all_pairs": "all_pairs",
     "fill_bins": "mimic",
     "find_ranges": "fold",
     "fit_rising_curve": "spline",
@@ -103,7 +106,8 @@ _HOME = {
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
     "rise_at_a_price": "nearly",
-    "rise_with_slack": "nearly",
+    "rise_at_a_price_of_all_pairs": "all_pairs",
+    "rise_with_slack": "slack",
     "rows_in_bins": "binning",
     "run_lengths": "sorting",
     "score_pieces": "piecewise",
@@ -135,6 +139,7 @@ __all__ = [
     "count_samples",
     "distances_of_sides",
     "evaluate_pieces",
+    "falls_of_all_pairs",
     "fill_bins",
     "find_ranges",
     "fit_rising_curve",
@@ -166,6 +171,7 @@ __all__ = [
     "radix_sort",
     "refit_drawn_labels",
     "rise_at_a_price",
+    "rise_at_a_price_of_all_pairs",
     "rise_with_slack",
     "rows_in_bins",
     "run_lengths",

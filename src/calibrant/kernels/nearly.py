@@ -1,4 +1,4 @@
-"""Columns that rise but for a slack, or but for falls that cost: the nearest ones."""
+"""Columns that rise but for falls that cost: the nearest ones."""
 
 from __future__ import annotations
 
@@ -6,126 +6,76 @@ import numpy as np
 
 from calibrant.kernels._jit import compiled
 from calibrant.kernels.columns import PlaceArray
-from calibrant.numerics import FloatArray
-
-#: Halvings of the range of the levels: below the last bit of a number of the size of the range.
-_HALVINGS = 60
+from calibrant.numerics import FloatArray, IntArray
 
 
 @compiled
-def rise_with_slack(
-    value: FloatArray, weight: FloatArray, unit: PlaceArray, n_units: int, slack: float, out: FloatArray
-) -> None:
-    """Write the nearest non-negative column of which no entry lies more than `slack` below one before it.
-
-    Entries lie between a rising level and that level less the slack; the level minimises a sum of convex functions of
-    each entry's own, hence is found by halving its range for all units at once: where the sum of the slopes at the
-    middle is least over the units from one on, those lie above the middle and the others below.
-    """
-    n = value.size
-    top = 0.0
-    for k in range(n):
-        top = max(top, value[k])
-    top += slack
-    low = np.zeros(n_units)
-    high = np.full(n_units, top)
-    slope = np.empty(n_units)
-    for _ in range(_HALVINGS):
-        u = 0
-        while u < n_units:
-            end = u
-            middle = 0.5 * (low[u] + high[u])
-            while end < n_units and low[end] == low[u] and high[end] == high[u]:
-                s = 0.0
-                for k in range(unit[end], unit[end + 1]):
-                    if value[k] > middle:
-                        s -= weight[k] * (value[k] - middle)
-                    elif middle > slack and middle - slack > value[k]:
-                        s += weight[k] * (middle - slack - value[k])
-                slope[end] = s
-                end += 1
-            cut = end
-            least = 0.0
-            tail = 0.0
-            for v in range(end - 1, u - 1, -1):
-                tail += slope[v]
-                if tail < least:
-                    least = tail
-                    cut = v
-            for v in range(u, cut):
-                high[v] = middle
-            for v in range(cut, end):
-                low[v] = middle
-            u = end
+def _sorted_units(value: FloatArray, unit: PlaceArray, n_units: int) -> IntArray:
+    """Return the places with those of each unit in the rising order of their values."""
+    by = np.arange(value.size)
     for u in range(n_units):
-        level = 0.5 * (low[u] + high[u])
-        floor = max(level - slack, 0.0)
-        for k in range(unit[u], unit[u + 1]):
-            out[k] = min(max(value[k], floor), level)
+        a, e = unit[u], unit[u + 1]
+        if e > a + 1:
+            by[a:e] = a + np.argsort(value[a:e], kind="mergesort")
+    return by
 
 
 @compiled
 def rise_at_a_price(
     value: FloatArray, weight: FloatArray, unit: PlaceArray, n_units: int, price: float, out: FloatArray
 ) -> None:
-    """Write the non-negative column b of least 1/2 sum_i weight_i (value_i - b_i)^2 + price sum_u max(b_u - b_u+1, 0).
+    """Write the non-negative column of least 1/2 sum_i weight_i (value_i - out_i)^2 + price x its falls.
+
+    The falls are those from the highest entry of a unit to the lowest of the next, where that lies below it, and from
+    the highest to the lowest within each unit. Within a unit the answer rises as `value` does, so all of it is one
+    chain: rises cost inside a unit, falls everywhere.
 
     References
     ----------
     Johnson (2013), *A dynamic programming algorithm for the fused lasso and L0-segmentation*, Journal of
-    Computational and Graphical Statistics 22(2): the slope of what the units so far cost is kept as a list of knots,
-    here clipped to [-price, 0], since only falls cost.
+    Computational and Graphical Statistics 22(2): the slope of what the entries so far cost is kept as a list of knots,
+    here clipped to [-price, 0], or to [-price, price] where rises cost as well.
     """
-    m = n_units
-    mean = np.empty(m)
-    mass = np.empty(m)
-    for u in range(m):
-        w = 0.0
-        s = 0.0
-        for k in range(unit[u], unit[u + 1]):
-            w += weight[k]
-            s += weight[k] * value[k]
-        mass[u] = w
-        mean[u] = s / w
-    place = np.empty(2 * m)
-    slope = np.empty(2 * m)
-    offset = np.empty(2 * m)
-    lower = np.empty(m)
-    upper = np.empty(m)
-    left = m
-    right = m - 1
-    for u in range(m - 1):
-        first_slope, first_offset = mass[u], -mass[u] * mean[u] - (price if u > 0 else 0.0)
-        last_slope, last_offset = -mass[u], mass[u] * mean[u]
+    n = value.size
+    by = _sorted_units(value, unit, n_units)
+    is_last = np.zeros(n, dtype=np.bool_)
+    is_last[unit[1 : n_units + 1] - 1] = True
+    place = np.empty(2 * n)
+    slope = np.empty(2 * n)
+    offset = np.empty(2 * n)
+    lower = np.empty(n)
+    upper = np.empty(n)
+    left = n
+    right = n - 1
+    least = 0.0  # the slope before the first knot, and after the last
+    most = 0.0
+    for k in range(n):
+        w = weight[by[k]]
+        z = value[by[k]]
+        first_slope, first_offset = w, least - w * z
+        last_slope, last_offset = -w, w * z - most
+        if k == n - 1:  # nothing follows: the best entry is where the slope is 0
+            least = most = 0.0
+        else:
+            least = -price
+            most = 0.0 if is_last[k] else price
         low = left
-        while low <= right and first_slope * place[low] + first_offset <= -price:
+        while low <= right and first_slope * place[low] + first_offset <= least:
             first_slope += slope[low]
             first_offset += offset[low]
             low += 1
-        lower[u] = (-price - first_offset) / first_slope
+        lower[k] = (least - first_offset) / first_slope
         left = low - 1
         high = right
-        while high > left and -last_slope * place[high] - last_offset >= 0.0:
+        while high > left and -last_slope * place[high] - last_offset >= most:
             last_slope += slope[high]
             last_offset += offset[high]
             high -= 1
-        upper[u] = last_offset / -last_slope
+        upper[k] = (most + last_offset) / -last_slope
         right = high + 1
-        place[left], slope[left], offset[left] = lower[u], first_slope, first_offset + price
-        place[right], slope[right], offset[right] = upper[u], last_slope, last_offset
-    u = m - 1
-    first_slope, first_offset = mass[u], -mass[u] * mean[u] - (price if u > 0 else 0.0)
-    low = left
-    while low <= right and first_slope * place[low] + first_offset <= 0.0:
-        first_slope += slope[low]
-        first_offset += offset[low]
-        low += 1
-    best = -first_offset / first_slope
-    mean[u] = best
-    for u in range(m - 2, -1, -1):
-        best = min(max(best, lower[u]), upper[u])
-        mean[u] = best
-    for u in range(m):
-        q = max(mean[u], 0.0)
-        for k in range(unit[u], unit[u + 1]):
-            out[k] = q
+        place[left], slope[left], offset[left] = lower[k], first_slope, first_offset - least
+        place[right], slope[right], offset[right] = upper[k], last_slope, last_offset + most
+    best = lower[n - 1]
+    for k in range(n - 1, -1, -1):
+        best = min(max(best, lower[k]), upper[k])
+        out[by[k]] = max(best, 0.0)

@@ -65,8 +65,11 @@ def rise_with_slack(
                 size = _push(place, bend, jump, size, z, -w, 0.0)
             size = _push(place, bend, jump, size, max(z, 0.0) + slack, w, w * max(-z, 0.0))
         farthest = np.inf
-        best = 0.0
-        while size > 0:
+        best = -1.0
+        while best < 0.0:
+            if size == 0:  # the cost rises from 0 on, or turns before the nearest knot
+                best = min(max(-offset / tilt, 0.0), farthest) if tilt > 0.0 else 0.0
+                break
             at = place[0]
             if tilt * at + offset < 0.0:
                 best = min(max(-offset / tilt, at), farthest) if tilt > 0.0 else farthest
@@ -77,10 +80,6 @@ def rise_with_slack(
             tilt -= bend[0]
             size = _drop(place, bend, jump, size)
             farthest = at
-            if best > 0.0:
-                break
-        if best == 0.0 and tilt > 0.0:
-            best = min(max(-offset / tilt, 0.0), farthest)
         level[u] = best
         size = _push(place, bend, jump, size, best, -tilt, -(tilt * best + offset))
     best = np.inf

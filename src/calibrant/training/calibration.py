@@ -108,13 +108,14 @@ def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, 
         Its labels are those of the rows of `prob`.
     when : {"auto", "if_better", "always"}
         "if_better": used where it lowers the mean log loss of five blocks in time, each calibrated by a fit to the
-        others, purged. "auto": that for a temperature, and always for others.
+        others, purged. "auto": that for a temperature below one, and always for anything else.
 
     Notes
     -----
-    Labels that overlap are worth few independent ones, and times change: the temperature of a model that was stopped
-    early, and so is hardly over-confident, is then mostly noise, and applying it costs more than it gains. What helps
-    on blocks that it was not fitted to is likely to help later too; one sign, without a threshold to choose.
+    A temperature below one makes probabilities surer. Being too sure has no bound on its loss, and being too little
+    sure costs at most log(K) a row; and labels that overlap are worth few independent ones, so that the temperature
+    of a model that was stopped early, and is hardly over-confident, is mostly noise. So surer probabilities have to
+    earn their place on blocks that the temperature was not fitted to: one sign, without a threshold to choose.
     """
     fitted = fit_calibrator(make(), prob, data)
     is_temperature = isinstance(fitted, TemperatureCalibrator)
@@ -122,7 +123,8 @@ def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, 
     if is_temperature:
         slope = fitted.inverse_temperature_
         temperature = 1.0 / slope if slope > 0.0 else float("inf")
-    if when == "always" or (when == "auto" and not is_temperature):
+    is_sharper = temperature is not None and temperature < 1.0
+    if when == "always" or (when == "auto" and not is_sharper):
         return Calibration(fitted, True, None, temperature)
     labels = Labels(data.codes, data.classes)
     before, after = (

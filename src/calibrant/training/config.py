@@ -41,7 +41,8 @@ class TrainConfig:
         Name of a calibrator, or "specified" for `ProbabilityCalibrator`.
     calibrate : {"auto", "if_better", "always"}
         Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of blocks in time of the
-        validation part that it was not fitted to. "auto" is that for "temperature", and always for the others.
+        validation part that it was not fitted to. "auto" is that for a temperature below one, which makes
+        probabilities surer, and always for anything else.
     class_weight : {"none", "balanced"}
         "balanced" gives all classes the same weight in training; probabilities are corrected for that before they
         are calibrated.

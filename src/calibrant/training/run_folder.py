@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import persistence
-from calibrant.errors import DocumentError, InvalidInputError, ShapeError
+from calibrant.errors import DocumentError, InvalidInputError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.models import Model, read_model
@@ -73,19 +74,31 @@ class Run:
         return found
 
     @cached_property
-    def model(self) -> Model:
-        """The fitted model."""
-        self._check_single()
-        name, n_classes = self.config.model, len(self.found["classes"])
-        return read_model(name, n_classes, self.path / "checkpoints", n_threads=self.config.n_threads)
+    def models(self) -> dict[str, Model]:
+        """The fitted models by name: one, or several of a run of `calibrant oof`."""
+        self._check("checkpoints/")
+        n_classes, n_threads = len(self.found["classes"]), self.config.n_threads
+        return {
+            name: read_model(name, n_classes, folder, n_threads=n_threads) for name, folder in self._folders().items()
+        }
 
     @cached_property
-    def calibrator(self) -> Any:
-        """The fitted calibrator."""
-        self._check_single()
-        return persistence.load(self.path / "checkpoints" / "calibrator.json")
+    def calibrators(self) -> dict[str, Any]:
+        """The fitted calibrator of each model."""
+        self._check("checkpoints/")
+        return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
 
-    def predict_proba(self, X: ArrayLike, *, calibrated: bool = True) -> FloatArray:
+    @property
+    def model(self) -> Model:
+        """The fitted model of a run of one."""
+        return self.models[self._only_name("models")]
+
+    @property
+    def calibrator(self) -> Any:
+        """The fitted calibrator of a run of one model."""
+        return self.calibrators[self._only_name("calibrators")]
+
+    def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
         """Return the probability of each class.
 
         Parameters
@@ -94,22 +107,28 @@ class Run:
             The features, in the order of ``found["features"]``.
         calibrated : bool
             Whether to calibrate what the model says.
+        model : str, optional
+            One of the models; by default the plain average of all of them, which is what a run of several is judged by.
 
         Raises
         ------
         CalibrantError
-            If the features can't be used, or a file of the run is broken.
+            If the features can't be used, there is no such model, or a file of the run is broken.
         """
         from calibrant.training.trainer import Fitted
 
         values, n_features = as_columns(X, name="X").values, len(self.found["features"])
         if values.ndim != 2 or values.shape[1] != n_features:
             raise ShapeError(f"X has shape {values.shape}, and this model has {n_features} features. Pass them all.")
-        shift_file = self.path / "checkpoints" / "prior_shift.json"
-        shift = persistence.load(shift_file) if shift_file.exists() else None
-        fitted = Fitted(self.model, shift, self.calibrator)
-        raw = self.model.predict_proba(values)
-        return fitted.calibrate(raw) if calibrated else raw
+        if model is not None and model not in self.models:
+            raise unknown_name(f"model in {self.run_id}:", model, self.models)
+        found = []
+        for name in self.models if model is None else [model]:
+            shift_file = self._folders()[name] / "prior_shift.json"
+            shift = persistence.load(shift_file) if shift_file.exists() else None
+            raw = self.models[name].predict_proba(values)
+            found.append(Fitted(self.models[name], shift, self.calibrators[name]).calibrate(raw) if calibrated else raw)
+        return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     def check(self) -> None:
         """Read every file, and compare it with the hash that was noted when it was written.
@@ -121,12 +140,20 @@ class Run:
         """
         self._check("")
 
-    def _check_single(self) -> None:
-        """Compare the checkpoints with their hashes; a run of several models has one of each in a folder of its own."""
-        if "models" in self.found:
-            names = ", ".join(self.found["models"])
-            raise InvalidInputError(f"{self.run_id} holds several models: {names}. Read them from its checkpoints.")
-        self._check("checkpoints/")
+    def _folders(self) -> dict[str, Path]:
+        """Return the folder of each model's checkpoints: a run of several has one for each."""
+        root = self.path / "checkpoints"
+        names = self.found.get("models")
+        return {self.config.model: root} if names is None else {name: root / name for name in names}
+
+    def _only_name(self, attribute: str) -> str:
+        names = list(self._folders())
+        if len(names) > 1:
+            raise InvalidInputError(
+                f"{self.run_id} holds {len(names)} models: {', '.join(names)}. Take one of its {attribute}, as in "
+                f"run.{attribute}[{names[0]!r}]."
+            )
+        return names[0]
 
     def _check(self, prefix: str) -> None:
         for name, expected in self.record["files"].items():
@@ -152,7 +179,8 @@ def new_run(root: str | os.PathLike[str], name: str, record: dict[str, Any]) -> 
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
     run_id = f"{name}_{datetime.now(UTC):%Y%m%d_%H%M%S_%f}_{secrets.token_hex(2)}"
-    partial = root / f".{run_id}{_PARTIAL}{secrets.token_hex(4)}"
+    remove_dead(root)
+    partial = root / f".{run_id}{_PARTIAL}{_host()}-{os.getpid()}"
     partial.mkdir()
     try:
         record["run_id"] = run_id
@@ -169,6 +197,21 @@ def new_run(root: str | os.PathLike[str], name: str, record: dict[str, Any]) -> 
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def remove_dead(root: str | os.PathLike[str]) -> int:
+    """Remove what runs on this machine left behind whose processes are gone, and return how many that were.
+
+    A process that was killed can't clean up, so the next run does. A folder names its process and machine: those of
+    other machines that share the folder, and of processes that are alive, are left alone.
+    """
+    n_removed = 0
+    for entry in Path(root).glob(f".*{_PARTIAL}*"):
+        host, _, process = entry.name.partition(_PARTIAL)[2].rpartition("-")
+        if host == _host() and process.isdigit() and not _is_alive(int(process)):
+            shutil.rmtree(entry, ignore_errors=True)
+            n_removed += not entry.exists()
+    return n_removed
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
@@ -232,6 +275,23 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
         for name, values in columns.items()
     }
     pq.write_table(pa.table(arrays), path)
+
+
+def _host() -> str:
+    """Return the name of this machine, of characters that a file name may hold."""
+    return re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "unnamed"
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is no question but an order
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _stamp(run_id: str) -> str:

@@ -279,7 +279,7 @@ def measure_stack(
             calibrator=config.calibrator,
             fitted_on=f"out-of-fold predictions of {before.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
             measured_on=f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
-            decided={"used": {name: member.out_of_fold.calibration.is_used for name, member in stack.members.items()}},
+            decided=_decisions(stack),
             overhead=overhead_verdict(_share(stack)),
         ),
         "gates": gates(on_test),
@@ -307,6 +307,15 @@ def _member_figures(config: TrainConfig, stack: Stack, member: Member) -> dict[s
     }
     calibration = {"calibrator": config.calibrator, **found.calibration.as_dict()}
     return {"rounds": member.model.n_rounds_, "n_models": found.n_models, "calibration": calibration, **parts}
+
+
+def _decisions(stack: Stack) -> dict[str, Any]:
+    """Return whose calibrator was used, and why."""
+    found = {name: member.out_of_fold.calibration for name, member in stack.members.items()}
+    return {
+        "used": {name: one.is_used for name, one in found.items()},
+        "decision": "; ".join(f"{name}: {one.describe()}" for name, one in found.items()),
+    }
 
 
 def _share(stack: Stack) -> float:

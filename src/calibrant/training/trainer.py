@@ -137,7 +137,7 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
             cpu_s[step] = time.process_time() - began
     for warning in said:
         _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
-    _LOG.info("%s", calibration.describe().capitalize())
+    _LOG.info("%s: %s", config.calibrator, calibration.describe())
     fitted = Fitted(fitted_model, shift, calibration.calibrator)
     began = time.process_time()
     calibrated = fitted.calibrate(raw_test)

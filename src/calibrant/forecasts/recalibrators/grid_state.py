@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,11 +14,13 @@ from calibrant.forecasts.recalibrators.level_maps import Knots
 from calibrant.forecasts.recalibrators.search_state import outcome_levels
 from calibrant.numerics import FloatArray
 
-#: Rows per block of neighbouring levels, and the fewest and most blocks.
-_ROWS_PER_BLOCK = 64
-_BLOCKS = (16, 256)
+#: Blocks of neighbouring levels, by the root of the number of rows: as narrow as the noise of a level, and no more.
+_BLOCKS_PER_ROOT = 4.0
+_MOST_BLOCKS = 1_024
 #: Rounding of the bounds' sums: splits this close below the best are measured.
 _SLACK = 1e-9
+#: Splits that are measured between two looks at which are left.
+_AT_ONCE = 8
 
 
 class GridState:
@@ -45,7 +49,7 @@ class GridState:
         """
         n = self.level.size
         values, rising = self._values[:-1], self.level[self._by_level]
-        n_blocks = min(max(n // _ROWS_PER_BLOCK, _BLOCKS[0]), _BLOCKS[1], n)
+        n_blocks = min(max(int(_BLOCKS_PER_ROOT * math.sqrt(n)), 1), _MOST_BLOCKS, n)
         block_start = np.arange(n_blocks + 1, dtype=np.int64) * n // n_blocks
         block = np.empty(n, dtype=np.uint16)
         block[self._by_level] = np.repeat(np.arange(n_blocks, dtype=np.uint16), np.diff(block_start))
@@ -53,11 +57,17 @@ class GridState:
         kernels.bound_splits(values, self.level, block, rising, block_start, alphas, least, lower, upper)
         if (upper < 0.0).all():
             return None
-        k, a = (found.astype(np.int64) for found in np.nonzero(upper >= lower.max() - _SLACK))
-        error = np.empty(k.size)
-        kernels.measure_splits(values, rising, self._by_level, k, alphas[a], error)
-        best = int(error.argmax())
-        return int(k[best]), float(alphas[a[best]]), float(error[best])
+        order = np.argsort(-upper, axis=None, kind="stable")
+        best = (-1.0, 0)
+        while order.size:  # those that may be the greatest, a few at a time
+            now, order = order[:_AT_ONCE], order[_AT_ONCE:]
+            k, a = np.divmod(np.sort(now), alphas.size)
+            error = np.empty(k.size)
+            kernels.measure_splits(values, rising, self._by_level, k, alphas[a], error)
+            best = max(best, *zip(error.tolist(), (-np.sort(now)).tolist(), strict=True))
+            order = order[upper.flat[order] >= max(best[0], lower.max()) - _SLACK]
+        k_best, a_best = divmod(-best[1], alphas.size)
+        return k_best, float(alphas[a_best]), best[0]
 
     def rows_by_level(self) -> npt.NDArray[np.int32]:
         """Return the rows in the order of their levels."""
