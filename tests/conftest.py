@@ -6,6 +6,8 @@ import os
 
 from hypothesis import settings
 
+from spark_session import spark as spark
+
 #: Several folders have a conftest.py; looked through for examples, they would clash by name.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 

@@ -39,6 +39,10 @@ METRICS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
     "level_curve": (lambda f, y, **options: forecasts.level_curve(f, y, **options).share, (0.0, 1.0)),
     "pit_test": (forecasts.pit_test, (0.0, np.inf)),
     "forecasts.evaluate": (forecasts.evaluate, (-np.inf, np.inf)),
+    "evaluate_rule": (
+        lambda f, y, **options: forecasts.evaluate_rule(f, y, (0.1, 0.5), ((0.0, 4.0), (1.0, 0.0)), **options),
+        (-np.inf, np.inf),
+    ),
 }
 
 

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibrant.errors import DataWarning, InvalidInputError, InvalidProbabilityError, InvalidTypeError, ShapeError
+from calibrant.errors import (
+    DataWarning,
+    InvalidInputError,
+    InvalidProbabilityError,
+    InvalidTypeError,
+    InvalidWeightError,
+    ShapeError,
+)
 from calibrant.forecasts import (
     Forecast,
     GaussianForecast,
@@ -20,6 +27,7 @@ from calibrant.forecasts import (
     QuantileForecast,
     SampleForecast,
     ScipyForecast,
+    crps,
 )
 
 POINTS = np.concatenate((np.linspace(-6.0, 6.0, 49), [-np.inf, np.inf]))
@@ -124,6 +132,42 @@ def test_crps_of_samples_equals_the_double_sum():
     spread = np.abs(samples[:, :, None] - samples[:, None, :]).mean(axis=(1, 2))
     expected = np.abs(samples - y[:, None]).mean(axis=1) - 0.5 * spread
     np.testing.assert_allclose(SampleForecast(samples).crps(y), expected, atol=1e-14)
+
+
+def test_weights_of_samples_are_repetitions():
+    rng = np.random.default_rng(5)
+    samples, weights, y = rng.normal(size=(30, 6)), rng.integers(0, 4, (30, 6)) + np.eye(6)[2], rng.normal(size=30)
+    weighted = SampleForecast(samples, weights)
+    points, levels = np.sort(rng.normal(size=(30, 20))), rng.random((30, 20))
+    for i in range(30):
+        repeated = SampleForecast([np.repeat(samples[i], weights[i].astype(int)).tolist() * 2])
+        one = weighted[[i]]
+        for name in ("mean", "std"):
+            np.testing.assert_allclose(getattr(one, name)(), getattr(repeated, name)(), atol=1e-12)
+        np.testing.assert_allclose(one.cdf(points[[i]]), repeated.cdf(points[[i]]), atol=1e-12)
+        np.testing.assert_array_equal(one.ppf(levels[[i]]), repeated.ppf(levels[[i]]))
+        np.testing.assert_allclose(one.crps(y[[i]]), repeated.crps(y[[i]]), atol=1e-12)
+    shared = SampleForecast(samples, weights[0])
+    np.testing.assert_array_equal(shared.cdf(points), SampleForecast(samples, np.tile(weights[0], (30, 1))).cdf(points))
+    even = SampleForecast(samples, np.full(6, 0.7))
+    np.testing.assert_allclose(even.smoothed().ppf(levels), SampleForecast(samples).smoothed().ppf(levels), atol=1e-9)
+    np.testing.assert_allclose(even.fair_crps(y), SampleForecast(samples).fair_crps(y), atol=1e-12)
+
+
+def test_fair_crps_takes_pairs_of_different_samples_and_is_unbiased():
+    rng = np.random.default_rng(6)
+    samples, y = rng.normal(size=(20_000, 4)), rng.normal(size=20_000)
+    pairs = np.abs(samples[:, :, None] - samples[:, None, :]).sum(axis=(1, 2)) / 12.0
+    expected = np.abs(samples - y[:, None]).mean(axis=1) - 0.5 * pairs
+    forecast = SampleForecast(samples)
+    np.testing.assert_allclose(forecast.fair_crps(y), expected, atol=1e-12)
+    truth = GaussianForecast(np.zeros(20_000), 1.0).crps(y)
+    error = np.std(expected - truth) / np.sqrt(20_000)
+    assert abs(np.mean(expected - truth)) < 4.0 * error
+    assert np.mean(forecast.crps(y) - truth) > 10.0 * error
+    assert crps(forecast, y, fair=True) == pytest.approx(expected.mean())
+    with pytest.raises(InvalidTypeError, match="fair=True with a GaussianForecast"):
+        crps(GaussianForecast([0.0], 1.0), [0.0], fair=True)
 
 
 def test_crps_of_a_discrete_distribution_is_that_of_many_samples():
@@ -291,6 +335,9 @@ def test_scipy_distributions_answer_as_scipy_does():
         (lambda: QuantileForecast([0.5, 0.6, 0.7], [[0.0, 1.0]]), ShapeError, "values has 2 columns for 3 levels"),
         (lambda: QuantileForecast([0.1, 0.9], [[0, 1]], tails="fat"), InvalidInputError, "value of tails: 'fat'"),
         (lambda: SampleForecast([0.0, 1.0]), ShapeError, r"samples has shape \(2,\). Pass several numbers per row"),
+        (lambda: SampleForecast([[0.0, 1.0]], [1.0]), ShapeError, r"weights has shape \(1,\) for samples of shape"),
+        (lambda: SampleForecast([[0.0, 1.0]], [0.0, 0.0]), InvalidWeightError, "weights row 0: all are 0"),
+        (lambda: SampleForecast([[0.0, 1.0]], [1.0, -2.0]), InvalidWeightError, "weights row 0: -2.0 is negative"),
         (lambda: GridForecast([0.0, 1.0], [[0.5, 0.4]]), InvalidInputError, "cdf row 0: 0.4 comes after 0.5"),
         (lambda: GridForecast([1.0, 0.0], [[0.4, 0.5]]), InvalidInputError, "y row 0: 0.0 comes after 1.0"),
         (lambda: GridForecast([0.0, 1.0], [[0.4, 1.5]]), InvalidProbabilityError, r"1.5 is outside \[0, 1\]"),

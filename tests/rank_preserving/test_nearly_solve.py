@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from exact_matrices import nearest
+from exact_matrices import least_cost_at_a_price, nearest
 from scipy.optimize import minimize
 
 from calibrant import kernels
@@ -38,29 +38,67 @@ def test_column_with_slack_is_nearest_under_weights() -> None:
         assert (out[high] - out[low]).max() <= slack + 1e-15
 
 
-def test_column_at_a_price_is_nearest_under_weights() -> None:
-    rng = np.random.default_rng(1)
+def neighbours_cost(q: np.ndarray, value: np.ndarray, weight: np.ndarray, price: float) -> float:
+    highest, lowest = np.maximum.reduceat(q, UNITS[:-1]), np.minimum.reduceat(q, UNITS[:-1])
+    falls = (highest - lowest).sum() + np.maximum(highest[:-1] - lowest[1:], 0.0).sum()
+    return float(0.5 * weight @ (q - value) ** 2 + price * falls)
+
+
+def all_pairs_cost(q: np.ndarray, value: np.ndarray, weight: np.ndarray, price: float) -> float:
     unit = np.repeat(np.arange(8), np.diff(UNITS))
-    for price in (0.0, 0.05, 0.4, 50.0):
-        value, weight = rng.normal(0.3, 0.5, 10), rng.uniform(0.5, 3.0, 10)
-        out = np.empty(10)
-        kernels.rise_at_a_price(value, weight, UNITS, 8, price, out)
+    falls = sum(
+        weight[a] * weight[b] * max(q[a] - q[b], 0.0)
+        for a in range(10)
+        for b in range(10)
+        if a != b and unit[a] <= unit[b]
+    )
+    return float(0.5 * weight @ (q - value) ** 2 + price * falls)
 
-        def cost(x: np.ndarray, v: np.ndarray = value, w: np.ndarray = weight, p: float = price) -> float:
-            return float(0.5 * w @ (x[:8][unit] - v) ** 2 + p * x[8:].sum())
 
-        best = minimize(
-            cost,
-            np.append(np.full(8, 0.3), np.ones(7)),
-            jac=lambda x, v=value, w=weight, p=price: np.append(
-                np.bincount(unit, w * (x[:8][unit] - v)), np.full(7, p)
-            ),
-            bounds=[(0.0, None)] * 15,
-            constraints=[{"type": "ineq", "fun": lambda x: x[8:] + x[1:8] - x[:7]}],
-            method="SLSQP",
-            options={"ftol": 1e-15, "maxiter": 1_000},
-        )
-        np.testing.assert_allclose(out, best.x[:8][unit], rtol=0, atol=5e-6)
+@pytest.mark.parametrize(
+    ("rise", "cost"),
+    [
+        (kernels.rise_at_a_price, neighbours_cost),
+        (kernels.rise_at_a_price_of_all_pairs, all_pairs_cost),
+    ],
+)
+def test_no_column_near_the_answer_costs_less_at_a_price(rise, cost) -> None:  # type: ignore[no-untyped-def]
+    """The cost is convex: least among its neighbours is least of all. Entries of a unit that are equal move as one."""
+    rng = np.random.default_rng(1)
+    for price in (0.0, 0.001, 0.05, 0.4, 50.0):
+        for _ in range(6):
+            value, weight = rng.normal(0.3, 0.5, 10), rng.uniform(0.5, 3.0, 10)
+            out = np.empty(10)
+            rise(value, weight, UNITS, 8, price, out)
+            assert out.min() >= 0.0
+            least = cost(out, value, weight, price)
+            levels = np.unique(out)
+            for step in (1e-4, -1e-4, 1e-2, -1e-2):
+                for _ in range(40):
+                    way = np.where(rng.random() < 0.5, rng.normal(size=10), rng.normal(size=levels.size)[0])
+                    of_level = rng.normal(size=levels.size)[np.searchsorted(levels, out)]
+                    for direction in (way, of_level, (rng.random(10) < 0.3) * 1.0):
+                        other = np.maximum(out + step * direction, 0.0)
+                        assert cost(other, value, weight, price) >= least - 1e-13 * (1.0 + price)
+
+
+def test_column_at_a_price_keeps_equal_entries_apart_only_where_that_pays() -> None:
+    value, weight, unit = np.array([0.2, 0.6, 0.9]), np.ones(3), np.array([0, 2, 3], dtype=np.int32)
+    for rise in (kernels.rise_at_a_price, kernels.rise_at_a_price_of_all_pairs):
+        for price, expected in ((0.0, [0.2, 0.6]), (0.05, [0.25, 0.55]), (0.2, [0.4, 0.4]), (9.0, [0.4, 0.4])):
+            out = np.empty(3)
+            rise(value, weight, unit, 2, price, out)
+            np.testing.assert_allclose(out, [*expected, 0.9], rtol=0, atol=1e-15)
+
+
+def test_falls_of_all_pairs_are_those_counted_one_by_one() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        value, weight = rng.normal(size=10).round(1), rng.uniform(0.5, 3.0, 10)
+        counted = all_pairs_cost(value, value, weight, 1.0)
+        assert kernels.falls_of_all_pairs(value, weight, UNITS, 8) == pytest.approx(counted, rel=1e-13)
+    rising = np.repeat(np.linspace(0.0, 1.0, 8), np.diff(UNITS))
+    assert kernels.falls_of_all_pairs(rising, weight, UNITS, 8) == 0.0
 
 
 def small_problem(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +110,7 @@ def small_problem(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("eps", [0.001, 0.02, 0.1, 1.0])
-def test_slack_reaches_the_optimum_of_non_negative_least_squares(eps: float) -> None:
+def test_slack_reaches_the_optimum_of_an_exact_solver(eps: float) -> None:
     for seed in range(10):
         P, margins = small_problem(seed)
         result = solve(P, margins, nearly=EpsilonSlack(eps), gap_tol=1e-7, max_iter=20_000)
@@ -85,38 +123,68 @@ def test_slack_reaches_the_optimum_of_non_negative_least_squares(eps: float) -> 
         assert result.Q.min() >= 0.0
 
 
-@pytest.mark.parametrize("lam", [0.01, 0.1, 1.0])
-def test_price_reaches_the_optimum_of_a_general_solver(lam: float) -> None:
-    rng = np.random.default_rng(3)
-    P = rng.dirichlet(np.ones(3), 6)
-    margins = np.array([2.5, 1.5, 2.0])
-    result = solve(P, margins, nearly=LambdaPenalty(lam), gap_tol=1e-8, max_iter=20_000)
-    order = np.argsort(P, axis=0)
+@pytest.mark.parametrize("eps", [0.001, 0.02, 0.1])
+def test_slack_of_small_problems_is_exact_as_it_comes(eps: float) -> None:
+    for seed in range(20, 30):
+        P, margins = small_problem(seed)
+        best = float(((nearest(P, margins, slack=eps) - P) ** 2).sum())
+        assert solve(P, margins, nearly=EpsilonSlack(eps)).objective == pytest.approx(best, rel=1e-6, abs=1e-12)
 
-    def cost(x: np.ndarray) -> float:
-        return float(((x[:18] - P.ravel()) ** 2).sum() + lam * x[18:].sum())
 
-    def falls(x: np.ndarray) -> np.ndarray:
-        q = np.take_along_axis(x[:18].reshape(6, 3), order, axis=0)
-        return (x[18:].reshape(5, 3) - q[:-1] + q[1:]).ravel()
+@pytest.mark.parametrize("pairs", ["neighbours", "all"])
+@pytest.mark.parametrize("lam", [0.0, 0.001, 0.03, 0.3, 5.0])
+def test_price_reaches_the_optimum_of_an_interior_point(lam: float, pairs: str) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        P = rng.dirichlet(np.ones(3), 7)
+        if pairs == "all" and seed % 2:
+            P = rng.multinomial(4, np.full(3, 1.0 / 3.0), 7) / 4.0
+        weight = rng.integers(1, 4, 7).astype(float) if seed % 3 else np.ones(7)
+        margins = weight @ P * np.exp(0.7 * rng.normal(size=3)) + 0.01
+        margins *= weight.sum() / margins.sum()
+        result = solve(P, margins, nearly=LambdaPenalty(lam, pairs), sample_weight=weight)  # type: ignore[arg-type]
+        best = least_cost_at_a_price(P, margins, lam, pairs, weight=weight)
+        assert result.converged
+        assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-9)
+        assert result.bound <= best * (1.0 + 1e-7) + 1e-9
+        np.testing.assert_allclose(weight @ result.Q, margins, rtol=0, atol=1e-8)
 
-    def sums(x: np.ndarray) -> np.ndarray:
-        q = x[:18].reshape(6, 3)
-        return np.concatenate((q.sum(axis=1) - 1.0, q.sum(axis=0)[:2] - margins[:2]))
 
-    start = np.concatenate((np.tile(margins / 6.0, 6), np.ones(15)))
-    constraints = [{"type": "ineq", "fun": falls}, {"type": "eq", "fun": sums}]
-    best = minimize(
-        cost, start, bounds=[(0.0, None)] * 33, constraints=constraints, options={"ftol": 1e-14, "maxiter": 2_000}
-    )
-    assert result.objective == pytest.approx(best.fun, rel=1e-6)
-    np.testing.assert_allclose(result.Q, best.x[:18].reshape(6, 3), rtol=0, atol=1e-3)
+@pytest.mark.parametrize("pairs", ["neighbours", "all"])
+def test_ends_of_the_price_are_the_strict_and_the_margin_only_answer_with_ties_too(pairs: str) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        P = rng.multinomial(5, np.full(3, 1.0 / 3.0), 9) / 5.0
+        margins = P.sum(axis=0) * np.exp(0.6 * rng.normal(size=3)) + 0.01
+        margins *= 9.0 / margins.sum()
+        free = solve(P, margins, nearly=LambdaPenalty(0.0, pairs), gap_tol=1e-9, max_iter=20_000)  # type: ignore[arg-type]
+        by_qp = nearest(P, margins, slack=1.0)
+        assert free.objective == pytest.approx(float(((by_qp - P) ** 2).sum()), rel=1e-8, abs=1e-12)
+        np.testing.assert_allclose(free.Q, by_qp, rtol=0, atol=1e-4)
+        dear = solve(P, margins, nearly=LambdaPenalty(100.0, pairs), gap_tol=1e-7, max_iter=50_000)  # type: ignore[arg-type]
+        strict = nearest(P, margins)
+        assert dear.objective == pytest.approx(float(((strict - P) ** 2).sum()), rel=1e-6, abs=1e-10)
+        np.testing.assert_allclose(dear.Q, strict, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("nearly", [EpsilonSlack(0.03), LambdaPenalty(0.05), LambdaPenalty(0.01, "all")])
+def test_weight_two_is_two_rows(nearly: EpsilonSlack | LambdaPenalty) -> None:
+    P = np.random.default_rng(4).dirichlet(np.ones(3), 12)
+    weight = np.array([2.0, 1.0, 3.0] * 4)
+    copies = np.repeat(np.arange(12), weight.astype(int))
+    margins = weight @ P * [0.6, 1.0, 1.6]
+    margins *= weight.sum() / margins.sum()
+    one = solve(P, margins, nearly=nearly, sample_weight=weight, gap_tol=1e-9, max_iter=20_000)
+    two = solve(P[copies], margins, nearly=nearly, gap_tol=1e-9, max_iter=20_000)
+    assert one.objective == pytest.approx(two.objective, rel=1e-7)
+    np.testing.assert_allclose(one.Q[copies], two.Q, rtol=0, atol=1e-4)
 
 
 def test_ends_of_the_slack_are_the_strict_and_the_margin_only_answer() -> None:
     P, margins = small_problem(5)
     strict = solve(P, margins, gap_tol=1e-8, max_iter=50_000)
-    for nearly in (EpsilonSlack(0.0), LambdaPenalty(math.inf), EpsilonSlack(1e-9), LambdaPenalty(1e6)):
+    strictly = (EpsilonSlack(0.0), LambdaPenalty(math.inf), LambdaPenalty(math.inf, "all"))
+    for nearly in (*strictly, EpsilonSlack(1e-9), LambdaPenalty(1e6), LambdaPenalty(1e6, "all")):
         answer = solve(P, margins, nearly=nearly, gap_tol=1e-6, max_iter=50_000)
         assert answer.objective == pytest.approx(strict.objective, rel=3e-6)
     ends = [solve(P, margins, nearly=nearly, gap_tol=1e-8) for nearly in (EpsilonSlack(1.0), LambdaPenalty(0.0))]
@@ -141,6 +209,7 @@ def test_more_slack_is_never_worse() -> None:
         (lambda: EpsilonSlack(math.inf), InvalidInputError, "eps=inf is not a number of at least 0"),
         (lambda: LambdaPenalty(math.nan), InvalidInputError, "lam=nan is not a number of at least 0"),
         (lambda: LambdaPenalty("1"), InvalidTypeError, "lam='1' is not a number"),
+        (lambda: LambdaPenalty(1.0, "every"), InvalidInputError, "unknown value of pairs: 'every'"),
         (lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=0.1), InvalidTypeError, "nearly=0.1 is no slack. Pass Epsilon"),
         (
             lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), method="dykstra"),

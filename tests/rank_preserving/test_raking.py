@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,6 +56,37 @@ def test_answer_is_scipys(seed: int, keep_order: bool) -> None:
     assert found.divergence == pytest.approx(divergence, rel=1e-5, abs=1e-8)
     if keep_order:
         assert (order_rows(P) @ found.Q.ravel() >= -1e-12).all()
+
+
+@pytest.mark.parametrize("keep_order", [False, True])
+def test_bound_is_proven_and_met(keep_order: bool) -> None:
+    rng = np.random.default_rng(11)
+    for seed in range(6):
+        P = rng.dirichlet(np.full(3, 1.0), 6)
+        weight = rng.integers(1, 4, 6).astype(float)
+        margins = rng.dirichlet(np.full(3, 5.0)) * weight.sum()
+        least = rake(P, margins, keep_order=keep_order, sample_weight=weight, tol=1e-10, max_iter=20_000)
+        assert least.bound == pytest.approx(least.divergence, rel=1e-7, abs=1e-9), seed
+        early = []
+        for max_iter in (1, 2, 4):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                early.append(rake(P, margins, keep_order=keep_order, sample_weight=weight, max_iter=max_iter).bound)
+        assert max(early) <= least.divergence * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "k"), [(200, 3), (1_000, 3), (1_000, 10)])
+def test_order_is_kept_at_the_optimum_of_larger_matrices_too(n: int, k: int) -> None:
+    rng = np.random.default_rng(0)
+    P = np.exp(rng.normal(size=(n, k)))
+    P /= P.sum(axis=1, keepdims=True)
+    rates = P.mean(axis=0) * np.exp(0.5 * rng.normal(size=k))
+    found = rake(P, rates / rates.sum(), margin_kind="rates", keep_order=True, tol=1e-6)
+    assert found.converged
+    assert found.divergence == pytest.approx(found.bound, rel=1e-4)
+    for j in range(k):
+        assert (np.diff(found.Q[np.argsort(P[:, j]), j]) >= 0.0).all()
+    np.testing.assert_allclose(found.Q.mean(axis=0), rates / rates.sum(), rtol=1e-12)
 
 
 def test_odds_of_all_rows_change_by_the_same_factor() -> None:

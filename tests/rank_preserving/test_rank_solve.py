@@ -47,7 +47,7 @@ def distance(Q: np.ndarray, P: np.ndarray, weight: np.ndarray | None = None) -> 
 
 
 @pytest.mark.parametrize("kind", ["far", "near", "ties", "sharp", "tight"])
-def test_optimum_of_small_problems_is_that_of_non_negative_least_squares(kind: str) -> None:
+def test_optimum_of_small_problems_is_that_of_an_exact_solver(kind: str) -> None:
     for seed in range(40):
         n, k = 3 + seed % 7, 2 + seed % 3
         P, margins = draw(seed, n, k, kind)

@@ -112,7 +112,13 @@ def test_only_folders_of_dead_processes_of_this_machine_are_cleared(tmp_path: Pa
         dead = multiprocessing.get_context("fork").Process(target=int)
         dead.start()
         dead.join()
-        kept = [mine.name, f".x.partial-elsewhere-{dead.pid}", ".x.partial-1", f"{head}-{os.getppid()}", "x.partial-1-1"]
+        kept = [
+            mine.name,
+            f".x.partial-elsewhere-{dead.pid}",
+            ".x.partial-1",
+            f"{head}-{os.getppid()}",
+            "x.partial-1-1",
+        ]
         for name in kept[1:]:
             (tmp_path / name).mkdir()
         (tmp_path / f"{head}-{dead.pid}").mkdir()

@@ -40,7 +40,9 @@ def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
     number = r"\d\.\d{4}"
     specified = rf"{line}Calibration complete: Brier {number} -> {number}, ECE {number} -> {number}\n"
     assert re.search(specified, result.stderr)
-    assert re.search(r"^ +raw +calibrated +95% interval +no skill +skill raw +skill calibrated$", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"^ +raw +calibrated +95% interval +no skill +skill raw +skill calibrated$", result.stdout, re.MULTILINE
+    )
     assert re.search(r"^(pass|FAIL)  log loss at most class frequencies plus 1 se$", result.stdout, re.MULTILINE)
     assert re.search(r"^ece .* chance \d\.\d+ +chance \d\.\d+$", result.stdout, re.MULTILINE)
     assert re.search(r"^Calibrator (used|left out) \(temperature \d", result.stdout, re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -169,8 +170,9 @@ class Calibrator(ABC):
         return BaseEstimator().__sklearn_tags__()
 
     @classmethod
-    def _param_names(cls) -> list[str]:
-        return list(inspect.signature(cls).parameters)
+    @cache  # a signature takes longer to read than a small fit
+    def _param_names(cls) -> tuple[str, ...]:
+        return tuple(inspect.signature(cls).parameters)
 
     def _check_params(self) -> None:
         """Raise if a constructor argument can't be used."""

@@ -9,7 +9,7 @@ import click
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, number, table
 from calibrant.cli.train import gate_lines, scores_table, sentence, settings_of
-from calibrant.training.calibration import SPECIFIED, WHEN
+from calibrant.training.calibration import SPECIFIED
 from calibrant.training.config import TrainConfig
 from calibrant.training.labels import LABEL_KINDS
 from calibrant.training.metrics_report import AFTER, BEFORE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from calibrant.cli.examples import Command, ExamplesMixin
 from calibrant.cli import oof, train
+from calibrant.cli.examples import Command, ExamplesMixin
 from calibrant.cli.output import count, number, table, write_json
 from calibrant.errors import InvalidInputError
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
-from calibrant.training.calibration import SPECIFIED, WHEN
+from calibrant.training.calibration import SPECIFIED
 from calibrant.training.config import TrainConfig, read_config
 from calibrant.training.labels import LABEL_KINDS
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL

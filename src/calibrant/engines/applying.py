@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from calibrant.engines.databases import is_database
 from calibrant.engines.formats import SUFFIXES
 from calibrant.engines.reading import explained
 from calibrant.engines.resume import PART_ROWS, Applied, apply_parts
+from calibrant.engines.spark import is_spark, open_spark
+from calibrant.engines.spark_columns import with_probabilities, write_probabilities
 from calibrant.engines.targets import open_target
 from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.maps import is_binary
@@ -27,10 +29,37 @@ from calibrant.numerics import FloatArray
 from calibrant.validation import as_scores, check_integer
 
 
+@overload
 def apply(
     calibrator: Calibrator,
     source: Any,
     target: str | os.PathLike[str],
+    *,
+    score: str | Sequence[str] | None = ...,
+    column: str = ...,
+    format: str | None = ...,
+    table: str | None = ...,
+    part_rows: int = ...,
+    progress: Progress | None = ...,
+) -> Applied: ...
+
+
+@overload
+def apply(
+    calibrator: Calibrator,
+    source: Any,
+    target: None = ...,
+    *,
+    score: str | Sequence[str] | None = ...,
+    column: str = ...,
+    table: str | None = ...,
+) -> Any: ...
+
+
+def apply(
+    calibrator: Calibrator,
+    source: Any,
+    target: str | os.PathLike[str] | None = None,
     *,
     score: str | Sequence[str] | None = None,
     column: str = "p_calibrated",
@@ -38,19 +67,20 @@ def apply(
     table: str | None = None,
     part_rows: int = PART_ROWS,
     progress: Progress | None = None,
-) -> Applied:
+) -> Any:
     """Write a source with new columns of calibrated probabilities, in bounded memory.
 
     Parameters
     ----------
     calibrator : Calibrator
         A fitted one.
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, or callable
+    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         As in `cb.engines.summarise`.
-    target : path-like
+    target : path-like, optional
         A file, which appears whole or not at all; its suffix says the format. Or a folder, for a source that is a file
         or a folder: the result is then written in parts, and a run that was killed and is started again redoes only
-        those that are missing.
+        those that are missing. For a Spark data frame or table, a new folder, where Spark writes Parquet; left out, the
+        result is a data frame, for Spark to write as it can.
     score : str or sequence of str, optional
         The columns of the scores; by default those that the calibrator was fitted to.
     column : str
@@ -66,8 +96,9 @@ def apply(
 
     Returns
     -------
-    Applied
-        Numbers of rows and parts.
+    Applied, or a Spark data frame
+        Numbers of rows and parts; or, without a target, the data frame with the new columns, in Spark's own SQL where
+        it can say the map, else by Python on its workers.
 
     Raises
     ------
@@ -101,6 +132,13 @@ def apply(
     def compute(found: Any) -> FloatArray:
         return _calibrate(calibrator, found)
 
+    if is_spark(source):
+        spark, addition = open_spark(source, table), Addition(inputs, outputs, compute)
+        if target is None:
+            return with_probabilities(calibrator, spark, addition, column)
+        return write_probabilities(calibrator, spark, target, addition, column)
+    if target is None:
+        raise InvalidInputError("only of a Spark data frame the result can be left to Spark. Name a target to write.")
     is_path = isinstance(source, (str, os.PathLike)) and (Path(source).is_dir() or not is_database(source))
     if is_path and (Path(source).is_dir() or is_folder(target)):
         return apply_parts(

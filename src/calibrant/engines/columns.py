@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.numerics import BoolArray, FloatArray, softmax
+from calibrant.numerics import BoolArray, FloatArray, expit, softmax
 from calibrant.validation import InputKind
 
 T = TypeVar("T")
@@ -46,12 +46,9 @@ class Column:
 
 
 class DerivedReader(RowReader):
-    """Rows of one score and two classes, made of the rows of a reader of several columns.
+    """Rows that are made of the rows of another reader: of one score and two classes, unless `is_one` is false.
 
-    Attributes
-    ----------
-    group : str or None
-        What messages call the groups that `derive` gives to the rows.
+    Groups are those of that reader, or numbers that `derive` gives to the rows.
     """
 
     def __init__(
@@ -60,18 +57,21 @@ class DerivedReader(RowReader):
         derive: Callable[[CheckedRows], CheckedRows],
         *,
         input: InputKind,
-        groups: list[int] | None = None,
+        is_one: bool = True,
+        n_groups: int | None = None,
+        has_groups: bool = True,
     ) -> None:
-        self.origin, self.derive = reader, derive
+        self.origin, self.derive, self.is_one, self.n_groups = reader, derive, is_one, n_groups
         self.source, self.score, self.label, self.weight = reader.source, reader.score, reader.label, reader.weight
-        self.columns, self.classes, self.input = reader.columns, np.array([False, True]), input
-        self.group = None if groups is None else "the top label"
-        self.groups = groups or []
+        self.columns, self.input = reader.columns, input
+        self.classes = np.array([False, True]) if is_one and not reader.is_binary else reader.classes
+        self.group = (reader.group if n_groups is None else "the top label") if has_groups else None
+        self.groups = reader.groups if n_groups is None else list(range(n_groups))
 
     @property
     def is_binary(self) -> bool:
-        """Whether there is one column of scores: yes."""
-        return True
+        """Whether there is one column of scores."""
+        return self.is_one
 
     def __iter__(self) -> Iterator[CheckedRows]:
         for rows in self.origin:
@@ -87,6 +87,8 @@ class DerivedReader(RowReader):
         def of_part(reader: RowReader) -> T:
             part = copy(template)
             part.origin, part.source = reader, reader.source
+            if part.n_groups is None:
+                part.groups = reader.groups
             return partial(part)
 
         return self.origin.reduce(of_part, merge, is_large=is_large)
@@ -102,6 +104,23 @@ def pair_reader(reader: RowReader) -> DerivedReader:
         return replace(rows, scores=scores, codes=rows.codes.astype(np.uint8))
 
     return DerivedReader(reader, derive, input=reader.input)
+
+
+def logit_reader(reader: RowReader) -> DerivedReader:
+    """Return logits as probabilities."""
+    is_one = reader.is_binary
+
+    def derive(rows: CheckedRows) -> CheckedRows:
+        return replace(rows, scores=expit(rows.scores) if is_one else softmax(rows.scores))
+
+    return DerivedReader(reader, derive, input="probability", is_one=is_one)
+
+
+def ungrouped(reader: RowReader) -> DerivedReader:
+    """Return the same rows as one group."""
+    return DerivedReader(
+        reader, lambda rows: replace(rows, groups=None), input=reader.input, is_one=reader.is_binary, has_groups=False
+    )
 
 
 def top_label_reader(reader: RowReader, *, by_class: bool = False, only: int | None = None) -> DerivedReader:
@@ -120,8 +139,7 @@ def top_label_reader(reader: RowReader, *, by_class: bool = False, only: int | N
             scores=values[at, top[at]],
             codes=(top == rows.codes)[at].astype(np.uint8),
             weight=None if rows.weight is None else rows.weight[at],
-            groups=top if by_class else None,
+            groups=top if by_class else None if rows.groups is None else rows.groups[at],
         )
 
-    groups = list(range(len(reader.classes))) if by_class else None
-    return DerivedReader(reader, derive, input="probability", groups=groups)
+    return DerivedReader(reader, derive, input="probability", n_groups=len(reader.classes) if by_class else None)

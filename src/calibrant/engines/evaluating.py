@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+import numpy as np
 
 from calibrant.engines.batches import open_rows
+from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
+from calibrant.engines.columns import top_label_reader, ungrouped
 from calibrant.engines.quantised import QuantisedSummary
-from calibrant.engines.rows import RowReader
+from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.evaluation import _binary, _Settings
-from calibrant.results import Score, Scores
+from calibrant.metrics import GroupScores
+from calibrant.metrics.evaluation import Settings, check_settings, evaluate_multiclass, evaluate_summary
+from calibrant.metrics.evaluation import evaluate as evaluate_rows
+from calibrant.metrics.groups import evaluate_group_summaries
+from calibrant.results import Scores
 from calibrant.summary import ScoreSummary
-from calibrant.validation import as_generator, check_fraction, check_integer
+from calibrant.validation import InputKind, check_integer
 
 
-@dataclass(frozen=True, slots=True)
-class _Summarised:
-    """A summary in place of the rows that a metric asks it of."""
-
-    held: ScoreSummary
-    is_binary: bool = True
-
-    @property
-    def n_rows(self) -> int:
-        return round(self.held.total_weight)
-
-    def one_column(self) -> _Summarised:
-        return self
-
-    def summary(self) -> ScoreSummary:
-        return self.held
-
-
+@overload
 def evaluate(
     source: Any,
     *,
-    score: str = "p",
+    score: str | Sequence[str] = "p",
     label: str = "y",
     weight: str | None = None,
+    group: None = None,
+    input: InputKind = "probability",
+    classes: Sequence[Any] | None = None,
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     n_bins: int = 15,
@@ -48,26 +42,76 @@ def evaluate(
     evaluated_on: str = "given data",
     format: str | None = None,
     table: str | None = None,
-) -> Scores:
-    """Measure the probabilities of one column in any source, as `cb.evaluate` does in memory.
+) -> Scores: ...
+
+
+@overload
+def evaluate(
+    source: Any,
+    *,
+    score: str | Sequence[str] = "p",
+    label: str = "y",
+    weight: str | None = None,
+    group: str,
+    input: InputKind = "probability",
+    classes: Sequence[Any] | None = None,
+    exact: Exact = "auto",
+    max_distinct: int = MAX_DISTINCT,
+    n_bins: int = 15,
+    level: float = 0.95,
+    rng: int | None = 0,
+    evaluated_on: str = "given data",
+    format: str | None = None,
+    table: str | None = None,
+) -> GroupScores: ...
+
+
+def evaluate(
+    source: Any,
+    *,
+    score: str | Sequence[str] = "p",
+    label: str = "y",
+    weight: str | None = None,
+    group: str | None = None,
+    input: InputKind = "probability",
+    classes: Sequence[Any] | None = None,
+    exact: Exact = "auto",
+    max_distinct: int = MAX_DISTINCT,
+    n_bins: int = 15,
+    level: float = 0.95,
+    rng: int | None = 0,
+    evaluated_on: str = "given data",
+    format: str | None = None,
+    table: str | None = None,
+) -> Scores | GroupScores:
+    """Measure probabilities in any source, as `cb.evaluate` and `evaluate_groups` do in memory.
 
     Parameters
     ----------
-    source, score, label, weight, exact, max_distinct, format, table
+    source, score, label, weight, group, classes, exact, max_distinct, format, table
         As in `cb.engines.summarise`.
+    input : {"probability", "logit"}
+        What the scores are; K columns of logits are turned into probabilities.
     n_bins, level, rng, evaluated_on
         As in `cb.evaluate`.
 
     Returns
     -------
-    Scores
-        Where the distinct scores fit, those of `cb.evaluate`. Where they don't, those of cells of neighbouring scores;
-        `brier`, `log_loss`, `auc` and `ece` then say in their note how far that can be from the rows' own.
+    Scores, or GroupScores where there is a column of groups
+        Where the distinct scores fit, those of memory. Where they don't, those of cells of neighbouring scores; the
+        notes of `brier`, `log_loss`, `auc` and `ece` of one column then say how far that can be from the rows' own.
+        Of several columns `brier`, `log_loss` and `accuracy` are those of the rows, whatever their number; the
+        others of cells. Groups of several columns are measured by their top label.
 
     Raises
     ------
     CalibrantError
         If the source can't be read, or a row can't be used.
+
+    Notes
+    -----
+    One column takes one pass. More columns than fit in memory take four: row counts and means, summaries of each class
+    and of the top label, losses, and what each row adds to the intervals of sums over classes.
 
     Examples
     --------
@@ -77,38 +121,122 @@ def evaluate(
     brier 0.1581 [0.1356, 0.1806]
     """
     check_exact(exact)
-    settings = _Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
+    settings = check_settings(n_bins, level, rng)
     check_integer("max_distinct", max_distinct, minimum=1)
-    reader = RowReader(open_rows(source, format=format, table=table), score=score, label=label, weight=weight)
-    if not reader.is_binary:
+    if input == "score":
         raise InvalidInputError(
-            f"score={score!r} names {len(reader.score)} columns. Name the one of the positive class."
+            "input='score' are no probabilities, which is what is measured. Calibrate them first, by cb.engines.fit "
+            "and cb.engines.apply."
         )
-    found = fold_summaries(reader, exact=exact, max_distinct=max_distinct)
-    assert isinstance(found, ScoreSummary)  # noqa: S101
-    return evaluate_summary(found, settings, evaluated_on)
+    reader = RowReader(
+        open_rows(source, format=format, table=table),
+        score=score,
+        label=label,
+        weight=weight,
+        group=group,
+        input=input,
+        classes=classes,
+    )
+    probabilities = probabilities_of(reader)
+    if group is not None:
+        return evaluate_grouped(probabilities, settings, evaluated_on, exact=exact, max_distinct=max_distinct)
+    if probabilities.is_binary:
+        found = fold_summaries(probabilities, exact=exact, max_distinct=max_distinct)
+        assert isinstance(found, ScoreSummary)  # noqa: S101
+        return evaluate_streamed(found, count_weighted(probabilities, found), settings, evaluated_on)
+    held = None if exact is False else held_rows(probabilities, max_distinct)
+    if held is not None:
+        return evaluate_rows(
+            held.labels.codes,
+            held.prob,
+            sample_weight=held.weight,
+            classes=np.arange(held.n_classes),
+            n_bins=n_bins,
+            level=level,
+            rng=rng,
+            evaluated_on=evaluated_on,
+        )
+    streamed = StreamedClassRows.read(probabilities, exact=exact, max_distinct=max_distinct)
+    return evaluate_multiclass(streamed, settings, evaluated_on)
 
 
-def evaluate_summary(summary: ScoreSummary, settings: _Settings, evaluated_on: str) -> Scores:
-    """Measure the probabilities of a summary."""
-    rows = _Summarised(summary)
-    estimates, verdict = _binary(rows, settings)  # type: ignore[arg-type]
-    scores = [
-        Score(name, e.value, e.low, e.high, settings.level, rows.n_rows, e.method, evaluated_on, e.note)
-        for name, e in estimates.items()
+def evaluate_streamed(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
+    """Measure the probabilities of a summary; of cells, notes say how far that may be from the rows' own."""
+    scores = evaluate_summary(summary, n_rows, settings, evaluated_on)
+    if not isinstance(summary, QuantisedSummary):
+        return scores
+    bounds = summary.bounds
+    known = {
+        "brier": bounds.brier,
+        "log_loss": bounds.log_loss,
+        "auc": bounds.auc,
+        "ece": summary.ece_bound(settings.n_bins),
+    }
+    noted = [
+        replace(s, note=f"of cells of scores: within {known[s.name]:.1e} of the rows' own") if s.name in known else s
+        for s in scores.values()
     ]
-    if isinstance(summary, QuantisedSummary):
-        bounds = summary.bounds
-        known = {
-            "brier": bounds.brier,
-            "log_loss": bounds.log_loss,
-            "auc": bounds.auc,
-            "ece": summary.ece_bound(settings.n_bins),
-        }
-        scores = [
-            replace(s, note=f"of cells of scores: within {known[s.name]:.1e} of the rows' own")
-            if s.name in known
-            else s
-            for s in scores
-        ]
-    return Scores(scores, verdict=verdict)
+    return Scores(noted, verdict=scores.verdict)
+
+
+def evaluate_grouped(
+    reader: RowReader, settings: Settings, evaluated_on: str, *, exact: Exact, max_distinct: int
+) -> GroupScores:
+    """Measure the groups that a reader reads: of several columns, by their top label."""
+    one = reader if reader.is_binary else top_label_reader(reader)
+    by_group = fold_summaries(one, exact=exact, max_distinct=max_distinct)
+    assert isinstance(by_group, dict)  # noqa: S101
+    overall = summary_of_all(one, by_group, exact=exact, max_distinct=max_distinct)
+    return evaluate_group_summaries(
+        overall,
+        by_group,
+        n_rows=_count_groups(one, by_group),
+        is_binary=reader.is_binary,
+        n_bins=settings.n_bins,
+        level=settings.level,
+        evaluated_on=evaluated_on,
+    )
+
+
+def summary_of_all(
+    reader: RowReader, by_group: Mapping[Any, ScoreSummary], *, exact: Exact, max_distinct: int
+) -> ScoreSummary:
+    """Return the summary of all groups: of cells, which don't add up where groups share them, by one more pass."""
+    if any(isinstance(summary, QuantisedSummary) for summary in by_group.values()):
+        found = fold_summaries(ungrouped(reader), exact=exact, max_distinct=max_distinct)
+        assert isinstance(found, ScoreSummary)  # noqa: S101
+        return found
+    columns = zip(*(summary.cells for summary in by_group.values()), strict=True)
+    scores, weight, squared, positives = (np.concatenate(parts) for parts in columns)
+    return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
+
+
+def count_weighted(reader: RowReader, summary: ScoreSummary) -> int:
+    """Return the number of rows of a summary: its weight, unless rows have weights of their own."""
+    if reader.weight is None or not reader.source.is_repeatable:
+        return round(summary.total_weight)
+    return reader.total(lambda rows: len(rows.scores))
+
+
+def _count_groups(reader: RowReader, by_group: Mapping[Any, ScoreSummary]) -> dict[Any, int]:
+    """Return the number of rows of each group."""
+    if reader.weight is None or not reader.source.is_repeatable:
+        return {group: round(summary.total_weight) for group, summary in by_group.items()}
+
+    def partial(part: RowReader) -> dict[Any, int]:
+        counts: dict[Any, int] = {}
+        for rows in part:
+            _add_counts(counts, part, rows)
+        return counts
+
+    def merge(a: dict[Any, int], b: dict[Any, int]) -> dict[Any, int]:
+        return {group: a.get(group, 0) + b.get(group, 0) for group in a | b}
+
+    return reader.reduce(partial, merge)
+
+
+def _add_counts(counts: dict[Any, int], reader: RowReader, rows: CheckedRows) -> None:
+    assert rows.groups is not None  # noqa: S101
+    for code, n in enumerate(np.bincount(rows.groups).tolist()):
+        if n:
+            counts[reader.groups[code]] = counts.get(reader.groups[code], 0) + n

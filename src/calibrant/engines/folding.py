@@ -17,7 +17,7 @@ from calibrant.summary import Cells, ScoreSummary
 
 #: Rows that wait in a fold, all states together, before they are sorted: few at first, which tell how many scores
 #: there are.
-_FIRST_ROWS = 1 << 20
+_FIRST_ROWS = 1 << 17
 _BUFFERED_ROWS = 1 << 22
 #: Exact summaries are not tried where there seem to be so many times more scores than fit.
 _SURELY = 1.1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.engines.batches import Batch, RowSource, count_rows
+from calibrant.engines.batches import Batch, RowSource
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -148,12 +148,7 @@ class RowReader:
             return
         kinds: dict[str | None, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
         kinds |= {self.weight: InvalidWeightError, self.label: InvalidLabelError}
-        n_rows, _ = count_rows(self.source)
-        listed = [f"{count:,} in column {name!r}" for name, count in counts.items()]
-        raise kinds.get(next(iter(counts)), InvalidInputError)(
-            f"missing or NaN values in {self.source.name}, of {n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
-            "rows first."
-        )
+        raise kinds.get(next(iter(counts)), InvalidInputError)(said_missing(self.source, counts))
 
     def _scan(self) -> Iterator[Batch]:
         if not self.source.is_repeatable and hasattr(self, "classes"):
@@ -275,6 +270,15 @@ class RowReader:
         if not listed:
             return _from_row(batch)
         return f"{_from_row(batch)} (Missing or NaN from there to the end of {self.source.name}: {', '.join(listed)}.)"
+
+
+def said_missing(source: RowSource, counts: dict[str, int]) -> str:
+    """Say which columns of a source have how many missing values."""
+    listed = [f"{count:,} in column {name!r}" for name, count in counts.items() if count]
+    return (
+        f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
+        "rows first."
+    )
 
 
 def added(a: Any, b: Any) -> Any:

@@ -84,7 +84,7 @@ class SparkSource(RowSource):
         import pyarrow as pa
 
         first_row = 0
-        for row in _mapped(self._select(columns), _as_bytes, "rows binary").toLocalIterator(prefetchPartitions=True):
+        for row in mapped(self._select(columns), _as_bytes, "rows binary").toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(bytes(row[0])):
                 table = plain_table(pa.Table.from_batches([batch]), list(columns))
                 yield Batch(table, self.name, first_row)
@@ -97,18 +97,24 @@ class SparkSource(RowSource):
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
         """Count missing values and NaN of the columns that have any, and all rows, in one query."""
-        from pyspark.sql import functions as sf
-        from pyspark.sql.types import DoubleType, FloatType
-
-        counts = [sf.count(sf.lit(1))]
-        for name in columns:
-            column = _column(name)
-            is_missing = column.isNull()
-            if isinstance(self.frame.schema[name].dataType, (DoubleType, FloatType)):
-                is_missing = is_missing | sf.isnan(column)
-            counts.append(sf.count(sf.when(is_missing, sf.lit(1))))
-        self._n_rows, *found = (int(count) for count in self.frame.agg(*counts).collect()[0])
+        found = self.count_where([self.is_missing(name) for name in columns])
         return {name: count for name, count in zip(columns, found, strict=True) if count}
+
+    def count_where(self, conditions: Sequence[Any]) -> list[int]:
+        """Count the rows for which each condition holds, and all rows, in one query."""
+        from pyspark.sql import functions as sf
+
+        counts = [sf.count(sf.when(condition, sf.lit(1))) for condition in (sf.lit(True), *conditions)]
+        self._n_rows, *found = (int(count) for count in self.frame.agg(*counts).collect()[0])
+        return found
+
+    def is_missing(self, name: str) -> Any:
+        """Return the condition that a column has no value, or NaN."""
+        from pyspark.sql import functions as sf
+
+        column = column_of(name)
+        is_float = self.frame.schema[name].dataType.typeName() in ("float", "double")
+        return column.isNull() | sf.isnan(column) if is_float else column.isNull()
 
     def count_distinct(self, column: str) -> int:
         """Count the values of a column."""
@@ -127,7 +133,7 @@ class SparkSource(RowSource):
         Results that may be large wait on the workers' disks, and come one by one. What is refused there is raised
         here: of several refusals that of the first partition.
         """
-        found = _mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
+        found = mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
         total: T | None = None
         for _, pieces in groupby(_few(found) if not is_large else _many(found), key=lambda row: row[0]):
             value = pickle.loads(b"".join(piece[2] for piece in pieces))  # noqa: S301 - what our workers wrote
@@ -137,7 +143,7 @@ class SparkSource(RowSource):
         return partial(_Partition(self.name, columns, iter(()))) if total is None else total
 
     def _select(self, columns: Sequence[str]) -> Any:
-        return self.frame.select(*map(_column, columns))
+        return self.frame.select(*map(column_of, columns))
 
 
 def _few(found: Any) -> list[Any]:
@@ -230,14 +236,15 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held).combine_chunks()
 
 
-def _column(name: str) -> Any:
+def column_of(name: str) -> Any:
+    """Return the column of that very name."""
     from pyspark.sql import functions as sf
 
     escaped = name.replace("`", "``")
     return sf.col(f"`{escaped}`")
 
 
-def _mapped(frame: Any, make: Callable[..., Iterator[pa.RecordBatch]], schema: str) -> Any:
+def mapped(frame: Any, make: Callable[..., Iterator[pa.RecordBatch]], schema: Any) -> Any:
     """Return the frame of what `make` makes of the record batches of each partition."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # it has no part

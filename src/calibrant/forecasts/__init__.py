@@ -36,6 +36,7 @@ from calibrant.forecasts.recalibrators import (
     ThresholdRound,
     VarianceScalingRecalibrator,
 )
+from calibrant.forecasts.rule_evaluation import evaluate_rule
 from calibrant.forecasts.sample import SampleForecast
 from calibrant.forecasts.scipy_adapter import ScipyForecast
 from calibrant.forecasts.scores import coverage, crps, interval_score, log_score, pinball_loss, sharpness
@@ -73,6 +74,7 @@ __all__ = [
     "decision_loss",
     "distribution_calibration_error",
     "evaluate",
+    "evaluate_rule",
     "from_ngboost",
     "from_quantile_forest",
     "from_quantile_regressors",

@@ -112,7 +112,7 @@ def scores_and_floors(
     floors = _floors(rows, level, generator)
     noise = _noise(rows, generator)
     for name, value in gaps.items():
-        estimates[name] = _bounded(value, noise[name], floors[name], level)
+        estimates[name] = bounded(value, noise[name], floors[name], level)
     losses = mean_decision_loss(rows, gap_thresholds(rows, None), costs_of(None), _SCALE)
     estimates["decision_loss"] = Estimate(
         losses.true, *_loss_interval(rows, level), "normal (CLT)", f"promised {losses.predicted:.4f}"
@@ -221,7 +221,8 @@ def _noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> 
     return total
 
 
-def _bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -> Estimate:
+def bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -> Estimate:
+    """Estimate a gap by the noise in it: less and plus a quantile of that, with its floor as the note."""
     if not np.isfinite(value):
         note = f"undefined: no rule leaves {_MIN_ROWS} rows on both sides"
         return Estimate(value, value, value, "none", note)

@@ -12,7 +12,7 @@ from calibrant import kernels
 from calibrant.numerics import FloatArray, IntArray
 
 #: Cells of [0, 1] per knot of a map, and the fewest.
-_CELLS_PER_KNOT = 2
+_CELLS_PER_KNOT = 1
 _FEWEST_CELLS = 64
 
 

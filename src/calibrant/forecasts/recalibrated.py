@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.settling import settled
 from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, FloatArray
 
 RowNumbers = npt.NDArray[np.intp]
@@ -189,12 +190,7 @@ class RecalibratedForecast(Forecast):
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
-        level = self._maps.pull(u)
-        y = base_quantiles(self._base, level, u)
-        if not self.has_atoms:
-            return y
-        # Rounding may have left the level below the jump of an atom.
-        return np.where(self._cdf(y) < u, base_quantiles(self._base, level + SMALLEST_CLIP, u), y)
+        return settled(self, base_quantiles(self._base, self._maps.pull(u), u), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = self._base._logpdf(y)

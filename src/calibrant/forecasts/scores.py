@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.forecasts.sample import SampleForecast
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_weight, check_fraction
 
 
-def crps(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight: ArrayLike | None = None) -> float:
     """Measure the mean continuous ranked probability score; smaller is better.
 
     Parameters
@@ -18,6 +20,9 @@ def crps(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = 
     forecast : Forecast
     y : array-like of shape (n,)
         What happened.
+    fair : bool
+        Of a `SampleForecast`: score the distribution that the samples were drawn from, in place of the samples
+        themselves, which look the worse the fewer they are (`SampleForecast.fair_crps`).
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none.
 
@@ -38,7 +43,8 @@ def crps(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = 
 
     References
     ----------
-    Gneiting and Raftery (2007), *Strictly proper scoring rules, prediction, and estimation*, JASA 102.
+    Gneiting and Raftery (2007), *Strictly proper scoring rules, prediction, and estimation*, JASA 102. Ferro (2014),
+    *Fair scores for ensemble forecasts*, QJRMS 140.
 
     Examples
     --------
@@ -47,7 +53,14 @@ def crps(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = 
     0.2825
     """
     rows = read_outcomes(forecast, y, sample_weight)
-    return weighted_mean(rows.forecast._crps(rows.y), rows)
+    if not fair:
+        return weighted_mean(rows.forecast._crps(rows.y), rows)
+    if not isinstance(rows.forecast, SampleForecast):
+        raise InvalidTypeError(
+            f"fair=True with a {type(forecast).__name__}: only samples have a score to be made fair. Pass a "
+            "SampleForecast, or fair=False."
+        )
+    return weighted_mean(rows.forecast.fair_crps(rows.y), rows)
 
 
 def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:

@@ -208,9 +208,7 @@ def _map_by_cells(
 
 
 @compiled
-def _map_by_walk(
-    levels: FloatArray, first: np.uint32, at: FloatArray, height: FloatArray, slope: FloatArray
-) -> None:
+def _map_by_walk(levels: FloatArray, first: np.uint32, at: FloatArray, height: FloatArray, slope: FloatArray) -> None:
     """Map levels, in place, along the knots from `first` on: fast where they rise, as those of rising points do."""
     one = np.uint32(1)
     p = first

@@ -181,40 +181,41 @@ def _tail_score(outside: float, mass: float, scale: float) -> float:
 
 
 @compiled
-def count_samples(points: FloatArray, samples: FloatArray, is_below: bool, out: FloatArray) -> None:
-    """Write the share of each row's sorted samples at or below each point, or below it."""
-    size = samples.shape[1]
+def count_samples(points: FloatArray, samples: FloatArray, shares: FloatArray, is_below: bool, out: FloatArray) -> None:
+    """Write the share of each row's sorted samples at or below each point, or below it.
+
+    `shares` holds, of all rows or of each, the share of the samples up to each.
+    """
     for i in range(out.shape[0]):
         own, at = samples[i], points[i if points.shape[0] > 1 else 0]
+        share = shares[i if shares.shape[0] > 1 else 0]
         for j in range(out.shape[1]):
-            out[i, j] = (_count_below(own, at[j]) if is_below else _count_not_above(own, at[j])) / size
+            k = _count_below(own, at[j]) if is_below else _count_not_above(own, at[j])
+            out[i, j] = share[k - 1] if k > 0 else 0.0
 
 
 @compiled
-def pick_samples(u: FloatArray, samples: FloatArray, out: FloatArray) -> None:
-    """Write the least of each row's sorted samples that has a share of at least u at or below it."""
-    size = samples.shape[1]
+def pick_samples(u: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
+    """Write the least of each row's sorted samples that has a share of at least u, and any at all, up to it."""
     for i in range(out.shape[0]):
         own, at = samples[i], u[i if u.shape[0] > 1 else 0]
+        share = shares[i if shares.shape[0] > 1 else 0]
+        first = _count_not_above(share, 0.0)
         for j in range(out.shape[1]):
-            k = min(max(math.ceil(at[j] * size) - 1, 0), size - 1)
-            if k > 0 and k / size >= at[j]:  # the product was rounded up
-                k -= 1
-            if (k + 1) / size < at[j]:
-                k += 1
-            out[i, j] = own[k]
+            out[i, j] = own[max(_count_below(share, at[j]), first)]
 
 
 @compiled
-def score_samples(outcomes: FloatArray, samples: FloatArray, out: FloatArray) -> None:
+def score_samples(outcomes: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
     """Write the CRPS of the step function at each row's sorted samples, exactly."""
-    size = samples.shape[1]
+    last = samples.shape[1] - 1
     for i in range(out.size):
         own, t = samples[i], outcomes[i]
-        total = max(own[0] - t, 0.0) + max(t - own[size - 1], 0.0)
-        for k in range(size - 1):
+        share = shares[i if shares.shape[0] > 1 else 0]
+        total = max(own[0] - t, 0.0) + max(t - own[last], 0.0)
+        for k in range(last):
             a, b = own[k], own[k + 1]
-            below = (k + 1.0) / size
+            below = share[k]
             left = min(max(t - a, 0.0), b - a)
             total += left * below * below + (b - a - left) * (1.0 - below) * (1.0 - below)
         out[i] = total

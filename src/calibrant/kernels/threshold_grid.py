@@ -126,7 +126,7 @@ def measure_splits(
     alpha: FloatArray,
     error: FloatArray,
 ) -> None:
-    """Write the error of each split, those of a threshold `k` lying side by side; `by_level` lists the rows by level."""
+    """Write the error of each split, a threshold's side by side; `by_level` lists the rows in the order of levels."""
     n = rising.size
     own = np.empty(n)
     read = -1

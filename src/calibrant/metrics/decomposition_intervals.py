@@ -31,12 +31,17 @@ class Overfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassParts:
-    """One class's decomposition, its overfit, and what recalibration saves and the base rate loses on each row."""
+    """One class's decomposition, its overfit, and what gives each row's share of both parts."""
 
     decomposition: Decomposition
     overfit: Overfit
-    saved: FloatArray
-    gained: FloatArray
+    refit: StepMap
+    base_rate: float
+
+    def of_rows(self, own: ScoreRows) -> tuple[FloatArray, FloatArray]:
+        """Return what recalibration saves, and what the base rate loses, on each row."""
+        refitted = (self.refit.apply(own.scores) - own.positive) ** 2
+        return (own.scores - own.positive) ** 2 - refitted, (self.base_rate - own.positive) ** 2 - refitted
 
 
 def decomposition_estimates(summary: ScoreSummary, level: float, rng: np.random.Generator) -> dict[str, Estimate]:
@@ -66,13 +71,11 @@ def decomposition_estimates(summary: ScoreSummary, level: float, rng: np.random.
     }
 
 
-def class_parts(summary: ScoreSummary, own: ScoreRows, n_classes: int, rng: np.random.Generator) -> ClassParts:
-    """Decompose one of K classes against the rest, with the differences of the scores row by row."""
+def class_parts(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> ClassParts:
+    """Decompose one of K classes against the rest."""
     blocks, _, overfit = _fit(summary, n_classes, rng)
-    refitted = (StepMap(blocks.last[:-1], blocks.rate).apply(own.scores) - own.positive) ** 2
-    saved = (own.scores - own.positive) ** 2 - refitted
-    gained = (summary.base_rate - own.positive) ** 2 - refitted
-    return ClassParts(split(summary, brier_losses, blocks), overfit, saved, gained)
+    refit = StepMap(blocks.last[:-1], blocks.rate)
+    return ClassParts(split(summary, brier_losses, blocks), overfit, refit, summary.base_rate)
 
 
 def part_estimates(

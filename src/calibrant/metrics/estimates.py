@@ -76,6 +76,13 @@ def mean_of(parts: Sequence[tuple[FloatArray, FloatArray]], size: float, *, extr
         return Mean(mean, math.nan)
     with np.errstate(invalid="ignore"):
         spread = math.fsum(total(w, (v - mean) ** 2) for v, w in parts) / weight
+    return mean_of_moments(mean, spread, size, extra=extra)
+
+
+def mean_of_moments(mean: float, spread: float, size: float, *, extra: FloatArray | None = None) -> Mean:
+    """Return a mean and its standard error from the weighted variance of the values; see `mean_of`."""
+    if not math.isfinite(mean):
+        return Mean(mean, math.nan)
     if extra is not None:
         spread = (spread + 2.0 / size * float(np.mean((extra - mean) ** 2))) / (1.0 + 2.0 / size)
     return Mean(mean, math.sqrt(spread / size))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from calibrant.metrics.decomposition_intervals import (
     sum_of_overfits,
     uncertainty_estimate,
 )
-from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate, rate_estimate
+from calibrant.metrics.estimates import Estimate, Mean, mean_of, mean_of_moments, normal_estimate, rate_estimate
 from calibrant.metrics.proper_scores import (
     Losses,
     brier_losses,
@@ -28,7 +30,7 @@ from calibrant.metrics.proper_scores import (
     row_brier,
     row_log_loss,
 )
-from calibrant.metrics.ranking import auc_estimate, macro_auc_estimate, row_influence
+from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
@@ -38,9 +40,14 @@ from calibrant.results import Score, Scores
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
+#: Gives several values of each row, shape (n,) each.
+RowValues: TypeAlias = Callable[[Rows], Sequence[FloatArray]]
+
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class Settings:
+    """What the caller of `evaluate` asks for."""
+
     n_bins: int
     level: float
     rng: np.random.Generator
@@ -132,18 +139,21 @@ def evaluate(
     >>> scores["auc"].value
     0.75
     """
-    settings = _Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
+    settings = check_settings(n_bins, level, rng)
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    estimates, verdict = (_binary if rows.is_binary else _multiclass)(rows, settings)
-    scores = [
-        Score(name, e.value, e.low, e.high, settings.level, rows.n_rows, e.method, evaluated_on, e.note)
-        for name, e in estimates.items()
-    ]
-    return Scores(scores, verdict=verdict)
+    if rows.is_binary:
+        return evaluate_summary(rows.one_column().summary(), rows.n_rows, settings, evaluated_on)
+    return evaluate_multiclass(_HeldRows(rows), settings, evaluated_on)
 
 
-def _binary(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], str]:
-    summary, level = rows.one_column().summary(), settings.level
+def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
+    """Check what the caller asks for."""
+    return Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
+
+
+def evaluate_summary(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
+    """Measure the probabilities of the positive class in a summary."""
+    level = settings.level
     groups, size = summary.groups(), summary.effective_size
     mean_prob = np.array([float(np.sum(groups.weight * groups.scores)) / summary.total_weight])
     inner = np.clip(mean_prob, 1.0 / (size + 2.0), 1.0 - 1.0 / (size + 2.0))
@@ -163,23 +173,95 @@ def _binary(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], str]:
         **slope_intercept_estimates(summary, level),
         "ici": calibration_index_estimate(summary, level, settings.rng),
     }
-    return estimates, _verdict(summary, calibration, bins, rows, settings)
+    verdict = _verdict(summary, calibration, bins, n_rows, settings, is_top_label=False)
+    return _scores(estimates, n_rows, settings, evaluated_on, verdict)
 
 
-def _multiclass(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], str]:
-    level, size, weight = settings.level, rows.effective_size, rows.weights
-    mean_prob = np.average(rows.prob, axis=0, weights=rows.weight)
+def _scores(
+    estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, evaluated_on: str, verdict: str
+) -> Scores:
+    scores = [
+        Score(name, e.value, e.low, e.high, settings.level, n_rows, e.method, evaluated_on, e.note)
+        for name, e in estimates.items()
+    ]
+    return Scores(scores, verdict=verdict)
+
+
+class ClassRows(Protocol):
+    """Rows of K columns that `evaluate_multiclass` asks for summaries, and for means over rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+
+    @property
+    def effective_size(self) -> float:
+        """Kish's effective number of rows."""
+
+    @property
+    def mean_prob(self) -> FloatArray:
+        """The mean of each column."""
+
+    def top_summary(self) -> ScoreSummary:
+        """Summarise the largest probability of each row, and whether it is of the row's class."""
+
+    def class_summary(self, k: int) -> ScoreSummary:
+        """Summarise one column against its class."""
+
+    def moments(self, values: RowValues) -> list[tuple[float, float]]:
+        """Return mean and variance over the rows of each value that a function gives of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldRows:
+    """Rows in memory."""
+
+    rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    @property
+    def n_classes(self) -> int:
+        return self.rows.n_classes
+
+    @property
+    def effective_size(self) -> float:
+        return self.rows.effective_size
+
+    @property
+    def mean_prob(self) -> FloatArray:
+        return np.asarray(np.average(self.rows.prob, axis=0, weights=self.rows.weight))
+
+    def top_summary(self) -> ScoreSummary:
+        return self.rows.top_label().summary()
+
+    def class_summary(self, k: int) -> ScoreSummary:
+        return self.rows.of_class(k).summary()
+
+    def moments(self, values: RowValues) -> list[tuple[float, float]]:
+        weights = self.rows.weights
+        found = [mean_of([(value, weights)], 1.0) for value in values(self.rows)]
+        return [(mean, error**2) for mean, error in found]
+
+
+def evaluate_multiclass(rows: ClassRows, settings: Settings, evaluated_on: str) -> Scores:
+    """Measure the probabilities of K classes."""
+    level, size, mean_prob = settings.level, rows.effective_size, rows.mean_prob
     log_extra = -np.log(np.maximum(mean_prob, 1.0 / (size + 2.0)))
-    top = rows.top_label().summary()
+    top = rows.top_summary()
     calibration, bins = _one_column(top, settings)
+    brier, log = rows.moments(lambda held: (row_brier(held), row_log_loss(held)))
     estimates = {
         "brier": normal_estimate(
-            mean_of([(row_brier(rows), weight)], size, extra=_brier_of_each_class(mean_prob)),
-            level,
-            least=0.0,
-            most=2.0,
+            mean_of_moments(*brier, size, extra=_brier_of_each_class(mean_prob)), level, least=0.0, most=2.0
         ),
-        "log_loss": _log_loss_estimate(mean_of([(row_log_loss(rows), weight)], size, extra=log_extra), level),
+        "log_loss": _log_loss_estimate(mean_of_moments(*log, size, extra=log_extra), level),
         "ece": calibration["ece"],
         "ece_debiased": calibration["ece_debiased"],
         **_one_vs_rest(rows, settings),
@@ -187,42 +269,55 @@ def _multiclass(rows: Rows, settings: _Settings) -> tuple[dict[str, Estimate], s
         "smooth_ece": smooth_ece_estimate(top, level, settings.rng),
         "ici": calibration_index_estimate(top, level, settings.rng),
     }
-    return estimates, _verdict(top, calibration, bins, rows, settings)
+    verdict = _verdict(top, calibration, bins, rows.n_rows, settings, is_top_label=True)
+    return _scores(estimates, rows.n_rows, settings, evaluated_on, verdict)
 
 
-def _one_vs_rest(rows: Rows, settings: _Settings) -> dict[str, Estimate]:
+def _one_vs_rest(rows: ClassRows, settings: Settings) -> dict[str, Estimate]:
     """Estimate what is summed or averaged over the classes, holding the summary of one class at a time."""
-    level, n_classes = settings.level, rows.n_classes
-    class_bins, equal_mass_bins, uncertainties, areas, base_rates = [], [], [], [], []
+    level, n_classes, size = settings.level, rows.n_classes, rows.effective_size
+    class_bins, equal_mass_bins, uncertainties, base_rates = [], [], [], []
     parts: list[ClassParts] = []
-    influence, saved, gained = np.zeros(rows.n_rows), np.zeros(rows.n_rows), np.zeros(rows.n_rows)
+    influences: dict[int, Influence] = {}
     rarest = 0.5
     for k in range(n_classes):
-        own = rows.of_class(k)
-        summary = own.summary()
+        summary = rows.class_summary(k)
         class_bins.append(make_bins(summary, settings.n_bins, "uniform"))
         equal_mass_bins.append(make_bins(summary, settings.n_bins, "quantile"))
         uncertainties.append(uncertainty_estimate(summary, level))
         base_rates.append(smooth_base_rate(summary))
-        part = class_parts(summary, own, n_classes, settings.rng)
-        saved += part.saved
-        gained += part.gained
-        parts.append(part)
+        parts.append(class_parts(summary, n_classes, settings.rng))
         if 0.0 < summary.base_rate < 1.0:
-            area, change = row_influence(summary, own)
-            areas.append(area)
-            influence += change
+            influences[k] = influence_of(summary)
             rarest = min(rarest, summary.base_rate, 1.0 - summary.base_rate)
-    mean_prob = np.average(rows.prob, axis=0, weights=rows.weight)
-    at_mean = _brier_of_each_class(mean_prob) - _brier_of_each_class(np.array(base_rates))
+
+    def of_rows(held: Rows) -> tuple[FloatArray, ...]:
+        """Sum what each class's parts save and gain, and the influences on its AUC, over the classes."""
+        sums = tuple(np.zeros(held.n_rows) for _ in range(3))
+        for k, part in enumerate(parts):
+            own = held.of_class(k)
+            found = [*part.of_rows(own), *([influences[k].apply(own)] if k in influences else [])]
+            for into, values in zip(sums, found, strict=False):
+                into += values
+        return sums
+
+    saved, gained, influence = rows.moments(of_rows)
+    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(np.array(base_rates))
     errors = (
-        mean_of([(saved, rows.weights)], rows.effective_size, extra=at_mean).error,
-        mean_of([(gained, rows.weights)], rows.effective_size, extra=np.zeros(1)).error,
+        mean_of_moments(*saved, size, extra=at_mean).error,
+        mean_of_moments(*gained, size, extra=np.zeros(1)).error,
     )
     return {
-        "classwise_ece": ece_estimate(class_bins, rows.effective_size, level, settings.rng),
-        "marginal_calibration_error": ece_debiased_estimate(equal_mass_bins, rows.effective_size, level),
-        "auc": macro_auc_estimate(areas, influence, rows=rows, rarest=rarest, level=level),
+        "classwise_ece": ece_estimate(class_bins, size, level, settings.rng),
+        "marginal_calibration_error": ece_debiased_estimate(equal_mass_bins, size, level),
+        "auc": macro_auc_estimate(
+            [found.auc for found in influences.values()],
+            influence[1] + influence[0] ** 2,
+            size=size,
+            n_classes=n_classes,
+            rarest=rarest,
+            level=level,
+        ),
         **part_estimates(
             sum_of([part.decomposition for part in parts]),
             errors=errors,
@@ -233,7 +328,7 @@ def _one_vs_rest(rows: Rows, settings: _Settings) -> dict[str, Estimate]:
     }
 
 
-def _one_column(summary: ScoreSummary, settings: _Settings) -> tuple[dict[str, Estimate], tuple[Bins, Bins]]:
+def _one_column(summary: ScoreSummary, settings: Settings) -> tuple[dict[str, Estimate], tuple[Bins, Bins]]:
     """Estimate the calibration errors of one column, and return the bins of equal width and of equal weight."""
     size, level = summary.effective_size, settings.level
     uniform = make_bins(summary, settings.n_bins, "uniform")
@@ -274,8 +369,10 @@ def _verdict(
     summary: ScoreSummary,
     calibration: dict[str, Estimate],
     bins: tuple[Bins, Bins],
-    rows: Rows,
-    settings: _Settings,
+    n_rows: int,
+    settings: Settings,
+    *,
+    is_top_label: bool,
 ) -> str:
     return describe(
         gap=calibration["mean_gap"],
@@ -284,6 +381,6 @@ def _verdict(
         quantile=bins[1],
         base_rate=summary.base_rate,
         level=settings.level,
-        n_rows=rows.n_rows,
-        is_top_label=not rows.is_binary,
+        n_rows=n_rows,
+        is_top_label=is_top_label,
     )

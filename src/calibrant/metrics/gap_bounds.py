@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant.numerics import BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit, softplus
+from calibrant.summary import ScoreSummary
 
 #: Shift on the logit that takes any prediction to 0 or 1.
 _FAR = 80.0
@@ -32,19 +33,28 @@ class GapBounds:
 
 
 def gap_bounds(
-    prob: FloatArray, positive: BoolArray, weight: FloatArray | None, codes: IntArray, n_groups: int, level: float
+    prob: FloatArray,
+    positive: BoolArray | FloatArray,
+    weight: FloatArray | None,
+    codes: IntArray,
+    n_groups: int,
+    level: float,
+    *,
+    count: FloatArray | None = None,
 ) -> GapBounds:
     """Bound the gap in each of the groups 0 to `n_groups` - 1, all of which have rows.
 
     Parameters
     ----------
     prob : ndarray of shape (n,)
-    positive : ndarray of bool, shape (n,)
+    positive : ndarray of bool, or of shares of rows, shape (n,)
     weight : ndarray of shape (n,) or None
     codes : ndarray of int, shape (n,)
     n_groups : int
     level : float
         Coverage of the bounds of one group.
+    count : ndarray of shape (n,), optional
+        How many rows each entry stands for; by default one.
 
     Notes
     -----
@@ -60,13 +70,14 @@ def gap_bounds(
     observations*, Annals of Mathematical Statistics 23, theorem 1. Cox (1958), *Two further applications of a model
     for binary regression*, Biometrika 45, for the shift.
     """
-    n = prob.size
-    w = np.ones(n) if weight is None else weight / weight.mean()
-    z = logit(clip_open(prob, clip_from_data(prob, float(n))))
+    n = float(prob.size) if count is None else float(count.sum())
+    w = np.ones(prob.size) if weight is None else weight / np.average(weight, weights=count)
+    z = logit(clip_open(prob, clip_from_data(prob, n)))
     y = positive.astype(np.float64)
 
     def sums(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(codes, weights=values, minlength=n_groups))
+        counted = values if count is None else count * values
+        return np.asarray(np.bincount(codes, weights=counted, minlength=n_groups))
 
     total, seen = sums(w), sums(w * y)
 
@@ -104,6 +115,24 @@ def gap_bounds(
         low=predicted - rate_up,
         high=predicted - rate_down,
         p_value=np.minimum(2.0 * np.exp(-deviance), 1.0),
+    )
+
+
+def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> GapBounds:
+    """Bound the gap in each of several summaries: a score of weight W stands for its effective number of rows."""
+    prob, weight, squared, positives = (
+        np.concatenate(columns) for columns in zip(*(s.cells for s in summaries), strict=True)
+    )
+    codes = np.repeat(np.arange(len(summaries)), [s.scores.size for s in summaries])
+    is_counted = np.array_equal(weight, squared)
+    return gap_bounds(
+        prob,
+        positives / weight,
+        None if is_counted else squared / weight,
+        codes,
+        len(summaries),
+        level,
+        count=weight if is_counted else weight**2 / squared,
     )
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calibrant.metrics.bins import make_bins
 from calibrant.metrics.calibration_error_intervals import ece_debiased_estimate
 from calibrant.metrics.estimates import Estimate, rate_estimate
-from calibrant.metrics.gap_bounds import gap_bounds
+from calibrant.metrics.gap_bounds import GapBounds, gap_bounds, gap_bounds_of_summaries
 from calibrant.metrics.ranking import auc_estimate
-from calibrant.metrics.rows import Rows, read_grouped_rows
+from calibrant.metrics.rows import read_grouped_rows
 from calibrant.numerics import IntArray
 from calibrant.results import Score, Scores
-from calibrant.summary import ScoreRows
+from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction, check_integer
 
 #: A group has at most one bin for so many of its rows.
@@ -171,41 +171,93 @@ def evaluate_groups(
     rows, (groups,) = read_grouped_rows(
         y_true, y_prob, {"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
-    n_groups = len(groups.classes)
     codes = groups.codes.astype(np.int64)
-    overall = _measure(rows, np.zeros(rows.n_rows, dtype=np.int64), 1, n_bins, level, evaluated_on)
-    interval_level = 1.0 - (1.0 - level) / n_groups
-    measured = _measure(rows, codes, n_groups, n_bins, interval_level, evaluated_on)
-    by_group = zip(groups.classes.tolist(), measured, strict=True)
-    return GroupScores(overall[0], dict(sorted(by_group, key=_badness)), level, interval_level)
-
-
-def _measure(rows: Rows, codes: IntArray, n_groups: int, n_bins: int, level: float, evaluated_on: str) -> list[Scores]:
-    """Measure each of the groups 0 to `n_groups` - 1."""
     data = rows.one_column()
-    bounds = gap_bounds(data.scores, data.positive, data.weight, codes, n_groups, level)
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=n_groups))
-    measured = []
-    for code, kept in enumerate(np.split(order, ends[:-1])):
-        weight = None if data.weight is None else data.weight[kept]
-        summary = ScoreRows(data.scores[kept], data.positive[kept], weight).summary()
-        few = max(1, min(n_bins, kept.size // _ROWS_PER_BIN))
-        size = summary.effective_size
-        gap, low, high = (float(values[code]) for values in (bounds.gap, bounds.low, bounds.high))
-        estimates = {
-            "mean_gap": Estimate(gap, low, high, "Chernoff"),
-            "ece_debiased": ece_debiased_estimate([make_bins(summary, few, "quantile")], size, level),
-            "base_rate" if rows.is_binary else "accuracy": rate_estimate(summary.base_rate, size, level),
-        }
-        if rows.is_binary:
-            estimates["auc"] = auc_estimate(summary, level)
-        scores = [
-            Score(name, e.value, e.low, e.high, level, kept.size, e.method, evaluated_on, e.note)
-            for name, e in estimates.items()
-        ]
-        measured.append(Scores(scores, verdict=_words(scores[0])))
-    return measured
+    parts = [_part(data, np.flatnonzero(codes == code)) for code in range(len(groups.classes))]
+    interval_level = 1.0 - (1.0 - level) / len(parts)
+    bounds = gap_bounds(data.scores, data.positive, data.weight, codes, len(parts), interval_level)
+    of_all = gap_bounds(data.scores, data.positive, data.weight, np.zeros_like(codes), 1, level)
+    return _grouped(
+        _Part(data.summary(), rows.n_rows),
+        of_all,
+        dict(zip(groups.classes.tolist(), parts, strict=True)),
+        bounds,
+        _Settings(n_bins, level, evaluated_on, rows.is_binary),
+    )
+
+
+class _Part(NamedTuple):
+    """Some of the rows: their summary and their number."""
+
+    summary: ScoreSummary
+    n_rows: int
+
+
+class _Settings(NamedTuple):
+    """What the caller of `evaluate_groups` asks for, and whether there is one column."""
+
+    n_bins: int
+    level: float
+    evaluated_on: str
+    is_binary: bool
+
+
+def evaluate_group_summaries(
+    overall: ScoreSummary,
+    by_group: Mapping[Any, ScoreSummary],
+    *,
+    n_rows: Mapping[Any, int],
+    is_binary: bool,
+    n_bins: int,
+    level: float,
+    evaluated_on: str,
+) -> GroupScores:
+    """Measure groups by their summaries, as `evaluate_groups` does by their rows."""
+    interval_level = 1.0 - (1.0 - level) / len(by_group)
+    return _grouped(
+        _Part(overall, sum(n_rows.values())),
+        gap_bounds_of_summaries([overall], level),
+        {group: _Part(summary, n_rows[group]) for group, summary in by_group.items()},
+        gap_bounds_of_summaries(list(by_group.values()), interval_level),
+        _Settings(n_bins, level, evaluated_on, is_binary),
+    )
+
+
+def _grouped(
+    overall: _Part, of_all: GapBounds, parts: Mapping[Any, _Part], bounds: GapBounds, settings: _Settings
+) -> GroupScores:
+    interval_level = 1.0 - (1.0 - settings.level) / len(parts)
+    measured = {
+        group: _measure(part, bounds, code, interval_level, settings)
+        for code, (group, part) in enumerate(parts.items())
+    }
+    ranked = dict(sorted(measured.items(), key=_badness))
+    return GroupScores(_measure(overall, of_all, 0, settings.level, settings), ranked, settings.level, interval_level)
+
+
+def _part(data: ScoreRows, kept: IntArray) -> _Part:
+    weight = None if data.weight is None else data.weight[kept]
+    return _Part(ScoreRows(data.scores[kept], data.positive[kept], weight).summary(), kept.size)
+
+
+def _measure(part: _Part, bounds: GapBounds, code: int, level: float, settings: _Settings) -> Scores:
+    """Measure one group, whose bounds have the number `code`."""
+    summary, n_rows = part
+    few = max(1, min(settings.n_bins, n_rows // _ROWS_PER_BIN))
+    size = summary.effective_size
+    gap, low, high = (float(values[code]) for values in (bounds.gap, bounds.low, bounds.high))
+    estimates = {
+        "mean_gap": Estimate(gap, low, high, "Chernoff"),
+        "ece_debiased": ece_debiased_estimate([make_bins(summary, few, "quantile")], size, level),
+        "base_rate" if settings.is_binary else "accuracy": rate_estimate(summary.base_rate, size, level),
+    }
+    if settings.is_binary:
+        estimates["auc"] = auc_estimate(summary, level)
+    scores = [
+        Score(name, e.value, e.low, e.high, level, n_rows, e.method, settings.evaluated_on, e.note)
+        for name, e in estimates.items()
+    ]
+    return Scores(scores, verdict=_words(scores[0]))
 
 
 def _words(gap: Score) -> str:

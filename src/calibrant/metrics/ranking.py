@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InvalidLabelError
 from calibrant.maps import InterpolatedMap
 from calibrant.metrics.estimates import Estimate
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.rows import read_rows
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import ArrayLike, check_both_classes
@@ -131,25 +131,39 @@ def auc_estimate(summary: ScoreSummary, level: float) -> Estimate:
     return _auc_interval(auc, error, m, n, level)
 
 
-def row_influence(summary: ScoreSummary, own: ScoreRows) -> tuple[float, FloatArray]:
-    """Return the AUC and each row's influence on it: n times what the AUC would change by if the row came twice.
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """The AUC, and what gives each row's influence on it: n times what it would change by if the row came twice."""
+
+    auc: float
+    base_rate: float
+    of_positive: InterpolatedMap
+    of_negative: InterpolatedMap
+
+    def apply(self, own: ScoreRows) -> FloatArray:
+        """Return the influence of each row."""
+        return np.where(
+            own.positive,
+            (self.of_positive.apply(own.scores) - self.auc) / self.base_rate,
+            (self.of_negative.apply(own.scores) - self.auc) / (1.0 - self.base_rate),
+        )
+
+
+def influence_of(summary: ScoreSummary) -> Influence:
+    """Return the AUC and the influence of rows on it.
 
     Read off between `_KNOTS` of the distinct scores where they are more: it is used for variances only.
     """
-    ranks, base_rate = rank(summary), summary.base_rate
-    scores = summary.scores
+    ranks, scores = rank(summary), summary.scores
     kept = np.unique(np.linspace(0, scores.size - 1, min(scores.size, _KNOTS)).astype(np.int64))
     of_positive, of_negative = (
-        InterpolatedMap(scores[kept], share[kept]).apply(own.scores) for share in (ranks.of_positive, ranks.of_negative)
+        InterpolatedMap(scores[kept], share[kept]) for share in (ranks.of_positive, ranks.of_negative)
     )
-    influence = np.where(
-        own.positive, (of_positive - ranks.auc) / base_rate, (of_negative - ranks.auc) / (1.0 - base_rate)
-    )
-    return ranks.auc, influence
+    return Influence(ranks.auc, summary.base_rate, of_positive, of_negative)
 
 
 def macro_auc_estimate(
-    areas: list[float], influence: FloatArray, *, rows: Rows, rarest: float, level: float
+    areas: list[float], mean_square: float, *, size: float, n_classes: int, rarest: float, level: float
 ) -> Estimate:
     """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
 
@@ -157,21 +171,23 @@ def macro_auc_estimate(
     ----------
     areas : list of float
         AUC of each class that has rows.
-    influence : ndarray of shape (n,)
-        Sum over these classes of each row's influence: their variance takes in that the classes share their rows.
-    rows : Rows
+    mean_square : float
+        Of the sum over these classes of a row's influence: it takes in that the classes share their rows.
+    size : float
+        Effective number of rows.
+    n_classes : int
     rarest : float
         Share of the rarest of these classes, or of its complement if that is smaller.
     level : float
     """
     if not areas:
         return UNDEFINED
-    auc, size = float(np.mean(areas)), rows.effective_size
-    error = math.sqrt(float(np.average((influence / len(areas)) ** 2, weights=rows.weight)) / size)
+    auc = float(np.mean(areas))
+    error = math.sqrt(mean_square / len(areas) ** 2 / size)
     estimate = _auc_interval(auc, error, size * rarest, size * (1.0 - rarest), level)
-    if len(areas) == rows.n_classes:
+    if len(areas) == n_classes:
         return estimate
-    return replace(estimate, note=f"mean over {len(areas)} of {rows.n_classes} classes: the others have no rows")
+    return replace(estimate, note=f"mean over {len(areas)} of {n_classes} classes: the others have no rows")
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:

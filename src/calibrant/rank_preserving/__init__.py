@@ -4,7 +4,7 @@ from calibrant.rank_preserving.calibrator import KIND, MapKind, RankPreservingCa
 from calibrant.rank_preserving.comparison import ComparedMatrix, MatrixComparison, compare
 from calibrant.rank_preserving.diagnostics import ColumnChange, Diagnostics, RowChange, diagnose
 from calibrant.rank_preserving.margins import Margins, margins_from_estimate, margins_from_labels
-from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
+from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, Pairs
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, Ties
 from calibrant.rank_preserving.raking import RakedResult, rake
 from calibrant.rank_preserving.result import Progress, RankPreservingResult
@@ -24,6 +24,7 @@ __all__ = [
     "Method",
     "Mismatch",
     "Nearly",
+    "Pairs",
     "Progress",
     "RakedResult",
     "RankPreservingCalibrator",

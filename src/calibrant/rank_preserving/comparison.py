@@ -44,8 +44,9 @@ METHODS = {
     "prior_shift": "Bayes' rule for a change of base rates",
     "isotonic": "each column fitted to the labels by itself, rows as they come",
 }
-#: Raking in order stops where it has passed over so many entries, but not before so many passes.
-_MOST_ENTRIES, _LEAST_PASSES = 30_000_000, 30
+#: Raking in order stops where it has passed over so many entries, but not before so many passes, and aims no lower
+#: than this: its last digits take most of its passes.
+_MOST_ENTRIES, _LEAST_PASSES, _LEAST_TOL = 30_000_000, 30, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +283,9 @@ class _Run:
 
     def _raked(self, *, keep_order: bool) -> tuple[FloatArray, bool]:
         options = self._options()
-        if keep_order:  # which takes thousands of passes, each with a sort's worth of work
+        if keep_order:
             options["max_iter"] = min(self.max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // self.p.size))
+            options["tol"] = max(self.tol, _LEAST_TOL)
         raked = rake(self.p, self.rates, keep_order=keep_order, **options)
         return np.asarray(raked.Q), raked.converged
 

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from calibrant.numerics import TINY, FloatArray, dot, row_sum
+from calibrant.numerics import FloatArray, dot, row_sum
+from calibrant.rank_preserving.isotonic_raking import rake_in_order
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, check_problem
 from calibrant.validation import ArrayLike, check_integer
-
-#: Logarithms are kept above this, so that no entry becomes 0 on the way.
-_LEAST_LOG = float(np.log(TINY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +25,14 @@ class RakedResult:
     Q : shape (n, K)
         The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
     converged : bool
-        Whether the residuals are at most `tol`, and with `keep_order` the last change too.
+        Whether the residuals are at most `tol`.
     n_iter : int
         Passes over the matrix.
     divergence : float
         Weighted sum over the rows of the Kullback-Leibler divergence of Q from P.
+    bound : float
+        Proven lower bound of the divergence of every matrix with these margins, and this order if it is kept. With
+        residuals at 0 it is the divergence of Q, so their difference says what the residuals leave open.
     row_residual, margin_residual : float
         Largest distance of a row sum from 1, and of a column mean from its margin per row.
     """
@@ -40,6 +41,7 @@ class RakedResult:
     converged: bool
     n_iter: int
     divergence: float
+    bound: float
     row_residual: float
     margin_residual: float
 
@@ -86,17 +88,18 @@ def rake(
     Notes
     -----
     Minimises sum_ij w_i Q_ij log(Q_ij / P_ij). Without the order this is raking, or iterative proportional fitting:
-    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, row
-    sums alternate with the columns: in this divergence the nearest rising column is isotonic regression of logarithms
-    (levels are geometric means), and the margin is one factor, which does not disturb the order. Alternating such
-    projections with memory terms in logarithms converges to the nearest matrix of all.
+    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, the
+    nearest rising column is isotonic regression of logarithms (levels are geometric means), and the margin is one
+    factor, which does not disturb the order: what is left is to find the factors u_i of the rows, by a quasi-Newton
+    method on the dual problem. Order and margins then hold to rounding, and row sums to `tol`; the more rows there
+    are, the more passes that takes.
 
     References
     ----------
     Deming and Stephan (1940), *On a least squares adjustment of a sampled frequency table when the expected marginal
-    totals are known*, Annals of Mathematical Statistics 11. Bauschke and Lewis (2000), *Dykstra's algorithm with
-    Bregman projections: a convergence proof*, Optimization 48. Robertson, Wright and Dykstra (1988), *Order
-    Restricted Statistical Inference*, section 1.5.
+    totals are known*, Annals of Mathematical Statistics 11. Robertson, Wright and Dykstra (1988), *Order Restricted
+    Statistical Inference*, section 1.5. Liu and Nocedal (1989), *On the limited memory BFGS method for large scale
+    optimization*, Mathematical Programming 45.
 
     Examples
     --------
@@ -118,10 +121,10 @@ def rake(
     )
     p = plain_matrix(problem)
     _check_support(p, problem)
-    q, n_iter, change = (_rake_in_order if keep_order else _rake)(p, problem, float(tol), max_iter)
+    q, n_iter, bound = (rake_in_order if keep_order else _rake)(p, problem, float(tol), max_iter)
     row = float(np.abs(row_sum(q) - 1.0).max())
     margin = float(np.abs(np.einsum("i,ij->j", problem.weight, q) - problem.margins).max()) / problem.total
-    converged = max(row, margin, change) <= tol
+    converged = max(row, margin) <= tol
     if not converged:
         warnings.warn(
             f"after {n_iter:,} passes row sums are {row:.1e} and margins {margin:.1e} off, above tol={tol:g}. Raise "
@@ -130,7 +133,7 @@ def rake(
             stacklevel=2,
         )
     divergence = dot(problem.weight, row_divergence(q, p))
-    return RakedResult(_wrapped(q, problem), converged, n_iter, divergence, row, margin)
+    return RakedResult(_wrapped(q, problem), converged, n_iter, divergence, bound, row, margin)
 
 
 def row_divergence(q: FloatArray, p: FloatArray) -> FloatArray:
@@ -173,61 +176,18 @@ def _check_support(p: FloatArray, problem: Problem) -> None:
 
 
 def _rake(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
+    """Return the matrix, the number of passes and the bound that its factors prove."""
     weight, margins = problem.weight, problem.margins
     factor = (margins > 0.0).astype(np.float64)
     n_iter = 0
     while True:
         q = p * factor
-        q /= row_sum(q)[:, None]
+        of_row = row_sum(q)
+        q /= of_row[:, None]
         n_iter += 1
         total = np.einsum("i,ij->j", weight, q)
         if n_iter >= max_iter or np.abs(total - margins).max() <= tol * problem.total:
-            return q, n_iter, 0.0
+            used = margins > 0.0
+            return q, n_iter, max(dot(margins[used], np.log(factor[used])) - dot(weight, np.log(of_row)), 0.0)
         factor *= np.divide(margins, total, out=np.zeros_like(total), where=total > 0.0)
         factor /= factor.max()
-
-
-def _rake_in_order(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
-    columns = [_Column(p[:, j], problem, j) for j in range(p.shape[1])]
-    q, before, change = p * (problem.margins > 0.0), p, np.inf
-    memory = np.zeros(p.shape)
-    n_iter = 0
-    while n_iter < max_iter:
-        n_iter += 1
-        q /= row_sum(q)[:, None]
-        for j, column in enumerate(columns):
-            q[:, j] = column.project(q[:, j], memory[:, j])
-        change, before = float(np.abs(q - before).max()), q.copy()
-        if change <= tol and np.abs(row_sum(q) - 1.0).max() <= tol:
-            break
-    return q, n_iter, change
-
-
-class _Column:
-    """The projection of a column onto those that rise in its order and have its sum."""
-
-    def __init__(self, p: FloatArray, problem: Problem, j: int) -> None:
-        self.order = problem.order[j][problem.p[j] > 0.0]
-        value = p[self.order]
-        self.first = np.flatnonzero(np.append(True, value[1:] > value[:-1]))
-        self.count = np.diff(np.append(self.first, value.size))
-        self.weight = problem.weight[self.order]
-        self.unit_weight = np.add.reduceat(self.weight, self.first) if value.size else np.empty(0)
-        self.margin = float(problem.margins[j])
-
-    def project(self, q: FloatArray, memory: FloatArray) -> FloatArray:
-        """Return the nearest column to `q` times its memory, which is brought up to date in place."""
-        from scipy.optimize import isotonic_regression
-
-        projected = np.zeros(q.size)
-        if self.margin == 0.0:
-            return projected
-        z = np.log(q[self.order]) + memory[self.order]
-        means = np.add.reduceat(self.weight * z, self.first) / self.unit_weight
-        level = np.repeat(isotonic_regression(means, weights=self.unit_weight).x, self.count)
-        level -= level.max()
-        level += np.log(self.margin) - np.log(dot(self.weight, np.exp(level)))
-        np.maximum(level, _LEAST_LOG, out=level)
-        memory[self.order] = z - level
-        projected[self.order] = np.exp(level)
-        return projected

@@ -13,6 +13,7 @@ from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer, OneMap
 from calibrant.forecasts.recalibrators.level_maps import mean_ranks, sum_groups
+from calibrant.forecasts.settling import settled
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
@@ -177,18 +178,10 @@ class ConformalForecast(Forecast):
         inner = self._centre[:, None] + self._scale[:, None] * np.interp(u, self._levels, self._at)
         below = np.minimum(u / first, 1.0) * low
         above = np.minimum((1.0 - u) / (1.0 - last), 1.0) * high
-        # A base without probability beyond the outer score has its tail on that score, or a few roundings above.
-        on_score = inner + 4.0 * np.spacing(np.maximum(np.abs(inner), np.abs(self._centre[:, None])))
-        left = np.where(low > 0.0, np.minimum(self._quantile(below, u), inner), on_score)
-        right = np.where(high > 0.0, np.maximum(self._quantile(1.0 - above, u), inner), on_score)
-        return np.where(u < first, left, np.where(u > last, right, inner))
-
-    def _quantile(self, level: FloatArray, u: FloatArray) -> FloatArray:
-        """Return the base's quantiles; raised where rounding left the level below an atom's jump."""
-        y = base_quantiles(self._base, level, u)
-        if not self._base.has_atoms:
-            return y
-        return np.where(self._cdf(y) < u, base_quantiles(self._base, level + SMALLEST_CLIP, u), y)
+        # A base without probability beyond the outer score has its tail on that score.
+        left = np.where(low > 0.0, np.minimum(base_quantiles(self._base, below, u), inner), inner)
+        right = np.where(high > 0.0, np.maximum(base_quantiles(self._base, 1.0 - above, u), inner), inner)
+        return settled(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)

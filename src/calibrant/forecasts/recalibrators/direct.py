@@ -9,12 +9,13 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes
 from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.points import Outcomes
 from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.layers import Layer
 from calibrant.forecasts.recalibrators.level_maps import Knots, sum_groups
 from calibrant.forecasts.recalibrators.search_state import levels_at, middle_thresholds
+from calibrant.forecasts.settling import settled
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 
 #: Half the width of an atom: this share of the labels' range, and at most a quarter of the way to the next label.
@@ -87,11 +88,8 @@ class AnchoredForecast(Forecast):
         bounds = np.concatenate(([-np.inf], self._thresholds, [np.inf]))
         level = low + (high - low) * np.clip(share, 0.0, 1.0)
         y = np.clip(base_quantiles(self._base, level, u), bounds[k], bounds[k + 1])
-        if self._base.has_atoms:  # rounding may have left the level below an atom's jump
-            higher = base_quantiles(self._base, level + SMALLEST_CLIP, u)
-            y = np.where(self._cdf(y) < u, np.clip(higher, bounds[k], bounds[k + 1]), y)
         # Where the base has nothing between two thresholds, what we have there sits on the upper one.
-        return np.where((high <= low) & (rise > 0.0), bounds[k + 1], y)
+        return settled(self, np.where((high <= low) & (rise > 0.0), bounds[k + 1], y), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         low, high, start, end = self._piece(y, "right")

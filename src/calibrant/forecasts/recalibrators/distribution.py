@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes
 from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.points import Outcomes
 from calibrant.forecasts.recalibrated import ChainRows, RowMaps
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer, MapLayer

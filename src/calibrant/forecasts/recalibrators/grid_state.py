@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.recalibrated import PackedMaps
+from calibrant.forecasts.packed_maps import PackedMaps
 from calibrant.forecasts.recalibrators.level_maps import Knots
 from calibrant.forecasts.recalibrators.search_state import outcome_levels
 from calibrant.numerics import FloatArray

@@ -1,0 +1,159 @@
+"""Calibrated probabilities as columns of a Spark data frame: in Spark's own SQL where it can say the map."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial as bind
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator
+from calibrant.engines.additions import Addition
+from calibrant.engines.resume import Applied
+from calibrant.engines.rows import said_missing
+from calibrant.engines.spark import SparkSource, column_of, mapped
+from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
+from calibrant.numerics import ROW_SUM_TOLERANCE
+from calibrant.persistence import to_sql
+from calibrant.persistence.export.exportable import as_exportable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Steps of one tree of cases: Java compiles no code that is much longer.
+_LARGEST_CASE = 32
+#: Numbers in a map up to which Spark is as fast with SQL.
+_MOST_NUMBERS = 2_048
+_NUMBERS = ("float", "double", "byte", "short", "integer", "long")
+
+
+def with_probabilities(calibrator: Calibrator, source: SparkSource, addition: Addition, prefix: str) -> Any:
+    """Return the data frame with new columns, which Spark computes when they are asked for.
+
+    Notes
+    -----
+    One query over the score columns comes first: it counts the rows that `predict_proba` refuses.
+
+    Maps of at most 2,048 numbers are SQL, which Spark compiles. Larger ones, which it would search more slowly than it
+    sends rows to Python and back, and classes coupled by likelihood, which SQL can't say, run in Python on record
+    batches. SQL equals `predict_proba` to 1e-12, Python bit for bit.
+
+    Raises
+    ------
+    CalibrantError
+        If a column is missing, has the wrong type, or holds values that can't be used: the message says how many.
+    """
+    inputs = addition.select(source.names, source.name)
+    _refuse_rows(calibrator, source, addition, inputs)
+    sql = _as_sql(calibrator, source, addition, inputs, prefix)
+    if sql is not None:
+        return source.frame.sparkSession.sql(sql, rows=source.frame)
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    new = [StructField(name, DoubleType()) for name in addition.outputs]
+    schema = StructType([*source.frame.schema.fields, *new])
+    return mapped(source.frame, bind(_extended, addition, inputs), schema)
+
+
+def write_probabilities(
+    calibrator: Calibrator, source: SparkSource, target: str | os.PathLike[str], addition: Addition, prefix: str
+) -> Applied:
+    """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
+
+    Raises
+    ------
+    InvalidInputError
+        If the target is a file, or a folder that holds anything but what a killed run left behind.
+    """
+    name = os.fspath(target)
+    folder = Path(target)
+    if folder.is_file():
+        raise InvalidInputError(f"{name} is a file. Spark writes a folder: pass the name of a new one.")
+    held = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if any(path[0] != "." and path != "_temporary" for path in held):
+        raise InvalidInputError(f"the folder {name} is not empty: it holds {min(held)}. Pass a new folder.")
+    frame = with_probabilities(calibrator, source, addition, prefix)
+    frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
+    return Applied(source.n_rows, len(frame.sparkSession.read.parquet(name).inputFiles()))
+
+
+def _refuse_rows(calibrator: Calibrator, source: SparkSource, addition: Addition, inputs: Sequence[str]) -> None:
+    """Raise where `predict_proba` would, of all rows at once."""
+    from pyspark.sql import functions as sf
+
+    def gate(frame: Any) -> None:
+        addition.values(frame.select(*map(column_of, inputs)).toArrow(), 0)
+
+    if not all(source.frame.schema[name].dataType.typeName() in _NUMBERS for name in inputs):
+        is_missing = reduce(operator.or_, map(source.is_missing, inputs))
+        gate(source.frame.filter(~is_missing).limit(1))  # which knows why it refuses that type
+    form = as_exportable(calibrator)
+    low, high = form.range
+    columns = [column_of(name).cast("double") for name in inputs]
+    is_usable = sf.lit(True)
+    for column in columns:
+        is_usable = is_usable & column.between(sf.lit(low), sf.lit(high))
+    if form.sums_to_one and len(columns) > 1:
+        is_usable = is_usable & (sf.abs(sum(columns[1:], columns[0]) - sf.lit(1.0)) <= sf.lit(ROW_SUM_TOLERANCE))
+    *missing, n_refused = source.count_where([*map(source.is_missing, inputs), ~is_usable])
+    if any(missing):
+        raise InvalidScoreError(said_missing(source, dict(zip(inputs, missing, strict=True))))
+    if n_refused:
+        try:
+            gate(source.frame.filter(~is_usable).limit(1))
+        except CalibrantError as error:
+            count = f"{n_refused:,} of {source.n_rows:,} rows of {source.name}"
+            raise type(error)(f"{error} (That is one of {count} that are refused.)") from None
+
+
+def _as_sql(
+    calibrator: Calibrator, source: SparkSource, addition: Addition, inputs: Sequence[str], prefix: str
+) -> str | None:
+    """Return the query that adds the columns to `rows`, or None where Python does better."""
+    if _count_numbers(calibrator._fitted_map()) > _MOST_NUMBERS:
+        return None
+    table = "calibrant_rows"
+    while any(table in name.lower() for name in (*source.names, *addition.outputs)):
+        table += "_"
+    try:
+        sql = to_sql(
+            calibrator,
+            "spark",
+            columns=list(inputs),
+            table=table,
+            keep=source.names,
+            output=prefix,
+            largest_case=_LARGEST_CASE,
+        )
+    except (MissingPackageError, InvalidInputError):  # no sqlglot, or no form in SQL
+        return None
+    return sql.replace("{", "{{").replace("}", "}}").replace(table, "{rows}")
+
+
+def _count_numbers(value: object) -> int:
+    """Return how many numbers a map holds."""
+    if isinstance(value, np.ndarray):
+        return value.size
+    if isinstance(value, tuple):
+        return sum(map(_count_numbers, value))
+    if dataclasses.is_dataclass(value):
+        return sum(_count_numbers(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return 1
+
+
+def _extended(addition: Addition, inputs: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add the columns to the batches of a partition."""
+    import pyarrow as pa
+
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        values = addition.values(table.select(list(inputs)), 0)
+        added = [pa.array(values[:, j]) for j in range(len(addition.outputs))]
+        names = [*batch.schema.names, *addition.outputs]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)

@@ -1,0 +1,111 @@
+"""Maps applied on Spark: its own SQL or Python beside it, the same probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import calibrant as cb
+from calibrant.engines import apply, fit
+from calibrant.errors import (
+    CalibrantError,
+    InvalidInputError,
+    InvalidProbabilityError,
+    InvalidScoreError,
+    InvalidTypeError,
+    UnknownNameError,
+)
+
+pytestmark = pytest.mark.xdist_group("spark")
+N = 600
+
+
+def rows(n: int = N) -> dict[str, Any]:
+    rng = np.random.default_rng(5)
+    p = rng.beta(1.0, 3.0, n)
+    columns = {"id": np.arange(n), "p": p, "y": rng.random(n) < p**1.4, "na{me}": ["`x`"] * n}
+    z = rng.dirichlet([1.0, 2.0, 3.0], n)
+    return columns | {f"c{k}": z[:, k] for k in range(3)} | {"label": (rng.random(n)[:, None] > z.cumsum(1)).sum(1)}
+
+
+def calibrators() -> list[tuple[str, Any, list[str]]]:
+    found = rows(20_000)
+    binary = [cb.SigmoidCalibrator(), cb.BetaCalibrator(), cb.HistogramCalibrator(n_bins=20), cb.IsotonicCalibrator()]
+    several = [cb.TemperatureCalibrator(), cb.OneVsRestCalibrator(coupling="likelihood")]
+    scores = np.column_stack([found[f"c{k}"] for k in range(3)])
+    return [
+        *((type(c).__name__, c.fit(found["p"], found["y"]), ["p"]) for c in binary),
+        ("large", cb.VennAbersCalibrator().fit(found["p"], found["y"]), ["p"]),
+        *((type(c).__name__, c.fit(scores, found["label"]), ["c0", "c1", "c2"]) for c in several),
+    ]
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_a_data_frame_gets_the_probabilities_of_memory_and_keeps_what_it_has(spark: Any, at: int) -> None:
+    """Maps of a few numbers become SQL; one with many, and one without a closed form, run in Python."""
+    name, calibrator, inputs = calibrators()[at]
+    table = pa.table(rows())
+    found = apply(calibrator, spark.createDataFrame(table).repartition(3), score=inputs)
+    is_python = "MapInArrow" in found._jdf.queryExecution().toString()
+    assert is_python == (name in ("large", "OneVsRestCalibrator"))
+    got = found.toArrow().sort_by("id")
+    assert got.column_names[: table.num_columns] == table.column_names
+    assert got.select(table.column_names).equals(table)
+    scores = np.column_stack([table[name] for name in inputs])
+    wanted = calibrator.predict_proba(scores[:, 0] if len(inputs) == 1 else scores).reshape(N, -1)
+    new = got.column_names[table.num_columns :]
+    assert new == (["p_calibrated"] if len(inputs) == 1 else [f"p_calibrated_{k}" for k in range(3)])
+    values = np.column_stack([got[name] for name in new])
+    assert np.abs(values - wanted).max() <= (0.0 if is_python else 1e-12)
+
+
+def test_tables_and_folders_come_and_go(spark: Any, tmp_path: Path) -> None:
+    table = pa.table(rows())
+    calibrator = fit(cb.IsotonicCalibrator(), table)
+    spark.createDataFrame(table).repartition(3).createOrReplaceTempView("scored")
+    done = apply(calibrator, spark, tmp_path / "out", table="scored", column="q")
+    assert (done.n_rows, done.n_parts) == (N, len(list((tmp_path / "out").glob("part-*.parquet"))))
+    got = pq.read_table(tmp_path / "out").sort_by("id")
+    np.testing.assert_allclose(got["q"], calibrator.predict_proba(table["p"].to_numpy()), rtol=0, atol=1e-12)
+    with pytest.raises(InvalidInputError, match=r"out is not empty: it holds .*Pass a new folder"):
+        apply(calibrator, spark, tmp_path / "out", table="scored")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInputError, match="file is a file"):
+        apply(calibrator, spark, tmp_path / "file", table="scored")
+    with pytest.raises(InvalidInputError, match="Name a table of it with table="):
+        apply(calibrator, spark)
+    with pytest.raises(InvalidInputError, match="knows no table 'scord'"):
+        apply(calibrator, spark, table="scord")
+    with pytest.raises(InvalidInputError, match="Name a target to write"):
+        apply(calibrator, table)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "said"),
+    [
+        ({"p": [0.1, None, float("nan"), 0.5]}, InvalidScoreError, r"of 4 rows: 2 in column 'p'"),
+        ({"p": [0.1, 1.5, -0.5, 0.5]}, InvalidProbabilityError, r"1.5 is outside \[0, 1\].*one of 2 of 4 rows"),
+        ({"p": ["0.1", "0.2", None, "x"]}, InvalidTypeError, r"column 'p' row 0: '0.1' is not a number"),
+        ({"q": [0.1, 0.2]}, UnknownNameError, "the Spark data frame has no column 'p'"),
+        ({"p": [0.1], "p_calibrated": [0.2]}, InvalidInputError, "already has a column 'p_calibrated'"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_before_anything_is_written(
+    spark: Any, tmp_path: Path, columns: dict[str, Any], kind: type[CalibrantError], said: str
+) -> None:
+    calibrator = fit(cb.SigmoidCalibrator(), rows())
+    with pytest.raises(kind, match=said):
+        apply(calibrator, spark.createDataFrame(pa.table(columns)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_probabilities_that_do_not_sum_to_one_are_counted(spark: Any) -> None:
+    _, calibrator, inputs = calibrators()[5]
+    frame = spark.createDataFrame(pa.table({"c0": [0.5, 0.5, 0.2], "c1": [0.2, 0.9, 0.2], "c2": [0.3, 0.0, 0.2]}))
+    with pytest.raises(CalibrantError, match=r"sum.*one of 2 of 3 rows of the Spark data frame"):
+        apply(calibrator, frame, score=inputs)

@@ -1,0 +1,69 @@
+"""One Spark for all tests: two executors in processes of their own, each with Python workers beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows of a test do
+    "spark.executor.memory": "768m",
+    "spark.driver.memory": "768m",
+}
+
+
+def java_version() -> int:
+    """Return the major version of the Java that Spark would start; 0 where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        return 0
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', said)
+    return int(found[1]) if found else 0
+
+
+def start(folder: Path, master: str) -> Any:
+    """Start Spark, which leaves what it writes in the folder."""
+    os.environ.update(
+        SPARK_LOCAL_IP="127.0.0.1",
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LOCAL_DIRS=str(folder / "blocks"),
+        SPARK_WORKER_DIR=str(folder / "workers"),
+    )
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("calibrant")
+    settings = {**_SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "tables")}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Give the session; tests that use it belong into the group `spark`, so that one process runs them all."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    if java_version() < 17:
+        pytest.skip("Spark needs Java 17 or newer, and JAVA_HOME and the path have none")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR"):
+            patch.setenv(name, "")  # so that they are as before in the end
+        warnings.simplefilter("ignore", ResourceWarning)
+        session = start(tmp_path_factory.mktemp("spark"), "local-cluster[2,1,1024]")
+        yield session
+        session.stop()
