@@ -22,6 +22,7 @@ from benchmarks._harness import RESULTS, Figure, Results, table
 from calibrant.errors import CalibrantWarning
 from calibrant.training.acting import judge_actions
 from calibrant.training.bars import as_bars
+from calibrant.training.calibration import Calibration
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.holdout import hold_out
@@ -32,8 +33,8 @@ from calibrant.training.stack_run import fit_stack, split_test
 from calibrant.training.trainer import Trained, overhead, train_model
 from calibrant.training.training_run import run_dataset
 
-#: File of bars, and how many of the last ones are used.
-SETS = {"sp500_d1": 6_000, "wiki_us_stocks_d1": 13_000, "eurusd_h4": 12_000, "us500_h1": 12_000}
+#: Files of bars.
+SETS = ("sp500_d1", "vix_d1", "wiki_us_stocks_d1", "eurusd_h4", "us500_h1")
 LIBRARIES = ("xgboost", "lightgbm", "catboost")
 AS_IT_COMES, STOPPED = "as it comes", "stopped early"
 CALIBRATORS = ("temperature", "specified")
@@ -71,7 +72,7 @@ class Measured:
 
 
 def run() -> Measured:
-    """Train, calibrate, stack and size on four sets of bars."""
+    """Train, calibrate, stack and size on five sets of bars."""
     title = (
         "Training on market bars, horizon 20: all figures on the last fifth of the rows, Brier as the sum over classes"
     )
@@ -91,7 +92,7 @@ def dataset(name: str) -> Dataset:
     if not folder:
         raise SystemExit("CALIBRANT_DATA must name the folder that holds market/. The benchmark of training needs it.")
     bars = pq.read_table(Path(folder) / "market" / f"{name}.parquet")
-    return run_dataset(TrainConfig(), as_bars(bars.slice(max(0, bars.num_rows - SETS[name])), source=name))
+    return run_dataset(TrainConfig(), as_bars(bars, source=name))
 
 
 def estimator(library: str) -> Any:
@@ -129,7 +130,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 def before_and_after(found: Measured) -> None:
     """Measure every library on every set, raw and calibrated, with what stakes make of it."""
-    rows, sizing, thresholds = [], [], []
+    rows, skills, failures, sizing, thresholds = [], [], [], [], []
     shares: dict[str, list[float]] = {calibrator: [] for calibrator in CALIBRATORS}
     passed: dict[tuple[str, str], list[bool]] = {}
     for how, name, library in cases():
@@ -141,6 +142,9 @@ def before_and_after(found: Measured) -> None:
             shares[calibrator].append(overhead(trained(name, library, how, calibrator).cpu_s))
             for gate, outcome in gates(one).items():
                 passed.setdefault((calibrator, gate), []).append(outcome["passed"])
+        failures += [[how, f"{name}, {library}", *cells] for cells in _failures_of(measured["temperature"])]
+        decision = trained(name, library, how, "temperature").calibration
+        skills.append([how, f"{name}, {library}", *_skills_of(measured), *_decision_of(decision)])
         rows.append([how, f"{name}, {library}", *_figures_of(measured), f"{100 * shares['temperature'][-1]:.2f}%"])
         validation = data.take(parts.validation)
         acted = {
@@ -180,6 +184,11 @@ def before_and_after(found: Measured) -> None:
     )
     header += ("no skill ", "ECE raw", "temp. ", "spec. ", "by chance", "overhead")
     found.add("Before and after", header, rows)
+    header = ("trained", "bars, library", "log loss: raw", "temp.", "spec.", "Brier: raw", "temp. ", "spec. ")
+    header += ("ECE, no skill", "by chance: raw", "temp.  ", "spec.  ", "temperature", "used", "change, unseen blocks")
+    found.add("Skill over class frequencies, the ECE beside these, and the temperature", header, skills)
+    header = ("trained", "bars, library", "gate", "value", "allowed", "raw less class frequencies")
+    found.add("Gates that fail with temperature, and whether the model was any good before it", header, failures, 3)
     header = (
         "trained",
         "bars, library",
@@ -262,6 +271,32 @@ def _figures_of(measured: dict[str, dict[str, Any]]) -> list[str]:
         cells += [_number(measured[c]["forecasts"][AFTER][name]["value"]) for c in CALIBRATORS]
         cells.append(_number(first[NO_SKILL][name]["value"] if name != "ece" else first[AFTER][name]["noise_band"]))
     return cells
+
+
+def _skills_of(measured: dict[str, dict[str, Any]]) -> list[str]:
+    first = measured["temperature"]["forecasts"]
+    cells = []
+    for name in ("log_loss", "brier"):
+        values = [first[BEFORE][name]["skill"], *(measured[c]["forecasts"][AFTER][name]["skill"] for c in CALIBRATORS)]
+        cells += [f"{value:+.4f}" if np.isfinite(value) else "-infinite" for value in values]
+    bands = [first[BEFORE], *(measured[c]["forecasts"][AFTER] for c in CALIBRATORS)]
+    return [*cells, _number(first[NO_SKILL]["ece"]["value"]), *(_number(one["ece"]["noise_band"]) for one in bands)]
+
+
+def _decision_of(found: Calibration) -> list[str]:
+    change = "" if found.change is None else f"{found.change:+.4f}"
+    return ["" if found.temperature is None else f"{found.temperature:.3f}", "yes" if found.is_used else "no", change]
+
+
+def _failures_of(found: dict[str, Any]) -> list[list[str]]:
+    forecasts = found["forecasts"]
+    gap = forecasts[BEFORE]["log_loss"]["value"] - forecasts[NO_SKILL]["log_loss"]["value"]
+    rows = []
+    for name, gate in gates(found).items():
+        if not gate["passed"]:
+            allowed = gate["noise_band"] if "noise_band" in gate else gate["standard_error"]
+            rows.append([name.replace("_", " "), f"{gate['value']:+.4f}", f"{allowed:.4f}", f"{gap:+.4f}"])
+    return rows
 
 
 def _sizing_of(acted: dict[str, dict[str, Any]]) -> list[str]:

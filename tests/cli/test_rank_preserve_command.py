@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from calibrant.rank_preserving import rake, solve
 
 Run = Callable[..., Result]
 NAMES = ["p_cat", "p_dog", "p_eel"]
+NAMES_OF_ARGUMENTS = re.compile(r"margin_kind|on_mismatch|gap_tol|max_iter|sample_weight|\btol=")
 TOTALS = {"eel": 60, "cat": 80, "dog": 60}
 
 
@@ -86,6 +88,7 @@ def test_rounded_rows_need_to_be_normalised_and_weights_count(run: Run, folder: 
     done = run(f"rank-preserve P.csv {options}")
     assert done.exit_code == 2
     assert "not 1 to rounding" in done.output
+    assert "Add --normalise to divide each row by its sum." in done.output
     done = run(f"rank-preserve P.csv {options} --normalise")
     assert done.exit_code == 0, done.output
     table = pc.read_csv(folder / "Q.csv")
@@ -107,6 +110,10 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
     )
     assert done.exit_code == 0
     assert "Warning: dykstra stopped after 1 iterations with a gap of" in done.output
+    assert "raise --max-iter or --gap" in done.output
+    raked = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --method raking --max-iter 1")
+    assert "Raise --max-iter; where P has zeros" in raked.output
+    assert not NAMES_OF_ARGUMENTS.search(done.output + raked.output)
     assert "dykstra: stopped before it had converged" in done.output
 
 
@@ -131,6 +138,18 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         ),
         ('{"cat": 120, "dog": 80, "eel": 10}', "--score p_*", "margins (totals) sum to 210, and each of the rows to 1"),
         ('{"cat": 120, "dog": 80, "eel": 0}', "--score p_* --rates", "margins of column 'cat': 120.0 is above 1"),
+        ('{"cat": 120, "dog": 80, "eel": 10}', "--score p_*", "Add --rescale to multiply the margins by 0.952381"),
+        (
+            '{"cat": 120, "dog": 80, "eel": 0}',
+            "--score p_* --rates",
+            "Add --rates for shares of the rows, leave it out",
+        ),
+        ('{"cat": -1, "dog": 101, "eel": 100}', "--score p_*", "margins of column 'cat': -1.0 is negative, and no"),
+        ('{"cat": 210, "dog": 0, "eel": 0}', "--score p_*", "margins of column 'cat': 210.0 is above 200, the weight"),
+        ('{"cat": NaN, "dog": 100, "eel": 100}', "--score p_*", "m.json: the margin of 'cat' is nan, not finite"),
+        ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --gap 0", "--gap 0.0 is not above 0"),
+        ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --max-iter 0", "--max-iter 0 is too small"),
+        ('{"cat": 0, "dog": 0, "eel": 0}', "--score p_*", "margins are all 0, and each row of Q sums to 1"),
         ('{"p_cat": 200}', "", "m.json has one margin, and one column is no matrix"),
         ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --group id", "m.json holds no margins by name"),
         ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --report page.pdf", "--report page.pdf is no page"),
@@ -153,6 +172,7 @@ def test_what_cannot_be_used_is_named_and_nothing_is_written(
     done = run(f"rank-preserve P.parquet --margins m.json -o Q.parquet {options}")
     assert done.exit_code == 2
     assert message in done.output
+    assert not NAMES_OF_ARGUMENTS.search(done.output)
     assert not (folder / "Q.parquet").exists()
 
 

@@ -69,3 +69,41 @@ def test_files_of_too_many_rows_are_fitted_and_measured_in_passes(
     grid = np.linspace(0.0, 1.0, 101)
     np.testing.assert_array_equal(cb.load("many.json").predict_proba(grid), wanted.predict_proba(grid))
     assert run("apply many.json scores.csv -o out.csv").exit_code == 0
+
+
+def test_all_options_of_evaluate_and_report_hold_for_too_many_rows(
+    run: Run, binary: pa.Table, several: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = binary.append_column("city", pa.array(np.arange(binary.num_rows) % 3))
+    pq.write_table(binary, "cities.parquet")
+    pq.write_table(several.select(["p_eel", "p_cat", "p_dog", "y"]), "mixed.parquet")
+    commands = (
+        "evaluate cities.parquet --positive 0 --group city --json",
+        "evaluate mixed.parquet --score p_* --json",
+        "evaluate cities.parquet --group city --weight w --json",
+    )
+    wanted = [json.loads(run(command).output) for command in commands]
+    reports = ("report cities.parquet --positive 0 --group city --weight w", "report mixed.parquet --score p_*")
+    for i, command in enumerate(reports):
+        run(f"{command} -o held{i}.json")
+    monkeypatch.setattr(large, "MANY", 500)
+    for command, document in zip(commands, wanted, strict=True):
+        found = json.loads(run(command).output)
+        assert found["columns"] == document["columns"]
+        assert found["classes"] == document["classes"]
+        assert found["positive"] == document["positive"]
+        for score, other in zip(found["scores"], document["scores"], strict=True):
+            assert score["name"] == other["name"]
+            assert score["value"] == pytest.approx(other["value"], rel=1e-9), score["name"]
+        if "groups" in document:
+            assert [g["group"] for g in found["groups"]["groups"]] == [g["group"] for g in document["groups"]["groups"]]
+    for i, command in enumerate(reports):
+        run(f"{command} -o many{i}.json")
+        found, document = (json.loads(Path(f"{name}{i}.json").read_text("utf-8")) for name in ("many", "held"))
+        assert found["verdict"]["headline"] == document["verdict"]["headline"]
+        assert found["data"]["classes"] == document["data"]["classes"]
+        assert found["data"]["positive_class"] == document["data"]["positive_class"]
+        assert len(found["curve"]["bins"]) == len(document["curve"]["bins"])
+    assert "Too many rows for a table of the classes" in run("evaluate mixed.parquet --score p_*").output
+    done = run("fit mixed.parquet --score p_* --method top_label -o c.json")
+    assert "classes by name: p_cat = 'cat'" in done.output

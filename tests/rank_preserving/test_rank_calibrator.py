@@ -10,6 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
 
 import calibrant as cb
 from calibrant.errors import CalibrantError, DocumentError, InvalidInputError, NotFittedError, ShapeError
@@ -145,6 +149,28 @@ def test_it_is_an_estimator_that_can_be_cloned() -> None:
     assert repr(made.set_params(knot_tol=1e-6)) == "RankPreservingCalibrator(maps='straight')"
     with pytest.raises(CalibrantError, match=r"unknown parameter of RankPreservingCalibrator 'knots'"):
         made.set_params(knots=1)
+
+
+def test_it_is_a_step_of_a_pipeline() -> None:
+    y = np.array(["x"] * 50 + ["y"] * 30 + ["z"] * 20)[np.arange(300) % 100]
+    pipeline = make_pipeline(FunctionTransformer(), cb.RankPreservingCalibrator(maps="straight"))
+    np.testing.assert_array_equal(pipeline.fit(P, y).transform(NEW), STRAIGHT.transform(NEW))
+    by_margins = pipeline.fit(P, rankpreservingcalibrator__margins=150.0 * np.array([1.0, 0.6, 0.4]))
+    np.testing.assert_allclose(by_margins.transform(NEW), STRAIGHT.transform(NEW), atol=1e-15)
+    assert pipeline[-1].n_features_in_ == 3
+    assert not hasattr(cb.RankPreservingCalibrator(), "n_features_in_")
+    check_is_fitted(STRAIGHT)
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(cb.RankPreservingCalibrator())
+
+
+def test_columns_in_another_order_are_refused() -> None:
+    frame = pd.DataFrame(P, columns=["a", "b", "c"])
+    made = cb.RankPreservingCalibrator(maps="straight").fit(frame, **KEPT)
+    with pytest.raises(ShapeError, match=r"P has the columns \['c', 'b', 'a'\], and .* in the order \['a', 'b', 'c'\]"):
+        made.transform(frame[["c", "b", "a"]])
+    renamed = made.transform(frame.set_axis(["u", "v", "w"], axis=1))
+    np.testing.assert_array_equal(renamed.to_numpy(), made.transform(P))
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import rel_entr
 from sklearn.isotonic import IsotonicRegression
@@ -99,6 +100,16 @@ def test_weight_zero_is_no_row_and_weight_two_is_two() -> None:
                 a.method,
                 name,
             )
+
+
+def test_columns_that_are_the_classes_in_another_order_are_found_by_name() -> None:
+    y, order = np.array(["a", "b", "c"])[Y], ["c", "a", "b"]
+    frame = pd.DataFrame(P, columns=["a", "b", "c"])
+    turned = compare(frame[order], dict(zip("abc", RATES, strict=True)), y=y, margin_kind="rates")
+    for one, other in zip(TABLE.rows, turned.rows, strict=True):
+        for name in ("auc_change", "log_loss", "brier"):
+            assert getattr(other, name) == pytest.approx(getattr(one, name), abs=2e-3, nan_ok=True), one.method
+    np.testing.assert_allclose(turned["isotonic"].Q, TABLE["isotonic"].Q[:, [2, 0, 1]], atol=1e-12)
 
 
 def test_methods_that_zeros_rule_out_say_so() -> None:

@@ -57,6 +57,19 @@ def test_auc_is_unchanged_where_the_order_is_strict() -> None:
         assert column.spread == pytest.approx(0.5)
 
 
+def test_columns_that_are_the_classes_in_another_order_are_found_by_name() -> None:
+    y = np.array(["a", "b", "c"])[Y]
+    Q = pd.DataFrame(solve(P, MARGINS).Q, columns=["a", "b", "c"])
+    frame = pd.DataFrame(P, columns=["a", "b", "c"])
+    expected = {column.column: column.auc_before for column in diagnose(frame, Q, y=y).columns}
+    for order in (["c", "a", "b"], ["b", "a", "c"]):
+        found = diagnose(frame[order], Q[order], y=y).columns
+        assert {column.column: column.auc_before for column in found} == expected
+        assert [column.column for column in found] == order
+    by_order = diagnose(frame.set_axis(["u", "v", "w"], axis=1), Q, y=y).columns
+    assert [column.auc_before for column in by_order] == list(expected.values())
+
+
 def test_levels_are_those_of_equal_shares() -> None:
     """Eight rows in levels of four, two, one and one: 64 / (16 + 4 + 1 + 1)."""
     p = np.linspace(0.1, 0.8, 8)

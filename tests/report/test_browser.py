@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from matplotlib.image import imread
 from report_cases import CASES, hostile_report
@@ -114,10 +115,33 @@ def forecast_pages() -> dict[str, str]:
     return {name: cb.ForecastReport(forecast, y, recalibrator=fit).html() for name, fit in reports.items()}
 
 
+def rank_preserving_pages() -> dict[str, str]:
+    """Make the pages of matrices that got margins: near ones with labels, far ones, by group, and out of order."""
+    rng = np.random.default_rng(0)
+    P = pd.DataFrame(rng.dirichlet(np.ones(3), 150), columns=["cat", "dog", "a rather long name of a class"])
+    y = np.array([P.columns[rng.choice(3, p=row)] for row in P.to_numpy()])
+    solve = cb.rank_preserving.solve
+    reports = {
+        "margins": cb.RankPreservingReport(P, solve(P, [60, 50, 40]), y=y),
+        "margins, far": cb.RankPreservingReport(P, solve(P, [140, 5, 5])),
+        "margins, by group": cb.RankPreservingReport(
+            P, solve(P, {0: [25, 25, 25], 1: [35, 25, 15]}, groups=np.arange(150) % 2)
+        ),
+        "margins, out of order": cb.RankPreservingReport(P, cb.rank_preserving.rake(P, [60, 50, 40]).Q, y=y),
+        "margins, twelve columns": cb.RankPreservingReport(
+            many := rng.dirichlet(np.ones(12), 100), solve(many, many.sum(axis=0)[::-1].copy())
+        ),
+    }
+    hostile = [f"<script>alert({k})</script>" + "x" * 200 for k in range(3)]
+    named = pd.DataFrame(P.to_numpy(), columns=hostile)
+    reports["hostile names, margins"] = cb.RankPreservingReport(named, solve(named, [60, 50, 40]), title=hostile[0])
+    return {name: report.html() for name, report in reports.items()}
+
+
 @pytest.fixture(scope="module")
 def measures(browser: Browser) -> list[dict[str, Any]]:
     """Every case at both widths, measured in one run."""
-    pages = {name: make().html() for name, make in CASES.items()} | forecast_pages()
+    pages = {name: make().html() for name, make in CASES.items()} | forecast_pages() | rank_preserving_pages()
     frames = [frame(page, width, 800, name) for name, page in pages.items() for width in (DESKTOP, PHONE)]
     dom, _ = browser.run(MEASURE.format(frames="".join(frames)), "--dump-dom", f"--window-size={DESKTOP},900")
     found: list[dict[str, Any]] = json.loads(unescape(dom.split("<pre>")[1].split("</pre>")[0]))

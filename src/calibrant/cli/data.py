@@ -125,15 +125,15 @@ class Request:
         groups = split_names(self.groups, opened.names)
         others = [*([] if self.weight is None else [self.weight]), *groups]
         found = opened.read(list(dict.fromkeys([self.label, *score, *others])))
-        known = None if self.classes is None else _as_labelled(split_list(self.classes), found.column(self.label).type)
+        known = None if self.classes is None else labelled_classes(self.classes, found.column(self.label).type)
         labels = self._labels(found.column(self.label), f"column {self.label!r} of {where}", len(score), known)
         classes = labels.classes.tolist()
         if len(score) == 1:
-            positive = classes[1] if self.positive is None else self._positive(classes)
+            positive = positive_class(self.positive, classes)
             order = f"{positive!r} is the positive class"
         else:
             positive = None
-            score, order = _in_order(score, classes, known)
+            score, order = order_classes(score, classes, known)
         weight = None
         if self.weight is not None:
             name = f"column {self.weight!r} of {where}"
@@ -161,12 +161,16 @@ class Request:
             )
         return labels
 
-    def _positive(self, classes: list[Any]) -> object:
-        for label in classes:
-            if self.positive == str(label) or (isinstance(label, bool) and self.positive == str(label).lower()):
-                return label
-        near = did_you_mean(self.positive, classes)
-        raise InvalidLabelError(f"--positive {self.positive!r} is none of the labels {classes!r}.{near}")
+
+def positive_class(given: str | None, classes: list[Any]) -> object:
+    """Return the positive one of two classes: the one that is given as text, or the larger one."""
+    if given is None:
+        return classes[1]
+    for label in classes:
+        if given == str(label) or (isinstance(label, bool) and given == str(label).lower()):
+            return label
+    near = did_you_mean(given, classes)
+    raise InvalidLabelError(f"--positive {given!r} is none of the labels {classes!r}.{near}")
 
 
 def data_options(*, positive: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -277,7 +281,7 @@ def check_output(output: str, *inputs: str) -> None:
             raise InvalidInputError(f"-o {output} is the file that is read. Write to another one.")
 
 
-def _in_order(score: list[str], classes: list[Any], known: list[Any] | None) -> tuple[list[str], str]:
+def order_classes(score: list[str], classes: list[Any], known: list[Any] | None) -> tuple[list[str], str]:
     """Return the names of the score columns in the order of the sorted classes, and how they were matched."""
     if known is not None:
         column_of = dict(zip(known, score, strict=True))
@@ -289,10 +293,11 @@ def _in_order(score: list[str], classes: list[Any], known: list[Any] | None) -> 
     return score, f"classes {how}: {pairs}"
 
 
-def _as_labelled(texts: list[str], kind: pa.DataType) -> list[Any]:
-    """Return classes given as text as values of the kind that the labels have."""
+def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:
+    """Return classes given as text as values of the kind that the labels have, in the order given."""
     import pyarrow as pa
 
+    texts = split_list(given)
     if pa.types.is_boolean(kind):
         truths = {"true": True, "false": False}
         if odd := next((text for text in texts if text.lower() not in truths), None):
@@ -302,5 +307,5 @@ def _as_labelled(texts: list[str], kind: pa.DataType) -> list[Any]:
         try:
             return [int(text) for text in texts]
         except ValueError:
-            raise InvalidInputError(f"--classes {','.join(texts)}: the labels are whole numbers.") from None
+            raise InvalidInputError(f"--classes {given}: the labels are whole numbers.") from None
     return list(texts)

@@ -10,7 +10,7 @@ import click
 from calibrant.cli.data import Request, ScoredRows, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.gates import Gate, check_gates, parse_gates
-from calibrant.cli.large import evaluate_large, is_large
+from calibrant.cli.large import LargeColumns, evaluate_large, is_large, resolve
 from calibrant.cli.output import count, interval, notes, number, shorten, table, write_json
 from calibrant.metrics import ClassScores, GroupScores, evaluate, evaluate_classes, evaluate_groups
 from calibrant.results import Scores
@@ -73,16 +73,19 @@ def command(
     """
     gates = parse_gates("max", at_most) + parse_gates("min", at_least)
     request = Request(**options, groups=() if group is None else (group,))
-    if group is None and len(request.score) == 1 and is_large(request):
-        scores = evaluate_large(request, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on)
+    if is_large(request):
+        columns = resolve(request)
+        scores, by_group = evaluate_large(
+            request, columns, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on
+        )
         check_gates(gates, scores)
         if as_json:
-            write_json({"file": request.file, **scores.to_dict()})
+            write_json(_large_document(request, columns, scores, gates, by_group))
         else:
-            click.echo(f"{request.file}: {next(iter(scores.values())).n:,} rows; {evaluated_on}")
-            click.echo(f"\n{scores.verdict}\n\n{as_table(scores)}")
-            for note in notes(scores):
-                click.echo(note)
+            click.echo(f"{request.file}: {next(iter(scores.values())).n:,} rows; {columns.order}; {evaluated_on}")
+            _show(scores, None, by_group)
+            if len(columns.classes) > 2:
+                click.echo("\nToo many rows for a table of the classes: take a sample of them for that.")
         ctx.exit(_judge(gates, scores, as_json=as_json))
     rows = request.read()
     settings: dict[str, Any] = {
@@ -101,17 +104,22 @@ def command(
         write_json(as_document(rows, scores, gates, by_class, by_group))
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}")
-        click.echo(f"\n{scores.verdict}\n")
-        click.echo(as_table(scores))
-        for note in notes(scores):
-            click.echo(note)
-        if by_class is not None:
-            click.echo(f"\nBy class: {by_class.describe(lambda label: shorten(str(label)))}\n")
-            click.echo(as_class_table(by_class))
-        for name, found in by_group.items():
-            click.echo(f"\nBy {name!r}: {found.verdict}\n")
-            click.echo(as_group_table(found))
+        _show(scores, by_class, by_group)
     ctx.exit(_judge(gates, scores, as_json=as_json))
+
+
+def _show(scores: Scores, by_class: ClassScores | None, by_group: dict[str, GroupScores]) -> None:
+    """Print the tables."""
+    click.echo(f"\n{scores.verdict}\n")
+    click.echo(as_table(scores))
+    for note in notes(scores):
+        click.echo(note)
+    if by_class is not None:
+        click.echo(f"\nBy class: {by_class.describe(lambda label: shorten(str(label)))}\n")
+        click.echo(as_class_table(by_class))
+    for name, found in by_group.items():
+        click.echo(f"\nBy {name!r}: {found.verdict}\n")
+        click.echo(as_group_table(found))
 
 
 def _judge(gates: list[Gate], scores: Scores, *, as_json: bool) -> int:
@@ -172,15 +180,47 @@ def as_document(
     by_group: dict[str, GroupScores],
 ) -> dict[str, object]:
     """Return what was measured as one plain document."""
-    columns = {"label": rows.label, "score": rows.score, "weight": rows.weight_name}
-    document: dict[str, object] = {
-        "file": rows.file,
-        "n": rows.labels.codes.size,
-        "columns": columns,
-        "classes": rows.classes,
-        "positive": rows.positive,
-        **scores.to_dict(),
-    }
+    return _document(
+        {
+            "file": rows.file,
+            "n": rows.labels.codes.size,
+            "columns": {"label": rows.label, "score": rows.score, "weight": rows.weight_name},
+            "classes": rows.classes,
+            "positive": rows.positive,
+        },
+        scores,
+        gates,
+        by_class,
+        by_group,
+    )
+
+
+def _large_document(
+    request: Request, columns: LargeColumns, scores: Scores, gates: list[Gate], by_group: dict[str, GroupScores]
+) -> dict[str, object]:
+    return _document(
+        {
+            "file": request.file,
+            "n": next(iter(scores.values())).n,
+            "columns": {"label": request.label, "score": columns.score, "weight": request.weight},
+            "classes": columns.classes,
+            "positive": columns.positive,
+        },
+        scores,
+        gates,
+        None,
+        by_group,
+    )
+
+
+def _document(
+    read: dict[str, object],
+    scores: Scores,
+    gates: list[Gate],
+    by_class: ClassScores | None,
+    by_group: dict[str, GroupScores],
+) -> dict[str, object]:
+    document: dict[str, object] = {**read, **scores.to_dict()}
     if by_class is not None:
         document["by_class"] = by_class.to_dict()
     for name, found in by_group.items():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,7 +17,7 @@ from calibrant.cli.data import check_output, group_column, match_by_name, read_s
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed
 from calibrant.engines import append_columns, open_table
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
 
@@ -21,6 +25,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _METHODS = (*get_args(Method), "raking", "isotonic-raking")
+#: What messages of the library call things, and what the command line does.
+_OPTIONS = {
+    'Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".': (
+        "Add --rates for shares of the rows, leave it out for totals, or add --rescale."
+    ),
+    'Pass on_mismatch="rescale"': "Add --rescale",
+    "Divide each row by its sum first.": "Add --normalise to divide each row by its sum.",
+    "Use solve,": "Use --method auto,",
+    "Raise max_iter or tol;": "Raise --max-iter;",
+    "above tol=": "above ",
+    "gap_tol=": "--gap ",
+    "gap_tol": "--gap",
+    "max_iter=": "--max-iter ",
+    "max_iter": "--max-iter",
+    "sample_weight": "--weight",
+}
 
 
 @click.command(
@@ -105,7 +125,8 @@ def command(
     by = None if group is None else group_column(found.column(group), f"column {group!r} of {file}")
     w = None if weight is None else found.column(weight)
     matrix = _framed(p, classes)
-    q, line, result = _solved(matrix, wanted, by, w, "rates" if rates else "totals", options)
+    with _names_of_options():
+        q, line, result = _solved(matrix, wanted, by, w, "rates" if rates else "totals", options)
     if report is not None:
         from calibrant.report import RankPreservingReport
 
@@ -150,6 +171,27 @@ def _solved(
     return _numbers(result.Q), line, result
 
 
+@contextmanager
+def _names_of_options() -> Iterator[None]:
+    """Let errors and warnings of the library name the options of the command line."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    except CalibrantError as error:
+        raise type(error)(_renamed(str(error))) from None
+    for each in caught:
+        if issubclass(each.category, ConvergenceWarning):
+            warnings.warn(_renamed(str(each.message)), ConvergenceWarning, stacklevel=3)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def _renamed(text: str) -> str:
+    for name, option in _OPTIONS.items():
+        text = text.replace(name, option)
+    return text
+
+
 class _Rows:
     """The rows of a matrix, a part after the other, as a file is copied."""
 
@@ -176,6 +218,8 @@ def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 more = " Name the column of groups with --group." if isinstance(value, dict) else " Write a number."
                 raise InvalidInputError(f"{path}: the margin of {name!r} is {value!r:.60}, no number.{more}")
+            if not math.isfinite(value):
+                raise InvalidInputError(f"{path}: the margin of {name!r} is {value!r}, not finite. Write a number.")
     return found
 
 

@@ -9,6 +9,7 @@ import click
 
 from calibrant.cli.data import Request, check_output, data_options
 from calibrant.cli.examples import Command
+from calibrant.cli.large import is_large, report_large
 from calibrant.engines import open_target
 from calibrant.errors import InvalidInputError
 from calibrant.report import Report
@@ -35,6 +36,8 @@ _SUFFIXES = (".html", ".htm", ".json", ".md")
 def command(output: str, group: str | None, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
     """Write a report of the probabilities in FILE: verdict, scores with intervals, reliability diagram.
 
+    FILE may be a folder of files too, or a DuckDB database. What is too large for memory is read in passes.
+
     A page of HTML stands alone: it has no script and fetches nothing. The same data give the same bytes.
     """
     suffix = Path(output).suffix.lower()
@@ -42,9 +45,21 @@ def command(output: str, group: str | None, title: str, bins: int, level: float,
         raise InvalidInputError(f"-o {output} doesn't say what to write. End it in .html, .json or .md.")
     request = Request(**options, groups=() if group is None else (group,))
     check_output(output, request.file)
+    report = (
+        report_large(request, title=title, n_bins=bins, level=level, seed=seed)
+        if is_large(request)
+        else _report(request, title=title, bins=bins, level=level, seed=seed)
+    )
+    text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
+    with open_target(output) as file:
+        file.write(text.encode(errors="backslashreplace"))
+    click.echo(f"Wrote {output}")
+
+
+def _report(request: Request, *, title: str, bins: int, level: float, seed: int) -> Report:
     rows = request.read()
     name, by = next(iter(rows.groups.items()), ("group", None))
-    report = Report(
+    return Report(
         rows.y,
         rows.scores,
         sample_weight=rows.weight,
@@ -59,7 +74,3 @@ def command(output: str, group: str | None, title: str, bins: int, level: float,
         source=rows.file,
         rng=seed,
     )
-    text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
-    with open_target(output) as file:
-        file.write(text.encode(errors="backslashreplace"))
-    click.echo(f"Wrote {output}")

@@ -64,7 +64,7 @@ class ConvergenceDisplay:
         if ax is None:
             import matplotlib.pyplot as plt
 
-            ax = plt.subplots()[1]
+            ax = plt.subplots(layout="constrained")[1]
         for k, (name, result) in enumerate(self.results.items()):
             colour = style(k)["color"]
             n_iter = [look.n_iter for look in result.history]
@@ -73,7 +73,10 @@ class ConvergenceDisplay:
             ax.plot(n_iter, residual, color=colour, label=legible(f"{name}: residual"))
             ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=legible(f"{name}: gap"))
         ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")
-        ax.legend()
+        if len(self.results) == 1:
+            ax.legend()
+        else:  # beside the axes: many lines leave no corner free
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         self.ax_ = ax
         self.figure_ = ax.get_figure(root=True)  # type: ignore[assignment]  # axes of a display are on a figure
         return self

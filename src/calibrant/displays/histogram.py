@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.numerics import FloatArray
-from calibrant.summary import ScoreRows
+from calibrant.summary import ScoreRows, ScoreSummary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +44,17 @@ class ScoreHistogram:
         happened = None if rows.weight is None else rows.weight[event]
         events = np.bincount(cell[event], weights=happened, minlength=n_cells).astype(np.float64)
         return cls(edges, n, events, rows.scores.size, rows.weight is not None)
+
+    @classmethod
+    def from_summary(
+        cls, summary: ScoreSummary, *, n_rows: int, is_weighted: bool, upper: float = 1.0, n_cells: int = 40
+    ) -> ScoreHistogram:
+        """Count the rows of a summary, as `from_rows` does; those of a cell of scores together."""
+        edges = np.linspace(0.0, upper, n_cells + 1)
+        cell = np.minimum(np.searchsorted(edges, summary.scores, side="right") - 1, n_cells - 1)
+        n = np.bincount(cell, weights=summary.weight, minlength=n_cells).astype(np.float64)
+        events = np.bincount(cell, weights=summary.positives, minlength=n_cells).astype(np.float64)
+        return cls(edges, n, events, n_rows, is_weighted)
 
     def __str__(self) -> str:
         rows = f"n = {self.n_rows:,} rows"

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.displays.style import COLOURS, MUTED, legible
 from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.numerics import FloatArray
 from calibrant.rank_preserving import ColumnChange, Diagnostics, RankPreservingResult, diagnose
 from calibrant.validation import ArrayLike
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 #: Of more columns those that moved most are drawn.
 MOST_COLUMNS = 9
 _PER_LINE = 3
+#: Places of a column whose order is broken: enough for its shape, few enough for each to hold some rows.
+_FEW_PLACES = 25
 
 
 class RankPreservingDisplay:
@@ -97,7 +100,7 @@ class RankPreservingDisplay:
 
 def draw_column(ax: Axes, column: ColumnChange) -> None:
     """Draw one column: the line or band of its entries after, the diagonal, and how much became flat."""
-    before, low, high = np.array(column.curve).T
+    before, low, high = _places(column)
     upper = max(float(before.max()), float(high.max()), 1e-3) * 1.04
     ax.plot([0.0, upper], [0.0, upper], color=MUTED, linestyle="--", linewidth=0.9)
     ax.fill_between(before, low, high, color=COLOURS[0], alpha=0.3, linewidth=0.0)
@@ -108,6 +111,15 @@ def draw_column(ax: Axes, column: ColumnChange) -> None:
     if column.overtaken > 0.0:
         words += f"\novertaken {column.overtaken:.0%}"
     ax.annotate(words, (0.04, 0.96), xycoords="axes fraction", va="top", fontsize="small")
+
+
+def _places(column: ColumnChange) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return places of the curve and the range at each; of a broken order few, as single rows are no range."""
+    before, low, high = np.array(column.curve).T
+    width = math.ceil(before.size / _FEW_PLACES) if column.overtaken > 0.0 else 1
+    first = np.arange(0, before.size, width)
+    middle = np.add.reduceat(before, first) / np.diff(np.append(first, before.size))
+    return middle, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)
 
 
 def _new_axes(n: int) -> list[Axes]:

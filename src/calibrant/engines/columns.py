@@ -116,6 +116,11 @@ def logit_reader(reader: RowReader) -> DerivedReader:
     return DerivedReader(reader, derive, input="probability", is_one=is_one)
 
 
+def flipped(reader: RowReader) -> DerivedReader:
+    """Return the same rows of one score, of the smaller class as the positive one."""
+    return DerivedReader(reader, lambda rows: replace(rows, codes=1 - rows.codes), input=reader.input)
+
+
 def ungrouped(reader: RowReader) -> DerivedReader:
     """Return the same rows as one group."""
     return DerivedReader(

@@ -10,11 +10,11 @@ import numpy as np
 
 from calibrant.engines.batches import open_rows
 from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
-from calibrant.engines.columns import top_label_reader, ungrouped
+from calibrant.engines.columns import flipped, top_label_reader, ungrouped
 from calibrant.engines.quantised import QuantisedSummary
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics import GroupScores
 from calibrant.metrics.evaluation import Settings, check_settings, evaluate_multiclass, evaluate_summary
 from calibrant.metrics.evaluation import evaluate as evaluate_rows
@@ -34,6 +34,7 @@ def evaluate(
     group: None = None,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    pos_label: object = None,
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     n_bins: int = 15,
@@ -55,6 +56,7 @@ def evaluate(
     group: str,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    pos_label: object = None,
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     n_bins: int = 15,
@@ -75,6 +77,7 @@ def evaluate(
     group: str | None = None,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    pos_label: object = None,
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     n_bins: int = 15,
@@ -92,7 +95,7 @@ def evaluate(
         As in `cb.engines.summarise`.
     input : {"probability", "logit"}
         What the scores are; K columns of logits are turned into probabilities.
-    n_bins, level, rng, evaluated_on
+    pos_label, n_bins, level, rng, evaluated_on
         As in `cb.evaluate`.
 
     Returns
@@ -138,6 +141,8 @@ def evaluate(
         classes=classes,
     )
     probabilities = probabilities_of(reader)
+    if pos_label is not None and is_flipped(pos_label, reader):
+        probabilities = flipped(probabilities)
     if group is not None:
         return evaluate_grouped(probabilities, settings, evaluated_on, exact=exact, max_distinct=max_distinct)
     if probabilities.is_binary:
@@ -160,6 +165,18 @@ def evaluate(
     return evaluate_multiclass(streamed, settings, evaluated_on)
 
 
+def is_flipped(pos_label: object, reader: RowReader) -> bool:
+    """Say whether the positive one of two labels is the smaller one."""
+    known = reader.classes.tolist()
+    if len(reader.score) > 1:
+        raise InvalidInputError(
+            f"pos_label={pos_label!r} is for one column of scores, but {len(reader.score)} are named. Leave it out."
+        )
+    if pos_label not in known:
+        raise unknown_name("pos_label", pos_label, known)
+    return bool(pos_label == known[0])
+
+
 def evaluate_streamed(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of a summary; of cells, notes say how far that may be from the rows' own."""
     scores = evaluate_summary(summary, n_rows, settings, evaluated_on)
@@ -179,13 +196,27 @@ def evaluate_streamed(summary: ScoreSummary, n_rows: int, settings: Settings, ev
     return Scores(noted, verdict=scores.verdict)
 
 
+def group_summaries(reader: RowReader, *, exact: Exact, max_distinct: int) -> dict[Any, ScoreSummary]:
+    """Summarise the groups that a reader reads: of several columns, their top label."""
+    one = reader if reader.is_binary else top_label_reader(reader)
+    found = fold_summaries(one, exact=exact, max_distinct=max_distinct)
+    assert isinstance(found, dict)  # noqa: S101
+    return found
+
+
 def evaluate_grouped(
-    reader: RowReader, settings: Settings, evaluated_on: str, *, exact: Exact, max_distinct: int
+    reader: RowReader,
+    settings: Settings,
+    evaluated_on: str,
+    *,
+    exact: Exact,
+    max_distinct: int,
+    by_group: dict[Any, ScoreSummary] | None = None,
 ) -> GroupScores:
     """Measure the groups that a reader reads: of several columns, by their top label."""
     one = reader if reader.is_binary else top_label_reader(reader)
-    by_group = fold_summaries(one, exact=exact, max_distinct=max_distinct)
-    assert isinstance(by_group, dict)  # noqa: S101
+    if by_group is None:
+        by_group = group_summaries(reader, exact=exact, max_distinct=max_distinct)
     overall = summary_of_all(one, by_group, exact=exact, max_distinct=max_distinct)
     return evaluate_group_summaries(
         overall,

@@ -75,7 +75,7 @@ def evaluate_rule(
     >>> mean = rng.normal(size=1000)
     >>> forecast, y = GaussianForecast(mean, 0.5), mean + rng.normal(size=1000)
     >>> print(evaluate_rule(forecast, y, (0.0, 0.2), ((0.0, 0.0), (-1.0, 4.0)))["reliability_gap"])
-    X
+    reliability_gap 0.2289 [0.1592, 0.2987]
     """
     level, generator = check_fraction("level", level), as_generator(rng)
     rule = as_rule(decision)

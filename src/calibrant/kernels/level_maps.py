@@ -24,6 +24,7 @@ KnotNumbers = npt.NDArray[np.uint32]
 _TOGETHER = 64
 #: A map of at most this many knots per level is walked along, in place of looking each level up.
 _WALKED = 2
+_STEEPEST = 1e300
 
 
 @compiled
@@ -46,7 +47,8 @@ def index_knots(
             at[base + p] = x[first + p]
             height[base + p] = y[first + p]
         for p in range(m - 1):
-            slope[base + p] = (y[first + p + 1] - y[first + p]) / (x[first + p + 1] - x[first + p])
+            rate = (y[first + p + 1] - y[first + p]) / (x[first + p + 1] - x[first + p])
+            slope[base + p] = min(rate, _STEEPEST)  # infinity times nothing would be NaN
         slope[base + m - 1] = 0.0
         at[base + m] = np.inf
         height[base + m] = 1.0

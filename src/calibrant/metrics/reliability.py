@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics.bins import CurveStrategy, bin_rows
+from calibrant.metrics.bins import CurveStrategy, bin_rows, make_bins
 from calibrant.metrics.consistency import consistency_band
 from calibrant.metrics.estimates import wilson
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.results import Curve
-from calibrant.summary import ScoreRows
+from calibrant.summary import ScoreRows, ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
 Band: TypeAlias = Literal["consistency"]
@@ -104,10 +104,29 @@ def reliability_curve(
         check_choice("band", band, get_args(Band))
     generator = as_generator(rng)
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    event = event_rows(rows, class_label)
-    bins = bin_rows(event, n_bins, strategy)
+    settings = CurveSettings(n_bins, strategy, level, band, generator)
+    return curve_of_event(event_rows(rows, class_label), settings, label=label)
+
+
+class CurveSettings(NamedTuple):
+    """What the caller of `reliability_curve` asks for."""
+
+    n_bins: int
+    strategy: CurveStrategy
+    level: float
+    band: Band | None
+    rng: np.random.Generator
+
+
+def curve_of_event(event: ScoreRows | ScoreSummary, settings: CurveSettings, *, label: str = "") -> Curve:
+    """Return the curve of checked rows, or of their summary."""
+    n_bins, strategy, level, band, rng = settings
+    if isinstance(event, ScoreSummary):
+        bins = make_bins(event, n_bins, strategy)
+    else:
+        bins = bin_rows(event, n_bins, strategy)
     low, high = wilson(bins.rate, bins.size, level)
-    ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, generator)
+    ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, rng)
     return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)
 
 

@@ -76,15 +76,15 @@ def timeline(windows: list[Window], alpha: float) -> str:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    from calibrant.report.figures import _STYLE, _as_inline_svg
+    from calibrant.report.figures import STYLE, as_inline_svg
 
-    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": "calibrant monitor"}):
+    with style.context("default"), mpl.rc_context({**STYLE, "svg.hashsalt": "calibrant monitor"}):
         figure = Figure(figsize=(5.2, 5.4))
         evidence = figure.add_axes((0.15, 0.55, 0.82, 0.38))
         gaps = figure.add_axes((0.15, 0.14, 0.82, 0.32), sharex=evidence)
         _draw_evidence(evidence, windows, alpha)
         _draw_gaps(gaps, windows)
-        return _as_inline_svg(figure, "timeline", "Timeline of evidence and gaps", _description(windows))
+        return as_inline_svg(figure, "timeline", "Timeline of evidence and gaps", _description(windows))
 
 
 def _draw_evidence(ax: Axes, windows: list[Window], alpha: float) -> None:

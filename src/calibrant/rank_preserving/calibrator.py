@@ -19,7 +19,7 @@ from calibrant.rank_preserving.margins import as_margins, margins_from_labels
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import solve
-from calibrant.validation import ArrayLike, InputKind, check_choice
+from calibrant.validation import ArrayLike, InputKind, Scores, check_choice
 
 KIND = "rank_preserving_calibrator"
 MapKind: TypeAlias = Literal["rising", "straight"]
@@ -189,9 +189,7 @@ class RankPreservingCalibrator:
         CalibrantError
             If the rows can't be used.
         """
-        self._check_fitted()
-        checked = as_matrix(P, "P")
-        self._check_columns(checked.values)
+        checked = self._check_rows(P)
         return checked.container.wrap(self.map_.apply(checked.values))
 
     def predict_proba(self, scores: ArrayLike) -> Any:
@@ -204,9 +202,7 @@ class RankPreservingCalibrator:
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        self._check_fitted()
-        values = as_matrix(P, "P").values
-        self._check_columns(values)
+        values = self._check_rows(P).values
         columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
         return row_sum(np.column_stack(columns))
 
@@ -215,6 +211,13 @@ class RankPreservingCalibrator:
         sums = self.row_sums(P)
         least, most = float(sums.min()), float(sums.max())
         return min(most / least - 1.0, 1.0) if least > 0.0 else 1.0
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of the fit, as scikit-learn calls it."""
+        if not hasattr(self, "map_"):
+            raise AttributeError("n_features_in_ is known after fit.")
+        return len(self.map_.maps)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
@@ -247,12 +250,22 @@ class RankPreservingCalibrator:
         if not hasattr(self, "map_"):
             raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
 
-    def _check_columns(self, values: FloatArray) -> None:
-        if values.shape[1] != len(self.map_.maps):
+    def _check_rows(self, P: ArrayLike) -> Scores:
+        """Check new rows, whose columns have to be those of the fit in the same order."""
+        self._check_fitted()
+        checked = as_matrix(P, "P")
+        if checked.n_columns != self.n_features_in_:
             raise ShapeError(
-                f"P has {values.shape[1]} columns, and this calibrator was fitted to {len(self.map_.maps)}. "
+                f"P has {checked.n_columns} columns, and this calibrator was fitted to {self.n_features_in_}. "
                 "Pass the same columns."
             )
+        found, fitted = checked.container.columns, self.score_names_
+        if found != fitted and found is not None and fitted is not None and set(found) == set(fitted):
+            raise ShapeError(
+                f"P has the columns {list(found)!r:.200}, and this calibrator was fitted to them in the order "
+                f"{list(fitted)!r:.200}. Pass them in that order."
+            )
+        return checked
 
 
 def _kept_rows(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:

@@ -167,7 +167,8 @@ def compare(
         As for `solve`.
     y : array-like of shape (n,), optional
         Labels of the rows: adds log loss, Brier score and the change of the AUC, and the method "isotonic", which
-        is fitted to these very labels and so looks better than it is.
+        is fitted to these very labels and so looks better than it is. Columns are those of the sorted classes,
+        unless their names are the classes in another order.
     methods : list of str, optional
         Some of "none", "rank_preserving", "straight", "margins_only", "raking", "isotonic_raking", "prior_shift" and
         "isotonic"; all by default.

@@ -179,7 +179,8 @@ def diagnose(
     Q : RankPreservingResult or array-like of shape (n, K)
         Those after.
     y : array-like of shape (n,), optional
-        Labels: adds the area under the ROC curve of each column.
+        Labels: adds the area under the ROC curve of each column. Columns are those of the sorted classes, unless
+        their names are the classes in another order.
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none; rows of NaN that `solve` left for these are
         passed over.
@@ -252,7 +253,11 @@ def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) ->
         return None
     labels = as_labels(y, name="y", classes=classes, n_columns=matrix.n_columns)
     check_same_length(matrix.values.shape[0], labels.codes.size, "P", "y")
-    return labels
+    names, found = matrix.container.columns, [str(label) for label in labels.classes.tolist()]
+    if names is None or list(names) == found or set(names) != set(found):
+        return labels
+    place = np.array([names.index(label) for label in found])  # columns that are the classes in another order
+    return Labels(place[labels.codes], labels.classes[np.argsort(place)])
 
 
 def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:

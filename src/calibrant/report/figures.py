@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _INK = "#0a0b0c"
 #: Colours of the drawing, and the custom properties of the page's style that take their place.
 _PROPERTIES = {COLOURS[0]: "var(--curve)", MUTED: "var(--muted)", _INK: "var(--ink)"}
-_STYLE: dict[Any, object] = {
+#: How all figures of pages are drawn.
+STYLE: dict[Any, object] = {
     "svg.fonttype": "none",
     "axes.linewidth": 0.7,
     "axes.edgecolor": MUTED,
@@ -58,7 +59,7 @@ def column_panel(column: ColumnChange, *, key: str) -> str:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
+    with style.context("default"), mpl.rc_context({**STYLE, "svg.hashsalt": f"calibrant {key}"}):
         figure = Figure(figsize=(2.3, 2.3))
         ax = figure.add_axes((0.13, 0.13, 0.82, 0.82))
         draw_column(ax, column)
@@ -72,7 +73,7 @@ def column_panel(column: ColumnChange, *, key: str) -> str:
         means = (
             f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {percent(column.flattened)} flat."
         )
-        return _as_inline_svg(figure, key, words, means)
+        return as_inline_svg(figure, key, words, means)
 
 
 def _draw(curve: dict[str, Any], key: str, *, is_panel: bool) -> str:
@@ -80,7 +81,7 @@ def _draw(curve: dict[str, Any], key: str, *, is_panel: bool) -> str:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
+    with style.context("default"), mpl.rc_context({**STYLE, "svg.hashsalt": f"calibrant {key}"}):
         if is_panel:
             figure = Figure(figsize=(2.3, 2.3))
             ax = figure.add_axes((0.13, 0.13, 0.82, 0.82))
@@ -88,7 +89,7 @@ def _draw(curve: dict[str, Any], key: str, *, is_panel: bool) -> str:
             _strip(ax, is_panel=True)
         else:
             figure = _with_histogram(curve)
-        return _as_inline_svg(figure, key, _title(curve), _description(curve))
+        return as_inline_svg(figure, key, _title(curve), _description(curve))
 
 
 def _with_histogram(curve: dict[str, Any]) -> Figure:
@@ -153,7 +154,7 @@ def _description(curve: dict[str, Any]) -> str:
     return f"Mean prediction and observed frequency of {len(pairs)} bins: {points}."
 
 
-def _as_inline_svg(figure: Figure, key: str, title: str, description: str) -> str:
+def as_inline_svg(figure: Figure, key: str, title: str, description: str) -> str:
     """Write the figure as SVG for use inside a page: no prologue, no fixed size, a text alternative, unique ids."""
     from markupsafe import escape
 

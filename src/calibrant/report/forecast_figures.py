@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
-from calibrant.report.figures import _STYLE, _as_inline_svg
+from calibrant.report.figures import STYLE, as_inline_svg
 from calibrant.report.formats import decimals, percent
 
 if TYPE_CHECKING:
@@ -113,10 +113,10 @@ def _drawn(draw: Any, size: tuple[float, float], key: str, title: str, words: st
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
+    with style.context("default"), mpl.rc_context({**STYLE, "svg.hashsalt": f"calibrant {key}"}):
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        return _as_inline_svg(figure, key, title, words)
+        return as_inline_svg(figure, key, title, words)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from calibrant.metrics import GroupScores
+from calibrant.report.curves import OF_HISTOGRAM, curve_of
 from calibrant.report.formats import shorten
-from calibrant.report.summarise import OF_HISTOGRAM, clean, curve_of
+from calibrant.report.summarise import clean
 from calibrant.validation import ArrayLike, Labels
 
 #: With more groups than this, the worst ones get a panel and a row in the table.
@@ -39,6 +40,24 @@ def summarise_groups(
         y_true, y_prob, by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
     )
     place = {group: code for code, group in enumerate(groups.classes.tolist())}
+
+    def curve(group: Any, few: int, label: str) -> dict[str, Any]:
+        kept = groups.codes == place[group]
+        own = replace(
+            rows,
+            prob=rows.prob[kept],
+            labels=Labels(rows.labels.codes[kept], rows.labels.classes),
+            weight=None if rows.weight is None else rows.weight[kept],
+        ).one_column()
+        return curve_of(own, few, level, label)
+
+    return describe_groups(found, curve, name=name, n_bins=n_bins)
+
+
+def describe_groups(
+    found: GroupScores, curve: Callable[[Any, int, str], dict[str, Any]], *, name: str, n_bins: int
+) -> dict[str, Any]:
+    """Return what the report says of measured groups; `curve` draws one, of so many bins and with a label."""
     figures: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
     for group, scores in found.groups.items():
@@ -56,16 +75,8 @@ def summarise_groups(
             }
         )
         if len(curves) < MAX_GROUP_PANELS:
-            kept = groups.codes == place[group]
-            own = replace(
-                rows,
-                prob=rows.prob[kept],
-                labels=Labels(rows.labels.codes[kept], rows.labels.classes),
-                weight=None if rows.weight is None else rows.weight[kept],
-            ).one_column()
-            few = max(1, min(n_bins, int(np.count_nonzero(kept)) // 20))
-            curves.append(curve_of(own, few, level, label))
-    upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
+            curves.append(curve(group, max(1, min(n_bins, gap.n // 20)), label))
+    upper = max(drawn["upper"] for drawn in curves)  # panels beside each other share their axes
     return {
         "by": clean(name),
         "verdict": found.describe(lambda group: shorten(clean(group), _SHORT)),

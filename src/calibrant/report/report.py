@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from calibrant.engines.summarise import MAX_DISTINCT
+from calibrant.report.source_columns import SourceColumns
 from calibrant.report.summarise import summarise
 from calibrant.validation import ArrayLike
 
@@ -115,6 +117,69 @@ class Report:
                 pos_label=pos_label,
                 classes=classes,
             )
+
+    @classmethod
+    def from_source(
+        cls,
+        source: Any,
+        *,
+        score: str | Sequence[str] = "p",
+        label: str = "y",
+        weight: str | None = None,
+        group: str | None = None,
+        classes: Sequence[Any] | None = None,
+        pos_label: object = None,
+        max_distinct: int = MAX_DISTINCT,
+        format: str | None = None,
+        table: str | None = None,
+        n_bins: int = 10,
+        level: float = 0.95,
+        title: str = "Calibration report",
+        rng: int | None = 0,
+    ) -> Report:
+        """Report on the probabilities in any source of rows, in bounded memory.
+
+        Parameters
+        ----------
+        source, score, label, weight, group, classes, max_distinct, format, table
+            As in `cb.engines.summarise`: a file, a folder, a DuckDB database, a relation, a frame or a stream.
+        pos_label : scalar, optional
+            The positive one of two labels; the larger one by default.
+        n_bins, level, title, rng
+            As in `Report`.
+
+        Returns
+        -------
+        Report
+            Where the distinct scores fit in memory its figures are those of `Report`. Where they don't, those of cells
+            of neighbouring scores, and the page says how far scores were moved. More columns than fit in memory are
+            reported without the table of classes; the page says so.
+
+        Raises
+        ------
+        CalibrantError
+            If the source can't be read, or a row can't be used; the message says where and why.
+
+        Examples
+        --------
+        >>> import calibrant as cb
+        >>> rows = {"p": [0.1, 0.4, 0.35, 0.8] * 50, "y": [0, 0, 1, 1] * 50}
+        >>> cb.Report.from_source(rows)
+        <Report: Not calibrated: predictions are too low, n = 200 rows>
+        """
+        from calibrant.report.from_source import summarise_source
+
+        made = cls.__new__(cls)
+        made._summary = summarise_source(
+            source,
+            SourceColumns(score, label, weight, group, classes, pos_label, format, table),
+            max_distinct=max_distinct,
+            n_bins=n_bins,
+            level=level,
+            title=title,
+            rng=rng,
+        )
+        return made
 
     def summary(self) -> dict[str, Any]:
         """Return all that the report says as dicts, lists, strings and numbers; what is undefined is None."""

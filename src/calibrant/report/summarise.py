@@ -9,18 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.displays import ScoreHistogram
-from calibrant.displays.curves import axis_end
 from calibrant.errors import ShapeError
 from calibrant.metrics.rows import Rows, read_rows
 from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
+from calibrant.report.curves import OF_HISTOGRAM, curve_of
 from calibrant.report.words import MEANINGS, verdict
 from calibrant.results import Scores
-from calibrant.summary import ScoreRows
 from calibrant.validation import ArrayLike, check_fraction
-
-#: What the curve of one class of several leaves out: its panel shows no histogram.
-OF_HISTOGRAM = ("histogram", "n_above")
 
 
 def summarise(
@@ -45,15 +40,15 @@ def summarise(
 
     check_fraction("level", level)
     rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    names = _score_names(score_names, rows)
+    names = check_score_names(score_names, 1 if rows.is_binary else rows.prob.shape[1])
     # the codes say by themselves which column or event they mean
     y = rows.labels.positive if rows.is_binary else rows.labels.codes
     measured = evaluate(y, rows.prob, sample_weight=rows.weight, level=level, rng=rng)
-    scores = _plain_scores(measured)
+    scores = plain_scores(measured)
     label = "positive class" if rows.is_binary else "top label"
     curve = curve_of(rows.one_column(), n_bins, level, label, band="consistency", rng=rng)
     counts = _class_counts(rows)
-    top = scores if rows.is_binary else _plain_scores(_top_label_scores(rows, level, rng))
+    top = scores if rows.is_binary else plain_scores(_top_label_scores(rows, level, rng))
     labels = [entry["label"] for entry in counts]
     by_class = summarise_classes(rows, labels, level) if rows.n_classes > 2 else None
     words = verdict(top, scores["auc"], curve, counts, by_class, is_multiclass=not rows.is_binary)
@@ -78,6 +73,7 @@ def summarise(
             "total_weight": float(rows.weights.sum()),
             "effective_rows": rows.effective_size,
             "level": level,
+            "notes": [],
         },
     }
 
@@ -95,7 +91,7 @@ def clean(text: object) -> str:
     return printable.encode("utf-8", "replace").decode("utf-8")
 
 
-def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
+def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     """Return the scores that the report explains as plain values; infinity, which JSON lacks, is None and marked."""
     plain = {name: score.to_dict() for name, score in measured.items() if name in MEANINGS}
     for name, score in plain.items():
@@ -111,8 +107,8 @@ def _top_label_scores(rows: Rows, level: float, rng: int | np.random.Generator |
     return evaluate(top.positive, top.scores, sample_weight=top.weight, level=level, rng=rng)
 
 
-def _score_names(score_names: Sequence[str] | None, rows: Rows) -> list[str]:
-    n_columns = 1 if rows.is_binary else rows.prob.shape[1]
+def check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:
+    """Return the names of the score columns as text, one for each."""
     if score_names is None:
         return []
     if isinstance(score_names, str):
@@ -132,73 +128,6 @@ def _class_counts(rows: Rows) -> list[dict[str, Any]]:
     ]
 
 
-def curve_of(
-    rows: ScoreRows,
-    n_bins: int,
-    level: float,
-    label: str,
-    *,
-    strategy: Literal["quantile", "uniform"] = "quantile",
-    band: Literal["consistency"] | None = None,
-    rng: int | np.random.Generator | None = 0,
-) -> dict[str, Any]:
-    """Measure the curve of one score as plain values: its bins, and how the scores are spread."""
-    from calibrant.metrics import reliability_curve
-
-    weight = rows.weight
-    curve = reliability_curve(
-        rows.positive,
-        rows.scores,
-        sample_weight=weight,
-        n_bins=n_bins,
-        strategy=strategy,
-        level=level,
-        band=band,
-        rng=rng,
-    )
-    upper = axis_end([curve])
-    columns = (curve.edges, curve.x, curve.y, curve.low, curve.high, curve.n)
-    band_ends = [[None] * curve.x.size if end is None else end.tolist() for end in (curve.band_low, curve.band_high)]
-    histogram = ScoreHistogram.from_rows(rows, upper=upper)
-    return {
-        "label": label,
-        "n_rows": histogram.n_rows,
-        "events": float(histogram.events.sum()),
-        "upper": upper,
-        "n_above": int((rows.scores > upper).sum()),
-        "level": level,
-        "strategy": curve.strategy,
-        "has_band": band is not None,
-        "mean_predicted": float(np.average(rows.scores, weights=rows.weight)),
-        "mean_observed": float(np.average(rows.positive, weights=rows.weight)),
-        "mean_error": _error(rows, n_bins),
-        "bins": [
-            {
-                "from": low_edge,
-                "to": high_edge,
-                "predicted": x,
-                "observed": y,
-                "low": low,
-                "high": high,
-                "band_low": band_low,
-                "band_high": band_high,
-                "n": n,
-                "gap": x - y,
-                "is_outside": not low <= x <= high,
-            }
-            for (low_edge, high_edge), x, y, low, high, n, band_low, band_high in zip(
-                *(column.tolist() for column in columns), *band_ends, strict=True
-            )
-        ],
-        "histogram": {
-            "edges": histogram.edges.tolist(),
-            "n": histogram.n.tolist(),
-            "events": histogram.events.tolist(),
-            "is_weighted": histogram.is_weighted,
-        },
-    }
-
-
 def _class_curves(
     rows: Rows, n_bins: int, level: float, labels: list[str], by_class: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
@@ -212,9 +141,3 @@ def _class_curves(
     curves = [curve_of(rows.of_class(k), n_bins, level, labels[k], strategy=strategy) for k in codes]
     upper = max(curve["upper"] for curve in curves)  # panels beside each other share their axes
     return [{**{k: v for k, v in curve.items() if k not in OF_HISTOGRAM}, "upper": upper} for curve in curves]
-
-
-def _error(rows: ScoreRows, n_bins: int) -> float:
-    from calibrant.metrics import ece
-
-    return ece(rows.positive, rows.scores, n_bins=n_bins, strategy="quantile", sample_weight=rows.weight)

@@ -20,6 +20,10 @@ _DRAWS = 500
 #: Scores that can be below zero, and those that can be above one.
 _SIGNED = ("mean_gap", "top_gap", "slope", "intercept")
 _UNBOUNDED = ("log_loss", "brier", "slope", "intercept")
+#: Debiased errors, of which the widened noise has to be taken once more: too little of it was.
+_DEBIASED = ("ece_debiased", "marginal_calibration_error")
+#: Bins of `calibrant.metrics.evaluate`.
+_ERROR_BINS = 15
 _METHOD = "widened for labels that overlap"
 
 
@@ -70,8 +74,25 @@ def widened_summary(summary: dict[str, Any], factor: float) -> dict[str, Any]:
         As `calibrant.report.Report.summary` returns it; left as it is.
     factor : float
         As `width_factor` returns it.
+
+    Notes
+    -----
+    Ends go away from the value by the factor. Debiased errors lose the noise of independent rows already; that of
+    rows whose labels overlap is larger by the square of the factor, and the difference is taken from them here, their
+    ends being widened as squares.
     """
     found = copy.deepcopy(summary)
+    n = found["data"]["n_rows"]
+    rates = found["scores"] if "base_rate" in found["scores"] else found["top_label_scores"]
+    variance = {"ece_debiased": _variance(rates["base_rate"]["value"])}
+    variance["marginal_calibration_error"] = float(
+        np.mean([_variance(row["share"]) for row in found["data"]["classes"]])
+    )
+    for name in _DEBIASED:
+        if name in found["scores"]:
+            _debias(found["scores"][name], variance[name] / n, factor)
+    for row in (found["classes"] or {}).get("rows", []):
+        _debias(row["ece_debiased"], _variance(row["base_rate"]["value"]) / n, factor)
     _widen_scores(found, factor)
     curves = [found["curve"], *found["class_curves"], *((found["groups"] or {}).get("curves", []))]
     for curve in curves:
@@ -85,6 +106,9 @@ def widened_summary(summary: dict[str, Any], factor: float) -> dict[str, Any]:
     if found["groups"] is not None:
         for row in found["groups"]["rows"]:
             row["low"], row["high"] = _ends(row["mean_gap"], row["low"], row["high"], factor, -1.0, 1.0)
+            if row["ece_debiased"] is not None:
+                noise = variance["ece_debiased"] / row["n"]
+                row["ece_debiased"] = _less_noise(row["ece_debiased"] ** 2, noise, factor) ** 0.5
         _judge(found["groups"], "group", "groups")
     evidence = {**found["scores"], **found["top_label_scores"]}
     words = verdict(
@@ -99,13 +123,33 @@ def widened_summary(summary: dict[str, Any], factor: float) -> dict[str, Any]:
     return found
 
 
+def _variance(rate: float | None) -> float:
+    return 0.0 if rate is None else rate * (1.0 - rate)
+
+
+def _less_noise(square: float, noise: float, factor: float) -> float:
+    """Return a debiased mean squared gap without the noise that overlap adds to it."""
+    return max(square - (factor**2 - 1.0) * _ERROR_BINS * noise, 0.0)
+
+
+def _debias(score: dict[str, Any], noise: float, factor: float) -> None:
+    """Take the noise that overlap adds to the mean squared gap of bins, and widen the ends as squares."""
+    if None in (score["value"], score["low"], score["high"]):
+        return
+    value, low, high = (score[name] ** 2 for name in ("value", "low", "high"))
+    new = _less_noise(value, noise, factor)
+    ends = new, max(new - factor**2 * (value - low), 0.0), min(new + factor**2 * (high - value), 1.0)
+    score["value"], score["low"], score["high"] = (float(np.sqrt(end)) for end in ends)
+    score["method"] = f"{score['method']}, {_METHOD}"
+
+
 def _widen_scores(part: Any, factor: float) -> None:
     """Widen every score in nested dicts and lists."""
     if isinstance(part, list):
         for entry in part:
             _widen_scores(entry, factor)
     elif isinstance(part, dict) and {"name", "value", "low", "high"} <= set(part):
-        if None not in (part["value"], part["low"], part["high"]):
+        if part["name"] not in _DEBIASED and None not in (part["value"], part["low"], part["high"]):
             least = -np.inf if part["name"] in _SIGNED else 0.0
             most = np.inf if part["name"] in _UNBOUNDED else 1.0
             part["low"], part["high"] = _ends(part["value"], part["low"], part["high"], factor, least, most)
