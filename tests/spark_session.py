@@ -37,13 +37,20 @@ def java_version() -> int:
 
 def start(folder: Path, master: str) -> Any:
     """Start Spark, which leaves what it writes in the folder."""
-    os.environ.update(
-        SPARK_LOCAL_IP="127.0.0.1",
-        PYSPARK_PYTHON=sys.executable,
-        SPARK_LOCAL_DIRS=str(folder / "blocks"),
-        SPARK_WORKER_DIR=str(folder / "workers"),
-    )
+    import pyspark
     from pyspark.sql import SparkSession
+
+    home = folder / "home"  # in whose folder `work` executors keep their logs
+    home.mkdir(parents=True)
+    for path in Path(pyspark.__file__).parent.iterdir():
+        if path.name != "work":
+            (home / path.name).symlink_to(path)
+    os.environ.update(
+        SPARK_HOME=str(home),
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_LOCAL_DIRS=str(folder / "blocks"),
+        PYSPARK_PYTHON=sys.executable,
+    )
 
     builder = SparkSession.builder.master(master).appName("calibrant")
     settings = {**_SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "tables")}
@@ -61,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if java_version() < 17:
         pytest.skip("Spark needs Java 17 or newer, and JAVA_HOME and the path have none")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR"):
+        for name in ("SPARK_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS", "PYSPARK_PYTHON"):
             patch.setenv(name, "")  # so that they are as before in the end
         warnings.simplefilter("ignore", ResourceWarning)
         session = start(tmp_path_factory.mktemp("spark"), "local-cluster[2,1,1024]")

@@ -112,7 +112,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
     assert "Warning: dykstra stopped after 1 iterations with a gap of" in done.output
     assert "raise --max-iter or --gap" in done.output
     raked = run("rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet --method raking --max-iter 1")
-    assert "Raise --max-iter; where P has zeros" in raked.output
+    assert "Raise --max-iter." in raked.output
     assert not NAMES_OF_ARGUMENTS.search(done.output + raked.output)
     assert "dykstra: stopped before it had converged" in done.output
 

@@ -92,9 +92,9 @@ def test_all_options_of_evaluate_and_report_hold_for_too_many_rows(
         assert found["columns"] == document["columns"]
         assert found["classes"] == document["classes"]
         assert found["positive"] == document["positive"]
-        for score, other in zip(found["scores"], document["scores"], strict=True):
-            assert score["name"] == other["name"]
-            assert score["value"] == pytest.approx(other["value"], rel=1e-9), score["name"]
+        assert list(found["scores"]) == list(document["scores"])
+        for name, score in document["scores"].items():
+            assert found["scores"][name]["value"] == pytest.approx(score["value"], rel=1e-9), name
         if "groups" in document:
             assert [g["group"] for g in found["groups"]["groups"]] == [g["group"] for g in document["groups"]["groups"]]
     for i, command in enumerate(reports):

@@ -12,6 +12,7 @@ import calibrant as cb
 from calibrant.engines import evaluate
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import GroupScores, evaluate_groups
+from calibrant.numerics import expit
 from calibrant.results import Scores
 
 
@@ -78,7 +79,7 @@ def test_logits_are_measured_as_the_probabilities_that_they_are(exact: Any) -> N
     assert of_logits["brier"].value == pytest.approx(of_probabilities["brier"].value, rel=1e-12)
     one, event = z[:, 0], y == 0
     found = evaluate({"z": one, "y": event}, score="z", input="logit")
-    assert ends(found) == ends(cb.evaluate(event, 1.0 / (1.0 + np.exp(-one))))
+    assert ends(found) == ends(cb.evaluate(event, expit(one)))
     with pytest.raises(InvalidInputError, match="input='score' are no probabilities"):
         evaluate({"z": one, "y": event}, score="z", input="score")
 

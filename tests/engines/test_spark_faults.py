@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,15 +146,18 @@ def waiting(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 def slow(frame: Any, folder: Path) -> Any:
     """Return a frame whose rows come once there is a file `go`."""
+    from pyspark import cloudpickle
+
     from calibrant.engines.spark import mapped
 
-    path, wait = str(folder), waiting
-    return mapped(frame, lambda batches: wait(path, batches), frame.schema)
+    cloudpickle.register_pickle_by_value(sys.modules[waiting.__module__])  # which workers can't import
+    return mapped(frame, partial(waiting, str(folder)), frame.schema)
 
 
-def wait_for(path: Path) -> str:
+def wait_for(path: Path, is_running: Callable[[], bool]) -> str:
     until = time.monotonic() + PATIENCE_S
     while not path.exists():
+        assert is_running(), f"it ended without {path.name}"
         assert time.monotonic() < until, f"no {path.name}"
         time.sleep(0.05)
     return path.read_text()
@@ -163,18 +167,15 @@ def wait_for(path: Path) -> str:
 def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(spark: Any, tmp_path: Path, victim: str) -> None:
     table = rows()
     frame = slow(spark.createDataFrame(table).repartition(3), tmp_path)
-    found: list[Any] = []
-    thread = threading.Thread(
-        target=lambda: found.append(fit(cb.IsotonicCalibrator(), frame, max_distinct=500, classes=[False, True]))
-    )
-    thread.start()
-    worker, executor = map(int, wait_for(tmp_path / "running").split())
-    os.kill(worker if victim == "python worker" else executor, signal.SIGKILL)
-    (tmp_path / "go").touch()
-    thread.join(PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(fit, cb.IsotonicCalibrator(), frame, max_distinct=500, classes=[False, True])
+        worker, executor = map(int, wait_for(tmp_path / "running", job.running).split())
+        os.kill(worker if victim == "python worker" else executor, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        found = job.result(PATIENCE_S)
     wanted = cb.IsotonicCalibrator().fit(table["p"].to_numpy(), table["y"].to_numpy(zero_copy_only=False))
-    np.testing.assert_array_equal(found[0].map_.x, wanted.map_.x)
-    np.testing.assert_array_equal(found[0].map_.y, wanted.map_.y)
+    np.testing.assert_array_equal(found.map_.x, wanted.map_.x)
+    np.testing.assert_array_equal(found.map_.y, wanted.map_.y)
 
 
 DRIVER = """\
@@ -212,7 +213,7 @@ def test_what_a_killed_driver_left_is_written_anew(spark: Any, tmp_path: Path) -
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for(tmp_path / "running")
+    wait_for(tmp_path / "running", lambda: driver.poll() is None)
     os.killpg(driver.pid, signal.SIGKILL)  # with its Java
     driver.wait()
     left = [path.name for path in (tmp_path / "out").iterdir()]

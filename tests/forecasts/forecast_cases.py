@@ -30,7 +30,9 @@ def forecasts(n: int = 6, seed: int = 0) -> dict[str, Forecast]:
         "quantile, ties": QuantileForecast(LEVELS, np.round(rising)),
         "quantile, closed": QuantileForecast([0.0, 0.3, 1.0], rising[:, :3]),
         "sample": SampleForecast(np.round(rng.normal(size=(n, 9)), 1)),
-        "sample, weights": SampleForecast(np.round(rng.normal(size=(n, 9)), 1), rng.integers(0, 4, (n, 9)) + np.eye(9)[4]),
+        "sample, weights": SampleForecast(
+            np.round(rng.normal(size=(n, 9)), 1), rng.integers(0, 4, (n, 9)) + np.eye(9)[4]
+        ),
         "smoothed, weights": SampleForecast(rng.normal(size=(n, 9)), rng.random((n, 9)) + 0.1).smoothed(),
         "smoothed": SampleForecast(rng.normal(size=(n, 9))).smoothed(),
         "grid": GridForecast([-1.0, 0.0, 0.5, 1.0, 2.0], cdf),

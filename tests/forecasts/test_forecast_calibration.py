@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 from forecast_cases import forecasts, misjudged, right
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
 from calibrant.forecasts import (
@@ -21,6 +24,7 @@ from calibrant.forecasts import (
     log_score,
     noise_floor,
     pit,
+    reliability_gap,
     reliability_gaps,
     threshold_calibration_error,
     threshold_calibration_errors,
@@ -179,7 +183,9 @@ def test_zero_matched_gap_does_not_make_the_threshold_error_zero():
     assert threshold_calibration_errors(forecast, y, y0=y0).max > 0.03
 
 
-def test_zero_threshold_error_makes_matched_gaps_zero_and_others_not():
+@functools.cache
+def no_threshold_error() -> tuple[Forecast, np.ndarray]:
+    """Return forecasts without threshold calibration error, of which no row's is right."""
     t = GRID / 3.0
     a = np.where(t < 0.5, 2.0 * t * t, 0.0)
     b = np.where(t < 0.5, 0.5 - 2.0 * (0.5 - t) ** 2, 0.0)
@@ -187,7 +193,11 @@ def test_zero_threshold_error_makes_matched_gaps_zero_and_others_not():
     q = np.where(t >= 0.5, 1.0 - 2.0 * (1.0 - t) ** 2, 0.0)
     predicted = [a + p, a + q, b + p, b + q]
     true = [f + s * 0.08 * np.sin(2.0 * np.pi * f) for f, s in zip(predicted, (1, -1, -1, 1), strict=True)]
-    forecast, y = outcomes_of(predicted, true)
+    return outcomes_of(predicted, true)
+
+
+def test_zero_threshold_error_makes_matched_gaps_zero_and_others_not():
+    forecast, y = no_threshold_error()
     y0 = np.linspace(0.1, 2.9, 29)
     assert threshold_calibration_errors(forecast, y, y0=y0).max < 2e-3
     assert reliability_gaps(forecast, y, y0=y0, scale=1.0).max < 2e-3
@@ -195,6 +205,18 @@ def test_zero_threshold_error_makes_matched_gaps_zero_and_others_not():
     assert 0 < picked.sum() < picked.size
     excess = (forecast.cdf(1.8) - (y <= 1.8))[picked]
     assert abs(excess.sum() / picked.size) > 0.01
+
+
+@given(
+    st.floats(0.1, 2.9),
+    st.floats(0.0, 1.0),
+    st.lists(st.floats(-10.0, 10.0), min_size=4, max_size=4),
+    st.booleans(),
+)
+def test_zero_threshold_error_keeps_every_promise_at_the_rules_own_threshold(y0, alpha, losses, is_above):
+    forecast, y = no_threshold_error()
+    rule, table = ThresholdRule(y0, alpha, is_above), np.reshape(losses, (2, 2))
+    assert reliability_gap(forecast, y, rule, table) <= 2e-3 * max(np.ptp(table), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -91,5 +91,5 @@ def test_every_kind_of_forecast_is_taken(kind):
 def test_refusals_name_what_is_wrong():
     with pytest.raises(InvalidTypeError, match=r"Pass ThresholdRule\(y0, alpha\)"):
         evaluate_rule(*right(30), 0.5)
-    with pytest.raises(InvalidInputError, match="level=1.5 is outside"):
+    with pytest.raises(InvalidInputError, match=r"level=1\.5 is outside"):
         evaluate_rule(*right(30), RULE, level=1.5)

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 from calibrant.persistence import to_sql
-from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 pytestmark = pytest.mark.xdist_group("spark")
 TOLERANCE = 1e-12
@@ -21,8 +21,8 @@ IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitte
 @pytest.mark.parametrize("name", IN_SQL)
 def test_every_map_on_spark_gives_what_predict_proba_gives(spark: Any, tmp_path: Path, name: str) -> None:
     """Large maps by joined tables, which others are too where a tree of 30 is the largest."""
-    input, fitted = CASES[name]
-    calibrator, scores = fitted_calibrator(input, fitted), scores_of(input, fitted)
+    of, fitted = CASES[name]
+    calibrator, scores = fitted_calibrator(of, fitted), scores_of(of, fitted)
     columns = scores[:, None] if scores.ndim == 1 else scores
     names = ["score"] if scores.ndim == 1 else [f"s{k}" for k in range(columns.shape[1])]
     path = tmp_path / "scores.parquet"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from exact_matrices import order_rows
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.rank_preserving import rake
@@ -124,6 +125,27 @@ def test_weight_two_equals_two_rows_and_zero_none() -> None:
     np.testing.assert_allclose(q.iloc[1:20], expected[1::2], atol=1e-9)
 
 
+def test_columns_that_zeros_keep_from_their_margins_are_those_of_a_linear_programme() -> None:
+    rng = np.random.default_rng(12)
+    n_refused = 0
+    for _ in range(60):
+        n, k = int(rng.integers(3, 8)), int(rng.integers(2, 5))
+        P = np.where(rng.random((n, k)) < 0.5, 0.0, rng.random((n, k)))
+        P[P.sum(axis=1) == 0.0, 0] = 1.0
+        P[rng.integers(n, size=k), np.arange(k)] += 0.2  # no column of zeros alone
+        P /= P.sum(axis=1, keepdims=True)
+        margins = rng.dirichlet(np.ones(k)) * n
+        sums = np.vstack((np.kron(np.eye(n), np.ones(k)), np.kron(np.ones(n), np.eye(k))))
+        bounds = [(0.0, 1.0 if p > 0.0 else 0.0) for p in P.ravel()]
+        is_possible = linprog(np.zeros(n * k), A_eq=sums, b_eq=np.append(np.ones(n), margins), bounds=bounds).success
+        n_refused += not is_possible
+        refused = pytest.raises(InvalidInputError, match="raking leaves zeros")
+        with warnings.catch_warnings(), contextlib.nullcontext() if is_possible else refused:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            rake(P, margins, max_iter=3_000)
+    assert 10 < n_refused < 50
+
+
 def test_what_cannot_be_reached_is_named() -> None:
     with pytest.raises(
         InvalidInputError, match=r"P row 1: all of its probability is in columns whose margin is 0 \(1 of"
@@ -131,8 +153,14 @@ def test_what_cannot_be_reached_is_named() -> None:
         rake([[0.5, 0.5], [1.0, 0.0]], [0.0, 2.0])
     with pytest.raises(InvalidInputError, match=r"margins of column 0: P is 0 in all of its rows"):
         rake([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0])
-    with pytest.warns(ConvergenceWarning, match="these margins may be out of its reach"):
-        assert not rake([[1.0, 0.0], [0.5, 0.5]], [0.5, 1.5], max_iter=200).converged
+    for keep_order in (False, True):
+        text = (
+            r"margins of columns \[1\] sum to 1.5, and the 1 of 2 rows where P is not 0 in all of them weigh 1; raking"
+        )
+        with pytest.raises(InvalidInputError, match=text):
+            rake([[1.0, 0.0], [0.5, 0.5]], [0.5, 1.5], max_iter=200, keep_order=keep_order)
+    with pytest.warns(ConvergenceWarning, match="after 1 passes row sums are .* off, above tol=1e-08. Raise max_iter"):
+        assert not rake([[0.7, 0.3], [0.5, 0.5]], [0.5, 1.5], max_iter=1).converged
     with pytest.raises(InvalidTypeError, match="keep_order=1 is neither True nor False"):
         rake([[0.5, 0.5], [0.2, 0.8]], [1.0, 1.0], keep_order=1)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=r"tol=0.0 is not above 0"):

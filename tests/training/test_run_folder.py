@@ -66,6 +66,10 @@ def test_a_run_holds_every_file_and_reads_back(run: Run, bars: Bars) -> None:
     assert "untouched test part" in block["measured_on"]
     assert re.fullmatch(r"logistic_h8_\d{8}_\d{6}_\d{6}_[0-9a-f]{4}", run.run_id)
     assert run.record["overhead"]["within_limit"] == (run.record["overhead"]["share_of_model_fit"] < 0.05)
+    assert block["overhead"]["within_limit"] == run.record["overhead"]["within_limit"]
+    assert block["used"] == (block["temperature"] > 1.0 or block["log_loss_change_on_unseen_blocks"] < 0.0)
+    assert block["decision"] in (run.path / "log.jsonl").read_text(encoding="utf-8")
+    assert (run.models.keys(), run.calibrators.keys()) == ({"logistic"}, {"logistic"})
 
 
 def test_the_log_ends_with_the_specified_line(run: Run) -> None:

@@ -63,6 +63,21 @@ def test_options_win_over_the_settings_of_a_file() -> None:
     assert changed == {'calibrator = "beta"', 'calibrator = "specified"'}
 
 
+def test_surer_probabilities_are_left_out_unless_told() -> None:
+    """On a random market with few rows, those of the last fifth but one are matched by chance."""
+    for when in ("auto", "if_better", "always"):
+        result = train("--model", "logistic", "--calibrate", when, "--runs", when)
+        block = json.loads(next(Path(when).glob("*/metrics.json")).read_text())["calibration"]
+        assert block["decision"][1:] in result.stdout
+        change = block["log_loss_change_on_unseen_blocks"]
+        if when == "always":
+            assert block["used"]
+            assert change is None
+        else:
+            assert (change is None) == (when == "auto" and block["temperature"] > 1.0)
+            assert block["used"] == (change is None or change < 0.0)
+
+
 def test_runs_are_listed_shown_and_compared() -> None:
     assert "No finished run in experiments/runs. Next:  calibrant train" in call("runs", "list").stdout
     train("--model", "logistic")

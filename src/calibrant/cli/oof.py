@@ -8,7 +8,7 @@ import click
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, number, table
-from calibrant.cli.train import gate_lines, scores_table, sentence, settings_of
+from calibrant.cli.train import gate_lines, scores_table, settings_of
 from calibrant.training.calibration import SPECIFIED
 from calibrant.training.config import TrainConfig
 from calibrant.training.labels import LABEL_KINDS
@@ -133,7 +133,7 @@ def closing_block(run: Run) -> str:
         stacking_table(metrics["stacking"]),
         differences_table(metrics["stacking"]),
         "",
-        *map(sentence, metrics["calibration"]["decision"].split("; ")),
+        *metrics["calibration"]["decision"].split("; "),
         acting_text(metrics["acting"]),
     ]
     parts += gate_lines(metrics["gates"])

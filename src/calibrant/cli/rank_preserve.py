@@ -33,7 +33,7 @@ _OPTIONS = {
     'Pass on_mismatch="rescale"': "Add --rescale",
     "Divide each row by its sum first.": "Add --normalise to divide each row by its sum.",
     "Use solve,": "Use --method auto,",
-    "Raise max_iter or tol;": "Raise --max-iter;",
+    "Raise max_iter or tol.": "Raise --max-iter.",
     "above tol=": "above ",
     "gap_tol=": "--gap ",
     "gap_tol": "--gap",

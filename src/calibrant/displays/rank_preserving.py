@@ -101,7 +101,7 @@ class RankPreservingDisplay:
 def draw_column(ax: Axes, column: ColumnChange) -> None:
     """Draw one column: the line or band of its entries after, the diagonal, and how much became flat."""
     before, low, high = _places(column)
-    upper = max(float(before.max()), float(high.max()), 1e-3) * 1.04
+    upper = max(float(np.max(column.curve)), 1e-3) * 1.04
     ax.plot([0.0, upper], [0.0, upper], color=MUTED, linestyle="--", linewidth=0.9)
     ax.fill_between(before, low, high, color=COLOURS[0], alpha=0.3, linewidth=0.0)
     ax.plot(before, 0.5 * (low + high), color=COLOURS[0], linewidth=1.6)

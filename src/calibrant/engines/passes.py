@@ -120,16 +120,17 @@ class Passes:
         n_rows, _ = count_rows(reader.source)
         if (
             self.exact is False
-            or n_rows is None
+            or not n_rows
             or n_rows > _ROWS_PER_SCORE * self.max_distinct
             or reader.weight is not None
             or reader.source.is_distributed
         ):
             return None
-        columns = [(scores, positive) for scores, positive, _ in Column(reader)]
-        if not columns:
-            return None
-        scores, positive = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        scores, positive = np.empty(n_rows), np.empty(n_rows, dtype=np.bool_)
+        stop = 0
+        for part, hits, _ in Column(reader):
+            start, stop = stop, stop + part.size
+            scores[start:stop], positive[start:stop] = part, hits
         return ScoreSummary.from_rows(scores, positive, None)
 
     def _fit_column(self, calibrator: BinaryCalibrator, column: Column, summary: ScoreSummary) -> BinaryMap:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
-_LARGEST = 1e100
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
 
 def in_reach(values: FloatArray, name: str) -> FloatArray:
     """Refuse numbers whose squares no float can hold or sum."""
-    if -_LARGEST <= values.min() and values.max() <= _LARGEST:
+    if -LARGEST <= values.min() and values.max() <= LARGEST:
         return values
-    bad = np.abs(values) > _LARGEST
+    bad = np.abs(values) > LARGEST
     rows = bad if bad.ndim == 1 else bad.any(axis=1)
     first = values[bad][0].item()
     raise InvalidInputError(
-        f"{name} row {int(rows.argmax())}: {first!r} is beyond {_LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
+        f"{name} row {int(rows.argmax())}: {first!r} is beyond {LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
         "Measure in a larger unit."
     )
 

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from calibrant.numerics import FloatArray, dot, row_sum
+from calibrant.numerics import TINY, FloatArray, dot, row_sum
 from calibrant.rank_preserving.isotonic_raking import rake_in_order
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, check_problem
+from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem
 from calibrant.validation import ArrayLike, check_integer
+
+#: Where zeros of P rule the margins out, factors go to 0 for ever; rows are divided by sums of them.
+_LEAST_FACTOR = TINY**0.5
+#: Passes that show which columns raking leaves short.
+_PASSES_OF_CHECK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +82,13 @@ def rake(
     Raises
     ------
     CalibrantError
-        If an argument can't be used; the message says where and why.
+        If an argument can't be used, or zeros of `P`, which stay zeros, leave no matrix with these margins; the
+        message says where and why.
 
     Warns
     -----
     ConvergenceWarning
-        If the residuals are above `tol` after `max_iter` passes: slowly, or because zeros of `P`, which stay zeros,
-        leave no matrix with these margins.
+        If the residuals are above `tol` after `max_iter` passes.
 
     Notes
     -----
@@ -126,9 +131,10 @@ def rake(
     margin = float(np.abs(np.einsum("i,ij->j", problem.weight, q) - problem.margins).max()) / problem.total
     converged = max(row, margin) <= tol
     if not converged:
+        _check_reach(p, problem)
         warnings.warn(
             f"after {n_iter:,} passes row sums are {row:.1e} and margins {margin:.1e} off, above tol={tol:g}. Raise "
-            "max_iter or tol; where P has zeros, these margins may be out of its reach.",
+            "max_iter or tol.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -175,6 +181,29 @@ def _check_support(p: FloatArray, problem: Problem) -> None:
         )
 
 
+def _check_reach(p: FloatArray, problem: Problem) -> None:
+    """Refuse margins of some columns that sum to more than the rows weigh which are not 0 in all of them.
+
+    Raking goes on for ever then, and the columns that it leaves short of their margins are those.
+    """
+    if (p > 0.0).all():
+        return
+    q, _, _ = _rake(p, problem, MARGIN_TOLERANCE, _PASSES_OF_CHECK)
+    found = np.einsum("i,ij->j", problem.weight, q)
+    short = np.argsort(found - problem.margins)
+    for count in range(1, short.size):
+        columns = np.sort(short[:count])
+        reaching = (p[:, columns] > 0.0).any(axis=1)
+        wanted, weight = float(problem.margins[columns].sum()), float(problem.weight[reaching].sum())
+        if wanted > weight * (1.0 + MARGIN_TOLERANCE):
+            names = problem.container.columns or range(p.shape[1])
+            raise InvalidInputError(
+                f"margins of columns {[names[j] for j in columns.tolist()]!r:.200} sum to {wanted:.6g}, and the "
+                f"{reaching.sum():,} of {reaching.size:,} rows where P is not 0 in all of them weigh {weight:.6g}; "
+                "raking leaves zeros. Use solve, or lower margins for these."
+            )
+
+
 def _rake(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
     """Return the matrix, the number of passes and the bound that its factors prove."""
     weight, margins = problem.weight, problem.margins
@@ -191,3 +220,4 @@ def _rake(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[F
             return q, n_iter, max(dot(margins[used], np.log(factor[used])) - dot(weight, np.log(of_row)), 0.0)
         factor *= np.divide(margins, total, out=np.zeros_like(total), where=total > 0.0)
         factor /= factor.max()
+        np.maximum(factor, _LEAST_FACTOR, out=factor, where=margins > 0.0)

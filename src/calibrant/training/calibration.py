@@ -118,9 +118,8 @@ def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, 
     earn their place on blocks that the temperature was not fitted to: one sign, without a threshold to choose.
     """
     fitted = fit_calibrator(make(), prob, data)
-    is_temperature = isinstance(fitted, TemperatureCalibrator)
     temperature = None
-    if is_temperature:
+    if isinstance(fitted, TemperatureCalibrator):
         slope = fitted.inverse_temperature_
         temperature = 1.0 / slope if slope > 0.0 else float("inf")
     is_sharper = temperature is not None and temperature < 1.0
@@ -133,22 +132,29 @@ def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, 
     )
     change = after - before if np.isfinite(before) else float("-inf")
     is_used = change < 0.0
-    return Calibration(fitted if is_used else leave_alone(prob, data), is_used, change, temperature)
+    if is_used:
+        return Calibration(fitted, is_used, change, temperature)
+    left = without_effect(fitted) if isinstance(fitted, TemperatureCalibrator) else leave_alone(prob, data)
+    return Calibration(left, is_used, change, temperature)
 
 
 def leave_alone(prob: FloatArray, data: Dataset) -> TemperatureCalibrator:
     """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # of the temperature, which is replaced
-        made = TemperatureCalibrator().fit(prob, data.y, classes=data.classes)
-    match made.map_:
+        return without_effect(TemperatureCalibrator().fit(prob, data.y, classes=data.classes))
+
+
+def without_effect(calibrator: TemperatureCalibrator) -> TemperatureCalibrator:
+    """Set the temperature of a fitted calibrator to one, and return it."""
+    match calibrator.map_:
         case SoftmaxMap() as fitted:
-            made.map_ = replace(fitted, weight=np.array(1.0))
+            calibrator.map_ = replace(fitted, weight=np.array(1.0))
         case BetaMap() as single:
-            made.map_ = replace(single, a=1.0, b=1.0)
+            calibrator.map_ = replace(single, a=1.0, b=1.0)
         case other:
             raise AssertionError(f"a temperature is no {type(other).__name__}")
-    return made
+    return calibrator
 
 
 def _cross_fitted(make: Callable[[], Any], prob: FloatArray, data: Dataset) -> FloatArray:

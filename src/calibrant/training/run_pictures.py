@@ -10,7 +10,6 @@ from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import N_BINS, Forecasts
 from calibrant.training.overlap import widened_curve, widened_summary, width_factor
 
-
 #: Independent rows that a point of a picture is worth, where there are so many.
 _ROWS_PER_POINT = 30
 

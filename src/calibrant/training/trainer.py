@@ -27,6 +27,8 @@ from calibrant.training.models import Model, make_model
 from calibrant.training.run_log import LOGGER
 
 _LOG = logging.getLogger(f"{LOGGER}.trainer")
+#: Fits of the calibrator that are timed: at most so many, as long as they take less than so many seconds.
+_FITS_TIMED, _TIMED_S = 6, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,15 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     def make() -> Any:
         return new_calibrator(config.calibrator, config.seed)
 
-    for step in ("calibrator_first_fit", "calibrator_fit"):  # the first one also loads compiled loops
+    seconds: list[float] = []
+    # the first fit also loads compiled loops; of the others the least counts, as whatever else runs only adds to it
+    while len(seconds) < 2 or (len(seconds) < _FITS_TIMED and sum(seconds[1:]) < _TIMED_S):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             began = time.process_time()
             calibration = calibrate_rows(make, uncalibrated, validation, when=config.calibrate)
-            cpu_s[step] = time.process_time() - began
+            seconds.append(time.process_time() - began)
+    cpu_s |= {"calibrator_first_fit": seconds[0], "calibrator_fit": min(seconds[1:])}
     for warning in said:
         _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
     _LOG.info("%s: %s", config.calibrator, calibration.describe())

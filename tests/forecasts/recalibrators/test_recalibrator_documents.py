@@ -86,6 +86,12 @@ def test_a_changed_document_is_refused_or_gives_distributions(name: str) -> None
         ("forecast_conformal", ("layers",), [], "layers: an empty list is not one layer of"),
         ("forecast_variance_scaling", ("layers", 0, "scale"), 0.0, r"scale: 0\.0 is not above 0"),
         ("forecast_variance_scaling", ("layers", 0, "more"), 0.0, "more"),
+        ("forecast_variance_scaling", ("layers", 0, "shift"), 1e200, r"shift: 1e\+200 holds a number beyond 1e\+100"),
+        ("forecast_threshold", ("layers", 0, "thresholds"), [1e200], "thresholds: a list of 1 holds a number beyond"),
+        ("forecast_threshold", ("settings",), {"epsilon": -1.0}, r"settings: epsilon=-1\.0"),
+        ("forecast_threshold", ("settings",), {"epsilons": 1.0}, "unknown field 'epsilons'. Did you mean 'epsilon'"),
+        ("forecast_threshold", ("settings",), {"bagged": 1}, "settings: bagged=1 is neither True nor False"),
+        ("forecast_threshold", ("settings",), {"algorithm": [1.0]}, r"settings: .*algorithm: \(1\.0,\)"),
     ],
 )
 def test_refusals_name_the_field(name: str, path: tuple[Any, ...], value: Any, text: str) -> None:
@@ -97,3 +103,24 @@ def test_metadata_is_kept() -> None:
     fitted = cb.forecasts.AverageRecalibrator().fit(GaussianForecast([0.0, 1.0], 1.0), [0.5, 0.5])
     loaded = from_document(to_document(fitted, metadata={"columns": ["mu"]}))
     assert to_document(loaded)["metadata"] == {"columns": ["mu"]}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        cb.forecasts.ThresholdRecalibrator(max_rounds=3, epsilon=0.01, n_cuts=16, min_leaf=7, seed=np.int64(3)),
+        cb.forecasts.AverageRecalibrator(n_knots=5, pseudo_counts=2.0),
+        cb.forecasts.DistributionRecalibrator(n_bins=(2, 1), min_leaf=5),
+        cb.forecasts.ConformalRecalibrator("level"),
+        cb.forecasts.VarianceScalingRecalibrator(shift=True),
+    ],
+)
+def test_settings_are_restored_and_a_fit_goes_on_as_it_would_have(made: cb.forecasts.Recalibrator) -> None:
+    rng = np.random.default_rng(0)
+    forecast, y = GaussianForecast(rng.normal(size=120), 1.0), rng.normal(size=120)
+    loaded = from_document(to_document(made.fit(forecast, y)))
+    assert {k: v for k, v in vars(loaded).items() if not k.endswith("_")} == {
+        k: v for k, v in vars(made).items() if not k.endswith("_")
+    }
+    expected = made.fit(forecast[:60], y[:60]).transform(forecast).cdf(POINTS)
+    np.testing.assert_array_equal(loaded.fit(forecast[:60], y[:60]).transform(forecast).cdf(POINTS), expected)

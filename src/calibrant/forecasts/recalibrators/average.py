@@ -53,10 +53,13 @@ class AverageRecalibrator(Recalibrator):
         self.n_knots = n_knots
         self.pseudo_counts = pseudo_counts
 
-    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
+    def _check_settings(self) -> None:
         check_not_negative("pseudo_counts", self.pseudo_counts)
+        if self.n_knots is not None:
+            check_integer("n_knots", self.n_knots, minimum=1)
+
+    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         level = outcome_levels(rows.forecast, rows.y)
         if self.n_knots is None:
             return (OneMap(*empirical_map(level, rows.weights)),)
-        n_knots = check_integer("n_knots", self.n_knots, minimum=1)
-        return (OneMap(*smooth_map(level, rows.weights, n_knots, self.pseudo_counts)),)
+        return (OneMap(*smooth_map(level, rows.weights, self.n_knots, self.pseudo_counts)),)

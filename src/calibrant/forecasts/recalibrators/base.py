@@ -49,6 +49,7 @@ class Recalibrator(ABC):
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
+        self._check_settings()
         rows = read_outcomes(forecast, y, sample_weight)
         self.layers_ = self._fit(rows)
         self.n_rows_ = len(rows)
@@ -74,6 +75,10 @@ class Recalibrator(ABC):
         for layer in self.layers_:
             forecast = layer.apply(forecast)
         return forecast
+
+    @abstractmethod
+    def _check_settings(self) -> None:
+        """Refuse settings that can't be used."""
 
     @abstractmethod
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
 import numpy as np
 
 from calibrant import persistence
-from calibrant.errors import InvalidTypeError
+from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
 from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.points import LARGEST
 from calibrant.forecasts.recalibrators.average import AverageRecalibrator
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.conformal import CONFORMITIES, ConformalRecalibrator, ConformalScores
@@ -23,6 +25,7 @@ from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator
 from calibrant.forecasts.recalibrators.variance_scaling import ProbitScale, VarianceScalingRecalibrator
 from calibrant.numerics import FloatArray
 from calibrant.persistence.fields import Field
+from calibrant.persistence.plain import as_plain
 
 KIND = "forecast_recalibrator"
 _METHODS: dict[str, type[Recalibrator]] = {
@@ -48,10 +51,33 @@ def _encode(recalibrator: Recalibrator) -> dict[str, Any]:
         "n_rows": recalibrator.n_rows_,
         "layers": [_encode_layer(layer) for layer in recalibrator.layers_],
     }
+    plain = {key: as_plain(getattr(recalibrator, key), f"settings.{key}") for key in _settings(name)}
+    changed = {key: plain[key] for key, default in _settings(name).items() if plain[key] != as_plain(default, key)}
+    if changed:
+        body["settings"] = changed
     if isinstance(recalibrator, ThresholdRecalibrator):
         body["choice"] = recalibrator.choice_
         body["rounds"] = [_encode_round(r) for r in recalibrator.rounds_]
     return body
+
+
+def _settings(method: str) -> dict[str, object]:
+    """Return the names of a method's settings, with their defaults, but for what its layer says or no file can."""
+    parameters = inspect.signature(_METHODS[method]).parameters
+    return {key: each.default for key, each in parameters.items() if key not in ("conformity", "progress")}
+
+
+def _decode_settings(method: str, field: Field) -> Recalibrator:
+    """Return an unfitted recalibrator, made from settings that its own checks accept."""
+    known = _settings(method)
+    given = {key: item.value for key, item in field.members((), tuple(known)).items()}
+    pairs = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+    made = _METHODS[method](**{**given, **pairs})
+    try:
+        made._check_settings()
+    except CalibrantError as error:
+        raise DocumentError(f"{field.path}: {error}") from None
+    return made
 
 
 def _encode_round(made: ThresholdRound) -> dict[str, Any]:
@@ -108,8 +134,8 @@ def _decode(body: dict[str, Any]) -> Recalibrator:
     root = Field(body)
     method = root.member("method").choice(sorted(_METHODS))
     of_threshold = ("choice", "rounds") if method == "threshold" else ()
-    fields = root.members(("method", "n_rows", "layers", *of_threshold))
-    recalibrator = _METHODS[method]()
+    fields = root.members(("method", "n_rows", "layers", *of_threshold), ("settings",))
+    recalibrator = _decode_settings(method, fields["settings"]) if "settings" in fields else _METHODS[method]()
     recalibrator.n_rows_ = fields["n_rows"].integer(minimum=1)
     recalibrator.layers_ = tuple(_decode_layer(item) for item in fields["layers"].items(minimum=0))
     only = recalibrator.layers_[0] if len(recalibrator.layers_) == 1 else None
@@ -161,17 +187,19 @@ def _decode_layer(item: Field) -> Layer:
             return BinnedMaps(edges, np.array(widths).reshape(len(rows), -1), maps)
         case "threshold_levels":
             fields = item.members(("type", "thresholds", "maps", "share"))
-            thresholds = fields["thresholds"].rising()
+            thresholds = _within_reach(fields["thresholds"], fields["thresholds"].rising())
             share = fields["share"].number()
             if not 0.0 <= share <= 1.0:
                 fields["share"].refuse("is outside [0, 1]")
             return ThresholdLevels(thresholds, _decode_maps(fields["maps"], thresholds.size, rises=False), share)
         case "probit_scale":
             fields = item.members(("type", "scale", "shift"))
-            scale = fields["scale"].number()
+            scale, shift = fields["scale"].number(), fields["shift"].number()
             if scale <= 0.0:
                 fields["scale"].refuse("is not above 0")
-            return ProbitScale(scale, fields["shift"].number())
+            _within_reach(fields["scale"], np.array([scale]))
+            _within_reach(fields["shift"], np.array([shift]))
+            return ProbitScale(scale, shift)
         case _:
             return _decode_scores(item)
 
@@ -180,6 +208,8 @@ def _decode_scores(item: Field) -> ConformalScores:
     fields = item.members(("type", "conformity", "at", "levels", "mass"))
     conformity = fields["conformity"].choice(CONFORMITIES)
     at, levels, mass = fields["at"].rising(), fields["levels"].rising(), fields["mass"].numbers()
+    for key, values in (("at", at), ("mass", mass)):
+        _within_reach(fields[key], values)
     for key, values in (("levels", levels), ("mass", mass)):
         if values.size != at.size:
             fields[key].refuse(f"does not go with {at.size} scores: one number for each is needed")
@@ -193,7 +223,7 @@ def _decode_scores(item: Field) -> ConformalScores:
 def _decode_chain(item: Field, more: tuple[str, ...] = ()) -> ThresholdChain:
     fields = item.members((*more, "thresholds", "column", "alpha", "maps"))
     columns = fields["column"].items(minimum=0)
-    thresholds = fields["thresholds"].rising() if columns else np.empty(0)
+    thresholds = _within_reach(fields["thresholds"], fields["thresholds"].rising()) if columns else np.empty(0)
     column = np.array([c.integer(minimum=0, maximum=thresholds.size - 1) for c in columns], dtype=np.int64)
     alpha = fields["alpha"].numbers(minimum=0)
     if alpha.size != column.size:
@@ -222,9 +252,16 @@ def _decode_knots(fields: dict[str, Field], *, rises: bool = True) -> Knots:
     return x, y
 
 
+def _within_reach(field: Field, values: FloatArray) -> FloatArray:
+    """Refuse places on the number line that no outcome may have."""
+    if values.size and np.abs(values).max() > LARGEST:
+        field.refuse(f"holds a number beyond {LARGEST:g}")
+    return values
+
+
 def _decode_edges(field: Field) -> FloatArray:
     """Return numbers that don't fall; there may be none."""
-    edges = field.numbers(minimum=0)
+    edges = _within_reach(field, field.numbers(minimum=0))
     if (np.diff(edges) < 0.0).any():
         field.refuse("holds a number that is below the one before")
     return edges

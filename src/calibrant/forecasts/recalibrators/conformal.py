@@ -68,8 +68,10 @@ class ConformalRecalibrator(Recalibrator):
     def __init__(self, conformity: Conformity = "normalised") -> None:
         self.conformity = conformity
 
-    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
+    def _check_settings(self) -> None:
         check_choice("conformity", self.conformity, CONFORMITIES)
+
+    def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         scores = conformity_scores(rows.forecast, rows.y, self.conformity)
         at, levels = mean_ranks(scores, rows.weights, 1.0)
         mass = sum_groups(np.searchsorted(at, scores), rows.weights)

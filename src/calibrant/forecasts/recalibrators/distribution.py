@@ -80,8 +80,20 @@ class DistributionRecalibrator(Recalibrator):
         self.n_knots = n_knots
         self.pseudo_counts = pseudo_counts
 
+    def _check_settings(self) -> None:
+        check_integer("min_leaf", self.min_leaf, minimum=1)
+        check_integer("n_knots", self.n_knots, minimum=1)
+        check_not_negative("pseudo_counts", self.pseudo_counts)
+        pair: object = self.n_bins
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InvalidInputError(
+                f"n_bins={self.n_bins!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
+            )
+        for i in (0, 1):
+            check_integer(f"n_bins[{i}]", pair[i], minimum=1)
+
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        n_medians, n_widths = self._checked_bins()
+        n_medians, n_widths = self.n_bins
         weight = rows.weights
         most = max(int(weight.sum() // self.min_leaf), 1)
         n_medians = min(n_medians, most)
@@ -108,18 +120,6 @@ class DistributionRecalibrator(Recalibrator):
                 else (identity, identity)
             )
         return (BinnedMaps(edges, width_edges, PackedMaps.pack(maps)),)
-
-    def _checked_bins(self) -> tuple[int, int]:
-        check_integer("min_leaf", self.min_leaf, minimum=1)
-        check_integer("n_knots", self.n_knots, minimum=1)
-        check_not_negative("pseudo_counts", self.pseudo_counts)
-        pair: object = self.n_bins
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InvalidInputError(
-                f"n_bins={self.n_bins!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
-            )
-        n_medians, n_widths = (check_integer(f"n_bins[{i}]", pair[i], minimum=1) for i in (0, 1))
-        return n_medians, n_widths
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 
+import numpy as np
+
 from calibrant.errors import InvalidInputError, InvalidTypeError
 
 
@@ -15,3 +17,9 @@ def check_not_negative(name: str, value: object) -> float:
     if not math.isfinite(value) or value < 0.0:
         raise InvalidInputError(f"{name}={value!r} is not a finite number of at least 0. Pass 0 or more.")
     return float(value)
+
+
+def check_boolean(name: str, value: object) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name}={value!r} is neither True nor False. Pass one of them.")

@@ -16,7 +16,7 @@ from calibrant.forecasts.recalibrators.layers import Layer, MeanOfChains, OneMap
 from calibrant.forecasts.recalibrators.level_maps import smooth_map
 from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, State, ThresholdRound
 from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds, outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_not_negative
+from calibrant.forecasts.recalibrators.settings import check_boolean, check_not_negative
 from calibrant.forecasts.recalibrators.stopping import Choice, Chosen, Progress, choose, dealt_folds, one_part
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
@@ -202,7 +202,6 @@ class ThresholdRecalibrator(Recalibrator):
         return self
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        self._check_settings()
         self.cv_ = None
         layers = self._fit_paper(rows) if self.algorithm == "paper" else self._fit_regularised(rows)
         if not self.direct_layer:
@@ -281,6 +280,8 @@ class ThresholdRecalibrator(Recalibrator):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), minimum=minimum)
         check_fraction("validation_share", self.validation_share)
+        for name in ("bagged", "direct_layer"):
+            check_boolean(name, getattr(self, name))
         for name in ("epsilon", "pseudo_counts"):
             check_not_negative(name, getattr(self, name))
         check_not_negative("learning_rate", self.learning_rate)

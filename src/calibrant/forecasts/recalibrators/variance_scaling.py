@@ -15,6 +15,7 @@ from calibrant.forecasts.recalibrated import ProbitRows, RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer
 from calibrant.forecasts.recalibrators.search_state import outcome_levels
+from calibrant.forecasts.recalibrators.settings import check_boolean
 from calibrant.numerics import SMALLEST_CLIP, FloatArray, dot
 
 
@@ -62,6 +63,9 @@ class VarianceScalingRecalibrator(Recalibrator):
 
     def __init__(self, *, shift: bool = False) -> None:
         self.shift = shift
+
+    def _check_settings(self) -> None:
+        check_boolean("shift", self.shift)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         z, weight = normal_scores(rows.forecast, rows.y), rows.weights
