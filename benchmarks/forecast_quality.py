@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 import warnings
@@ -29,6 +30,9 @@ from calibrant.forecasts import (
     reliability_gaps,
     threshold_calibration_errors,
 )
+from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.recalibrators.direct import fit_levels
+from calibrant.forecasts.recalibrators.layers import MeanOfChains
 
 N_SEEDS = 10
 METHODS: dict[str, Callable[[], Recalibrator] | None] = {
@@ -60,6 +64,31 @@ forecasts would have if outcomes were drawn from them. decision loss: of the bes
 log score: negative mean log density; it is bought with atoms where outcomes repeat (wine_red, forest_fires, appliances)
 and a layer gives single values a probability. Lower is better throughout.
 In differences, the 95% interval is Student's over splits of the same rows: a guide, and not exact."""
+
+
+def _bagged(fitted: ThresholdRecalibrator, _: Run) -> ThresholdRecalibrator:
+    """Return what `bagged=True` gives: the folds' rounds, that the choice was made by."""
+    bagged = copy.copy(fitted)
+    if fitted.choice_ == "rounds" and fitted.cv_ is not None:
+        bagged.layers_ = (MeanOfChains(fitted.cv_.chains),)
+    return bagged
+
+
+def _direct(fitted: ThresholdRecalibrator, one: Run) -> ThresholdRecalibrator:
+    """Return what `direct_layer=True` gives: a layer more, fitted to the recalibrated rows."""
+    forecast, y = one.calibration
+    direct = copy.copy(fitted)
+    rows = Outcomes(fitted.transform(forecast), y, None)
+    direct.layers_ = (*fitted.layers_, fit_levels(rows, fitted.n_thresholds, fitted.pseudo_counts))
+    return direct
+
+
+#: What comes of one fit of "threshold", whose folds cost more than all else.
+FROM_THRESHOLD: dict[str, Callable[[ThresholdRecalibrator, Run], ThresholdRecalibrator]] = {
+    "threshold": lambda fitted, _: fitted,
+    "threshold, bagged": _bagged,
+    "threshold, direct": _direct,
+}
 
 
 @dataclass
@@ -142,13 +171,14 @@ def run() -> ForecastQuality:
 
 def _measure_all(quality: ForecastQuality, one: Run) -> None:
     rows = []
+    threshold = ThresholdRecalibrator().fit(*one.calibration)
+    quality.choices.append((threshold.choice_, len(threshold.rounds_)))
     for name, make in METHODS.items():
         forecast, y = one.test
-        if make is not None:
-            fitted = make().fit(*one.calibration)
-            forecast = fitted.transform(forecast)
-            if name == "threshold" and isinstance(fitted, ThresholdRecalibrator):
-                quality.choices.append((fitted.choice_, len(fitted.rounds_)))
+        if name in FROM_THRESHOLD:
+            forecast = FROM_THRESHOLD[name](threshold, one).transform(forecast)
+        elif make is not None:
+            forecast = make().fit(*one.calibration).transform(forecast)
         rows.append(measure(forecast, y))
     quality.names.append((one.set, one.base, one.seed))
     quality.figures.append(rows)

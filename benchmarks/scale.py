@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from benchmarks._harness import Results, Rounds
 from benchmarks.scale_rows import write_rows
+from benchmarks.scale_spark import run_spark
 
 #: Rows of each size; 1e8 takes about 1 GB of disk for the rows and 2 GB for what apply writes.
 SIZES = (1_000_000, 10_000_000, 100_000_000)
@@ -108,6 +109,7 @@ def run() -> Results:
             clear(root / "rows")
             report(results, n, found)
     grow(results, found)
+    run_spark(results)
     return results
 
 

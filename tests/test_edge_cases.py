@@ -73,6 +73,7 @@ ELSEWHERE = {
     "Method": "a type",
     "Mismatch": "a type",
     "Nearly": "a type",
+    "Pairs": "a type",
     "Ties": "a type",
     "RankPreservingCalibrator": "margins: tests/rank_preserving/test_rank_calibrator.py",
     "RankPreservingDisplay": "what diagnose returned: tests/displays/test_rank_preserving_display.py",

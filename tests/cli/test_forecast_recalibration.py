@@ -94,6 +94,32 @@ def test_what_is_applied_can_be_evaluated_by_its_names(run: Run, table: dict[str
     assert json.loads(result.stdout)["columns"]["levels"] == [0.025, 0.5, 0.75]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("read", "write"), [("parquet", "csv"), ("csv", "parquet")])
+def test_moments_probabilities_and_samples_are_those_of_the_library(
+    run: Run, table: dict[str, Any], monkeypatch: pytest.MonkeyPatch, kind: str, read: str, write: str
+) -> None:
+    monkeypatch.setattr("calibrant.cli.forecast_apply._BATCH_ROWS", 50)  # the same in any batches
+    assert run(f"forecast fit f.{read} {KINDS[kind]} --method average -o r.json").exit_code == 0
+    asked = "--moments --thresholds 1.5,-1,0 --draws 3 --seed 4"
+    applied = run(f"forecast apply r.json f.{read} {asked} -o out.{write}")
+    assert applied.exit_code == 0, applied.output
+    forecast = made(kind, table)
+    after = cb.forecasts.AverageRecalibrator().fit(forecast, table["y"]).transform(forecast)
+    found = pc.read_csv("out.csv") if write == "csv" else pq.read_table("out.parquet")
+    expected = {
+        "recalibrated_mean": after.mean(),
+        "recalibrated_std": after.std(),
+        **{f"recalibrated_cdf_{t}": after.cdf(float(t)) for t in ("-1", "0", "1.5")},
+        **{f"recalibrated_sample_{k + 1}": drawn for k, drawn in enumerate(after.sample(3, 4).T)},
+    }
+    assert found.column_names == [*table, *expected]
+    for name, values in expected.items():
+        np.testing.assert_allclose(found.column(name).to_numpy(), values, rtol=1e-12)
+    both = run(f"forecast apply r.json f.{read} --moments --output-levels 0.5 --column new_q -o both.{write}")
+    assert "new_q0.5, new_mean, new_std" in both.output
+
+
 def test_standard_input_gives_the_bytes_of_a_file(run: Run, table: dict[str, Any], folder: Path) -> None:
     run("forecast fit f.csv --quantiles q* --method average -o r.json")
     run("forecast apply r.json f.csv -o out.csv")
@@ -128,6 +154,8 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("apply r.json f.csv -o o.csv --output-levels 0.5,1", "--output-levels: 1.0 is not between 0 and 1"),
         ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not numbers"),
         ("apply r.json f.csv -o o.csv --mean mu --std y", "std row "),
+        ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not finite numbers"),
+        ("apply r.json f.csv -o o.csv --thresholds inf", "--thresholds 'inf' are not finite numbers"),
         ("apply r.json - -o - --samples draw_*", "standard input can't be read twice"),
         ("report f.csv --mean mu --std sigma -o page.pdf", "-o page.pdf doesn't say what to write"),
         ("report f.csv --mean mu --std sigma --recalibrator s.json -o page.html", "not a recalibrator of forecasts"),

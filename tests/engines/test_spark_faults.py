@@ -190,15 +190,10 @@ folder = Path(sys.argv[3])
 spark = start(folder / "spark", "local[1]")
 calibrator = cb.load(folder / "map.json")
 frame = spark.createDataFrame(pq.read_table(folder / "rows.parquet")).repartition(2)
-(folder / "counted").touch()
-(folder / "go").touch()
 from calibrant.engines import spark_columns
-write = spark_columns.with_probabilities
-def slowly(*args):
-    (folder / "go").unlink()
-    return slow(write(*args), folder)
-spark_columns.with_probabilities = slowly
-cb.engines.apply(calibrator, slow(frame, folder), folder / "out")
+quick = spark_columns.with_probabilities
+spark_columns.with_probabilities = lambda *args: slow(quick(*args), folder)
+cb.engines.apply(calibrator, frame, folder / "out")
 """
 
 

@@ -201,6 +201,7 @@ def test_shapes_of_points_follow_one_rule(kind):
     np.testing.assert_array_equal(forecast.cdf(per_row), forecast.cdf(per_row[:, None])[:, 0])
     np.testing.assert_array_equal(forecast.cdf(0.5), forecast.cdf(np.full(5, 0.5)))
     np.testing.assert_array_equal(forecast.ppf([[0.2, 0.9]]), np.column_stack((forecast.ppf(0.2), forecast.ppf(0.9))))
+    np.testing.assert_array_equal(forecast.ppf([[0.2]])[:, 0], forecast.ppf(0.2))
     low, high = forecast.interval(0.6)
     np.testing.assert_array_equal(low, forecast.ppf(0.5 - 0.3))
     assert (low <= high).all()
@@ -351,6 +352,7 @@ def test_scipy_distributions_answer_as_scipy_does():
         (lambda: GaussianForecast([0.0], 1.0).ppf(1.5), InvalidProbabilityError, r"u row 0: 1.5 is outside \[0, 1\]"),
         (lambda: GaussianForecast([0.0, 1.0], 1.0).cdf([1, 2, 3]), ShapeError, "the forecast has 2 rows and y has 3"),
         (lambda: GaussianForecast([0.0] * 2, 1.0).cdf(np.ones((3, 2))), ShapeError, r"\(1, m\) for the same m values"),
+        (lambda: GaussianForecast([0.0, 1.0], 1.0).cdf([0.0, [1.0]]), ShapeError, "y is not a rectangular array"),
         (lambda: GaussianForecast([0.0], 1.0).sample(0), InvalidInputError, "n=0 is too small"),
         (lambda: GaussianForecast([0.0], 1.0).interval(1.0), InvalidInputError, "level=1.0 is outside"),
     ],

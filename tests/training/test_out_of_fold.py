@@ -93,6 +93,38 @@ def test_flipped_labels_stay_away_from_their_rows_by_any_calibrator(calibrator: 
     assert after.calibrated[rows].tobytes() == before.calibrated[rows].tobytes()
 
 
+class Given(SklearnModel):
+    """A model that says the softmax of its features, whatever it is fitted to."""
+
+    def fit(self, X: FloatArray, codes: IntArray, **_: Any) -> Given:
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        e = np.exp(X)
+        return e / e.sum(axis=1, keepdims=True)
+
+
+def test_labels_that_tip_whether_the_calibrator_is_used_do_not_tip_it_for_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("calibrant.training.out_of_fold.make_model", lambda _, n_classes, **__: Given(n_classes))
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 3))
+    truth = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (rng.random(600)[:, None] >= np.cumsum(truth, axis=1)[:, :2]).sum(axis=1) - 1
+    data = replace(walk(600), X=0.6 * z, y=y)
+    before = out_of_fold_predictions(data, n_folds=3)
+    rows = np.flatnonzero(before.fold == 1)[:60]
+    wrong = y.copy()
+    wrong[rows] = z[rows].argmin(axis=1) - 1
+    after = out_of_fold_predictions(replace(data, y=wrong), n_folds=3)
+    assert before.calibration.is_used
+    assert not after.calibration.is_used
+    own = before.fold == 1
+    assert after.calibrated[own].tobytes() == before.calibrated[own].tobytes()
+    assert (after.calibrated[~own] != before.calibrated[~own]).any()
+
+
 def test_blocks_alone_let_labels_through_by_the_models() -> None:
     data = walk(is_known=True)
     before = predict(data, variant="blocks")

@@ -1,8 +1,9 @@
-"""calibrant forecast apply: quantiles of recalibrated forecasts beside the forecasts of a file."""
+"""calibrant forecast apply: what recalibrated forecasts say, beside the forecasts of a file."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -14,7 +15,7 @@ from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, foreca
 from calibrant.cli.output import count, listed, progress
 from calibrant.engines import append_columns, open_table
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
-from calibrant.forecasts import Recalibrator
+from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ _MOST_NAMED = 3
 @click.command(
     "apply",
     cls=Command,
-    short_help="Add quantiles of recalibrated forecasts.",
+    short_help="Add quantiles, moments, samples or probabilities of recalibrated forecasts.",
     examples=[
         "calibrant forecast apply recalibrator.json new.parquet -o out.parquet",
         "calibrant forecast apply recalibrator.json new.csv --output-levels 0.1,0.5,0.9 -o out.csv",
+        "calibrant forecast apply recalibrator.json new.parquet --moments --thresholds 0,10 -o out.csv",
+        "calibrant forecast apply recalibrator.json new.parquet --draws 100 --seed 1 -o out.parquet",
         "calibrant forecast evaluate out.parquet --quantiles 'recalibrated_q*'",
     ],
 )
@@ -44,21 +47,34 @@ _MOST_NAMED = 3
 @click.option(
     "--output-levels",
     metavar="NUMBERS",
-    help="Levels of the new columns.  [default: 0.05,0.1,...,0.95 and those of --quantiles]",
+    help="Levels of quantiles to add.  [default, where nothing else is asked for: 0.05,0.1,...,0.95 and those of "
+    "--quantiles]",
 )
+@click.option("--moments", is_flag=True, help="Add the mean and the standard deviation.")
+@click.option("--thresholds", metavar="NUMBERS", help="Add the probability of at most each of these numbers.")
+@click.option("--draws", type=click.IntRange(min=1), metavar="N", help="Add N samples.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of --draws.")
 @click.option(
-    "--column", default="recalibrated_q", show_default=True, metavar="NAME", help="What new names have before a level."
+    "--column",
+    default="recalibrated_q",
+    show_default=True,
+    metavar="NAME",
+    help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )
 def apply_command(
     recalibrator: str,
     file: str,
     output: str,
     output_levels: str | None,
+    moments: bool,
+    thresholds: str | None,
+    draws: int | None,
+    seed: int,
     column: str,
     format: str | None,
     **options: Any,
 ) -> None:
-    """Add the quantiles of forecasts recalibrated by RECALIBRATOR to the forecasts in FILE.
+    """Add what forecasts recalibrated by RECALIBRATOR say to the forecasts in FILE: quantiles, if not told otherwise.
 
     Same rows, same order, and every other column as it was. OUT may be FILE itself, and appears whole or not at all.
     The columns of the forecasts are those that RECALIBRATOR was fitted to, unless options name others.
@@ -66,13 +82,16 @@ def apply_command(
     check_output(output, recalibrator)
     fitted = load_recalibrator(recalibrator)
     columns = find_columns(ForecastColumns(**options), fitted, file, format)
-    levels = levels_to_write(output_levels, columns.levels)
-    names = [f"{column}{np.format_float_positional(level, trim='-')}" for level in levels]
+    parts = parts_to_write(output_levels, columns.levels, moments, thresholds, draws, seed, column)
+    names = [name for part in parts for name in part.names]
 
     def compute(found: pa.Table) -> FloatArray:
         forecast = columns.forecast(found)
-        parts = (forecast[start : start + _BATCH_ROWS] for start in range(0, len(forecast), _BATCH_ROWS))
-        return np.concatenate([fitted.transform(part).ppf([levels]) for part in parts])
+        written = []
+        for start in range(0, len(forecast), _BATCH_ROWS):
+            after = fitted.transform(forecast[start : start + _BATCH_ROWS])
+            written.append(np.column_stack([part.of(after) for part in parts]))
+        return np.concatenate(written)
 
     with progress("Recalibrating") as advance:
         n_rows = append_columns(
@@ -80,6 +99,68 @@ def apply_command(
         )
     if output != "-":
         click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
+
+
+class Part(NamedTuple):
+    """New columns, and what they hold of a forecast, shape (n, columns)."""
+
+    names: list[str]
+    of: Callable[[Forecast], FloatArray]
+
+
+def parts_to_write(
+    levels: str | None,
+    own: tuple[float, ...],
+    moments: bool,
+    thresholds: str | None,
+    draws: int | None,
+    seed: int,
+    column: str,
+) -> list[Part]:
+    """Return the new columns that options ask for: quantiles, moments, probabilities, samples.
+
+    Raises
+    ------
+    CalibrantError
+        If levels or thresholds can't be used.
+    """
+    stem = column.removesuffix("q")
+    parts = []
+    if levels is not None or not (moments or thresholds is not None or draws is not None):
+        at = levels_to_write(levels, own)
+        parts.append(Part([f"{column}{_decimal(level)}" for level in at], lambda f: f.ppf([at])))
+    if moments:
+        parts.append(Part([f"{stem}mean", f"{stem}std"], lambda f: np.column_stack((f.mean(), f.std()))))
+    if thresholds is not None:
+        points = thresholds_to_write(thresholds)
+        parts.append(Part([f"{stem}cdf_{_decimal(t)}" for t in points], lambda f: f.cdf([points])))
+    if draws is not None:
+        generator = np.random.default_rng(seed)  # goes on from batch to batch, so that these change nothing
+        parts.append(Part([f"{stem}sample_{k + 1}" for k in range(draws)], lambda f: f.sample(draws, generator)))
+    return parts
+
+
+def _decimal(value: float) -> str:
+    return np.format_float_positional(value, trim="-")
+
+
+def thresholds_to_write(given: str) -> list[float]:
+    """Return the thresholds whose probabilities are written, rising.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not finite numbers.
+    """
+    try:
+        points = sorted({float(text) + 0.0 for text in split_list(given)})
+    except ValueError:
+        points = []
+    if not points or not np.isfinite(points).all():
+        raise InvalidInputError(
+            f"--thresholds {given!r} are not finite numbers. Write them so: --thresholds 0,2.5,10."
+        ) from None
+    return points
 
 
 def load_recalibrator(path: str) -> Recalibrator:

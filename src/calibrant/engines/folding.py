@@ -226,7 +226,7 @@ class Fold:
         Of D scores, all as frequent, r rows show D (1 - exp(-r / D)), or about r - r^2 / (2 D); where some are more
         frequent they show fewer, and D is taken to be smaller than it is.
         """
-        if self.n_rows is None:
+        if not self.n_rows or not self.n_settled:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
         n_first = self.n_settled

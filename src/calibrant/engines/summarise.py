@@ -41,10 +41,11 @@ def summarise(
 
     Parameters
     ----------
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, or callable
+    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
         table, or a mapping from names to columns; an Arrow record-batch reader; anything else with
-        `__arrow_c_stream__`; a DuckDB relation; or a function that returns a new one of these.
+        `__arrow_c_stream__`; a DuckDB relation; a Spark data frame, whose partitions are summarised where they are, or
+        a Spark session; or a function that returns a new one of these but the last.
     score : str or sequence of str
         The column of the scores of the positive class; or one column per class in the order of the sorted classes,
         by names or patterns such as `p*`.
@@ -62,7 +63,7 @@ def summarise(
     format : {"parquet", "csv", "tsv", "jsonl"}, optional
         What files are, whatever their names say.
     table : str, optional
-        Which table of a DuckDB database.
+        Which table of a DuckDB database or a Spark session.
 
     Returns
     -------

@@ -24,6 +24,8 @@ def open_target(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ------
     InvalidInputError
         If the path is a folder, or lies in one that doesn't exist.
+    OSError
+        If it can't be written, as on a full disk; the error names the path.
     """
     if os.fspath(path) == "-":
         yield sys.stdout.buffer
@@ -35,8 +37,13 @@ def open_target(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if not final.parent.is_dir():
         raise InvalidInputError(f"can't write {os.fspath(path)}: there is no folder {final.parent}. Make it first.")
     if final.exists() and not final.is_file():
-        with final.open("wb") as device:
-            yield device
+        try:
+            with final.open("wb") as device:
+                yield device
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         return
     part = final.with_name(f".calibrant-{secrets.token_hex(8)}.part")
     try:
@@ -45,6 +52,11 @@ def open_target(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 part.chmod(final.stat().st_mode & 0o7777)
             yield file
         part.replace(final)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        if error.errno is None or error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None  # a full disk doesn't say of what
     except BaseException:
         part.unlink(missing_ok=True)
         raise

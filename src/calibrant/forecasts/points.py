@@ -167,6 +167,9 @@ def _as_array(values: ArrayLike, name: str) -> FloatArray:
 def _is_plain(values: ArrayLike) -> bool:
     if isinstance(values, np.ndarray):
         return not isinstance(values, np.ma.MaskedArray)
+    if any(isinstance(row, (list, tuple)) for row in values):
+        lengths = {len(row) if isinstance(row, (list, tuple)) else -1 for row in values}
+        return len(lengths) == 1 and all(isinstance(v, numbers.Real) for row in values for v in row)
     return all(isinstance(v, numbers.Real) for v in values)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         score_samples,
         slope_of_pieces,
     )
-    from calibrant.kernels.refit import refit_drawn_labels
+    from calibrant.kernels.refit import count_hits, refit_drawn_labels
     from calibrant.kernels.slack import rise_with_slack
     from calibrant.kernels.softmax import multiply_rows
     from calibrant.kernels.sorting import (
@@ -70,6 +70,7 @@ _HOME = {
     "choose_maps": "level_maps",
     "count_cells": "curves",
     "count_distinct": "sorting",
+    "count_hits": "refit",
     "count_in_cells": "fold",
     "count_samples": "piecewise",
     "distances_of_sides": "uniformity",
@@ -135,6 +136,7 @@ __all__ = [
     "choose_maps",
     "count_cells",
     "count_distinct",
+    "count_hits",
     "count_in_cells",
     "count_samples",
     "distances_of_sides",

@@ -20,6 +20,8 @@ from calibrant.summary import Blocks, ScoreRows, ScoreSummary
 #: Rows whose labels are drawn in all refits of a decomposition together, and the bounds of the number of refits.
 _DRAWN_ROWS = 4_000_000
 _REFITS = (10, 200)
+#: Groups of more rows than this have their labels drawn at once.
+_ROWS_PER_GROUP = 4
 
 
 class Overfit(NamedTuple):
@@ -140,10 +142,20 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     size = np.maximum(np.rint(share * summary.effective_size), 1.0).astype(np.int64)
     room = np.empty(share.size), np.empty(share.size)
     draws = np.array(
-        [kernels.refit_drawn_labels(rng.random(int(size.sum())), size, share, truth, *room) for _ in range(n_draws)]
+        [kernels.refit_drawn_labels(draw_hits(size, truth, rng), size, share, truth, *room) for _ in range(n_draws)]
     )
     excess, shift = draws.T
     return Overfit(_mean_of_draws(excess), _mean_of_draws(excess - shift**2))
+
+
+def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw the number of positives in each group: row by row, or at once where rows are many more than groups."""
+    n_rows = int(size.sum())
+    if n_rows > max(_DRAWN_ROWS, _ROWS_PER_GROUP * size.size):
+        return np.asarray(rng.binomial(size, truth), dtype=np.int64)
+    hits = np.empty(size.size, np.int64)
+    kernels.count_hits(rng.random(n_rows), size, truth, hits)
+    return hits
 
 
 def _mean_of_draws(draws: FloatArray) -> Mean:

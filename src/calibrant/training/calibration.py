@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calibrant.calibrators import TemperatureCalibrator, make_calibrator
+from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator
 from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics.proper_scores import row_log_loss
@@ -162,7 +162,7 @@ def _cross_fitted(make: Callable[[], Any], prob: FloatArray, data: Dataset) -> F
 
     Where labels are so long that purging leaves a block no row at all, nothing can be judged, and all is left.
     """
-    out = prob.copy()
+    out, codes = prob.copy(), data.codes
     try:
         folds = list(PurgedKFold(min(BLOCKS, data.n_rows), times=data.time, label_end=data.label_end).split(prob))
     except InvalidInputError:
@@ -170,9 +170,18 @@ def _cross_fitted(make: Callable[[], Any], prob: FloatArray, data: Dataset) -> F
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
         for fit, held_out in folds:
-            if np.unique(data.y[fit]).size > 1:
-                out[held_out] = apply_calibrator(fit_calibrator(make(), prob[fit], data.take(fit)), prob[held_out])
+            part = Labels(codes[fit], data.classes)
+            if np.count_nonzero(part.counts()) > 1:
+                out[held_out] = _fitted_elsewhere(make(), prob[fit], part, prob[held_out])
     return out
+
+
+def _fitted_elsewhere(calibrator: Any, prob: FloatArray, labels: Labels, held_out: FloatArray) -> FloatArray:
+    """Fit to rows that a fit to more of them has checked already, and apply to others of these."""
+    if isinstance(calibrator, Calibrator):
+        return calibrator.fit_checked(prob, labels, None).apply_checked(held_out)
+    calibrator.fit(labels.classes[labels.codes], prob, classes=labels.classes)
+    return np.asarray(calibrator.calibrate(held_out), dtype=np.float64)
 
 
 def cross_calibrated(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, when: When) -> FloatArray:
