@@ -68,6 +68,19 @@ def test_normal_distributions_of_ngboost_become_normal_forecasts():
     np.testing.assert_array_equal(forecast.std(), [1.0, 2.0])
 
 
+def test_parameters_alone_are_those_of_a_normal_distribution():
+    class Parameters:
+        params = {"loc": np.array([0.0, 1.0]), "scale": np.array([1.0, 2.0])}  # noqa: RUF012 - as NGBoost has it
+
+    class Model:
+        def pred_dist(self, X):
+            return Parameters()
+
+    forecast = from_ngboost(Model(), np.zeros((2, 1)))
+    assert isinstance(forecast, GaussianForecast)
+    np.testing.assert_array_equal(forecast.std(), [1.0, 2.0])
+
+
 def test_other_distributions_of_ngboost_stay_what_they_are():
     X = np.array([[0.5], [1.0]])
     forecast = from_ngboost(Boosted(lambda s: stats.lognorm(s, scale=2.0)), X)

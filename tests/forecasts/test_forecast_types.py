@@ -21,13 +21,16 @@ from calibrant.errors import (
     ShapeError,
 )
 from calibrant.forecasts import (
+    AverageRecalibrator,
     Forecast,
     GaussianForecast,
     GridForecast,
     QuantileForecast,
     SampleForecast,
     ScipyForecast,
+    ThresholdRule,
     crps,
+    sharpness,
 )
 
 POINTS = np.concatenate((np.linspace(-6.0, 6.0, 49), [-np.inf, np.inf]))
@@ -322,6 +325,18 @@ def test_scipy_distributions_answer_as_scipy_does():
     assert poisson.logpdf(3.0)[0] == pytest.approx(stats.poisson.logpmf(3, 2.0))
     assert poisson.cdf_below(3.0)[0] == stats.poisson.cdf(2, 2.0)
     assert poisson.cdf_below(2.5)[0] == stats.poisson.cdf(2, 2.0)
+
+
+def test_metrics_and_recalibrators_take_frozen_distributions_as_they_are():
+    mean, y = np.linspace(-1.0, 1.0, 40), np.linspace(-2.0, 2.0, 40)
+    frozen, same = stats.norm(mean, 0.5), GaussianForecast(mean, 0.5)
+    assert crps(frozen, y) == pytest.approx(crps(same, y), rel=1e-6)
+    assert sharpness(frozen) == pytest.approx(sharpness(same))
+    np.testing.assert_array_equal(ThresholdRule(0.0, 0.4).decide(frozen), ThresholdRule(0.0, 0.4).decide(same))
+    fitted = AverageRecalibrator().fit(frozen, y)
+    np.testing.assert_allclose(fitted.transform(frozen).cdf(0.3), fitted.transform(same).cdf(0.3))
+    with pytest.raises(InvalidTypeError, match="forecast is a norm_gen, not a forecast"):
+        crps(stats.norm, y)
 
 
 @pytest.mark.parametrize(

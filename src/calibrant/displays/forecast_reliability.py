@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Curves whose names fit beside them.
+_INSIDE = 2
+
 
 class ForecastReliabilityDisplay:
     """How often outcomes fell below the quantiles of their forecasts, against how often they should.
@@ -137,6 +140,9 @@ class ForecastReliabilityDisplay:
             xlabel="Level of the quantile",
             ylabel="Share of outcomes at or below it",
         )
-        ax.legend(loc="upper left", frameon=False, fontsize="small")
+        if len(self.curves) <= _INSIDE:
+            ax.legend(loc="upper left", frameon=False, fontsize="small")
+        else:  # of more the names would lie on the curves
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize="small")
         self.ax_, self.figure_ = ax, ax.get_figure(root=True)
         return self

@@ -21,6 +21,8 @@ T = TypeVar("T")
 _PIECE_BYTES = 1 << 24
 #: Bytes of results that the driver takes at once.
 _MOST_BYTES = 1 << 26
+#: Bytes that a result has at most for each value that it is made of.
+_BYTES_PER_VALUE = 64
 _STATE = "part int, piece int, state binary"
 #: Labels looked at before their number is refused anyway.
 _MOST_LABELS = 1 << 16
@@ -134,8 +136,9 @@ class SparkSource(RowSource):
         here: of several refusals that of the first partition.
         """
         found = mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
+        can_be_large = is_large and self.n_rows * len(columns) * _BYTES_PER_VALUE > _MOST_BYTES
         total: T | None = None
-        for _, pieces in groupby(_few(found) if not is_large else _many(found), key=lambda row: row[0]):
+        for _, pieces in groupby(_many(found) if can_be_large else _few(found), key=lambda row: row[0]):
             value = pickle.loads(b"".join(piece[2] for piece in pieces))  # noqa: S301 - what our workers wrote
             if isinstance(value, CalibrantError):
                 raise value

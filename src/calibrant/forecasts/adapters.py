@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ def from_ngboost(model: Any, X: Any) -> GaussianForecast | ScipyForecast:
     Parameters
     ----------
     model : NGBRegressor
-        Or any object whose ``pred_dist(X)`` gives distributions with a frozen SciPy distribution as ``dist``.
+        Or any object whose ``pred_dist(X)`` gives distributions with a frozen SciPy distribution as ``dist``, or, as
+        normal distributions, with no more than ``loc`` and ``scale`` as ``params``.
     X : table of features, as the model takes it
 
     Raises
@@ -36,6 +37,9 @@ def from_ngboost(model: Any, X: Any) -> GaussianForecast | ScipyForecast:
         raise InvalidTypeError(f"model is a {type(model).__name__} without pred_dist. Pass a fitted NGBRegressor.")
     predicted = model.pred_dist(X)
     frozen = getattr(predicted, "dist", None)
+    params = getattr(predicted, "params", None)
+    if frozen is None and isinstance(params, Mapping) and set(params) == {"loc", "scale"}:
+        return GaussianForecast(params["loc"], params["scale"])
     if frozen is None:
         raise InvalidTypeError(
             f"model predicts a {type(predicted).__name__} without a SciPy distribution as dist. Pass its parameters "

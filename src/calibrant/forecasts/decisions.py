@@ -10,7 +10,7 @@ from calibrant.errors import InvalidInputError, InvalidProbabilityError, Invalid
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.losses import LossFunction, as_loss, expected_losses, realised_losses
-from calibrant.forecasts.points import Outcomes, as_number, as_numbers, check_forecast, read_outcomes
+from calibrant.forecasts.points import Outcomes, as_forecast, as_number, as_numbers, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.validation import ArrayLike
 
@@ -41,7 +41,7 @@ class ThresholdRule:
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
-        check_forecast(forecast)
+        forecast = as_forecast(forecast)
         is_low: BoolArray = forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
         return is_low ^ self.is_above
 

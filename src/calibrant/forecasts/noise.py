@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.pit import pit_ends
-from calibrant.forecasts.points import Outcomes, check_forecast
+from calibrant.forecasts.points import Outcomes, as_forecast
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
@@ -76,7 +76,7 @@ def noise_floor(
     >>> round(floor.mean, 3)
     0.01
     """
-    check_forecast(forecast)
+    forecast = as_forecast(forecast)
     n_draws, level = check_integer("n_draws", n_draws, minimum=2), check_fraction("level", level)
     if not callable(metric):
         raise InvalidTypeError(f"metric={metric!r:.60} can't be called. Pass a function of a forecast and outcomes.")

@@ -65,7 +65,7 @@ def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | N
     CalibrantError
         If an argument can't be used; the message says where and why.
     """
-    check_forecast(forecast)
+    forecast = as_forecast(forecast)
     values = as_numbers(y, name="y")
     check_same_length(len(forecast), values.size, "forecast", "y")
     weight = as_weight(sample_weight, values.size, rows="the forecast")
@@ -75,15 +75,19 @@ def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | N
     return Outcomes(forecast[kept], values[kept], as_weight(weight[kept], kept.size))
 
 
-def check_forecast(forecast: object, *, name: str = "forecast") -> None:
-    """Raise InvalidTypeError unless this is one of the forecasts."""
+def as_forecast(forecast: object, *, name: str = "forecast") -> Forecast:
+    """Return one of the forecasts, a frozen distribution of SciPy being made one; raise InvalidTypeError of others."""
     from calibrant.forecasts.base import Forecast
+    from calibrant.forecasts.scipy_adapter import ScipyForecast
 
-    if not isinstance(forecast, Forecast):
-        raise InvalidTypeError(
-            f"{name} is a {type(forecast).__name__}, not a forecast. Wrap it first, such as in "
-            "calibrant.forecasts.GaussianForecast(mean, std) or SampleForecast(samples)."
-        )
+    if isinstance(forecast, Forecast):
+        return forecast
+    if hasattr(forecast, "kwds") and hasattr(getattr(forecast, "dist", None), "_parse_args"):
+        return ScipyForecast(forecast)
+    raise InvalidTypeError(
+        f"{name} is a {type(forecast).__name__}, not a forecast. Wrap it first, such as in "
+        "calibrant.forecasts.GaussianForecast(mean, std) or SampleForecast(samples)."
+    )
 
 
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:

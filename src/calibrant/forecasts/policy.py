@@ -12,7 +12,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.decisions import ThresholdRule
 from calibrant.forecasts.losses import LossFunction, ThresholdLoss, as_loss, expected_losses, realised_losses
-from calibrant.forecasts.points import as_matrix, as_numbers, check_forecast, read_outcomes
+from calibrant.forecasts.points import as_forecast, as_matrix, as_numbers, read_outcomes
 from calibrant.metrics.estimates import mean_of, normal_estimate
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import Score
@@ -96,7 +96,7 @@ class ThresholdPolicy:
 
     def fit(self, forecast: Forecast, *, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the rule that these forecasts expect to cost least; nothing that happened is needed."""
-        check_forecast(forecast)
+        forecast = as_forecast(forecast)
         loss = as_loss(self.loss)
         weight = as_weight(sample_weight, len(forecast), rows="the forecast")
         counted = np.ones(len(forecast)) if weight is None else weight

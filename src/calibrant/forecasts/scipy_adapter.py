@@ -33,7 +33,8 @@ class ScipyForecast(Forecast):
 
     Notes
     -----
-    Of a discrete distribution `logpdf` is the log of the probability of a value.
+    Of a discrete distribution `logpdf` is the log of the probability of a value. Metrics and recalibrators take a
+    frozen distribution as it is, and wrap it themselves.
 
     Examples
     --------

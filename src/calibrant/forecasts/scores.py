@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
 from calibrant.forecasts.sample import SampleForecast
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_weight, check_fraction
@@ -123,7 +123,7 @@ def coverage(forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_wei
 def sharpness(forecast: Forecast, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
     """Measure the mean width of central intervals, in the units of the outcome: how much forecasts say at all."""
     level = check_fraction("level", level)
-    check_forecast(forecast)
+    forecast = as_forecast(forecast)
     weight = as_weight(sample_weight, len(forecast), rows="the forecast")
     low, high = forecast.interval(level)
     return float(np.average(high - low, weights=weight))

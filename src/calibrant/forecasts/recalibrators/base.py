@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from calibrant.errors import NotFittedError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
 from calibrant.forecasts.recalibrators.layers import Layer
 from calibrant.validation import ArrayLike
 
@@ -33,7 +33,7 @@ class Recalibrator(ABC):
 
         Parameters
         ----------
-        forecast : Forecast
+        forecast : Forecast, or frozen distribution of SciPy
             For rows that the forecaster was not trained on.
         y : array-like of shape (n,)
             The outcomes.
@@ -60,7 +60,7 @@ class Recalibrator(ABC):
 
         Parameters
         ----------
-        forecast : Forecast
+        forecast : Forecast, or frozen distribution of SciPy
             From the same forecaster as those of the fit, of any number of rows.
 
         Raises
@@ -71,7 +71,7 @@ class Recalibrator(ABC):
             If it is no forecast.
         """
         self._check_fitted()
-        check_forecast(forecast)
+        forecast = as_forecast(forecast)
         for layer in self.layers_:
             forecast = layer.apply(forecast)
         return forecast

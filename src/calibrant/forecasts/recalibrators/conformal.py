@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeAlias, get_args
 import numpy as np
 
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_numbers, check_forecast
+from calibrant.forecasts.points import Outcomes, as_forecast, as_numbers
 from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.layers import Layer, OneMap
@@ -81,7 +81,7 @@ class ConformalRecalibrator(Recalibrator):
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
         self._check_fitted()
-        check_forecast(forecast)
+        forecast = as_forecast(forecast)
         values = as_numbers(y, name="y")
         check_same_length(len(forecast), values.size, "forecast", "y")
         layer = self.layers_[0]

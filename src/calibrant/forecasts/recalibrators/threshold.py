@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, check_forecast, read_outcomes
+from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
 from calibrant.forecasts.recalibrators.base import Recalibrator
 from calibrant.forecasts.recalibrators.direct import fit_levels
 from calibrant.forecasts.recalibrators.grid_state import GridState
@@ -193,7 +193,7 @@ class ThresholdRecalibrator(Recalibrator):
             If an argument can't be used; the message says where and why.
         """
         self._check_fitted()
-        check_forecast(forecast)
+        forecast = as_forecast(forecast)
         rows = read_outcomes(self.transform(forecast), y, sample_weight)
         layers, rounds = self.layers_, self.rounds_
         self.layers_ = (*layers, *self._fit(rows))
