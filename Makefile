@@ -24,7 +24,7 @@ demo: $(VENV)/.installed-demo ## Train a forest, then evaluate, fit, apply and r
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(VENV)/.installed-test ## Run every test and every example in the documentation
-	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check format, style and types
 	$(BIN)/python -m ruff format --check .

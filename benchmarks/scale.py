@@ -18,6 +18,8 @@ from benchmarks.scale_spark import run_spark
 
 #: Rows of each size; 1e8 takes about 1 GB of disk for the rows and 2 GB for what apply writes.
 SIZES = (1_000_000, 10_000_000, 100_000_000)
+#: Rounds of each size: every step once in each, so that whatever else the machine does meets them alike.
+_ROUNDS = {1_000_000: 5, 10_000_000: 3, 100_000_000: 1}
 _SUMMARISE_GOAL = 3.0
 _APPLY_GOAL = 3.0
 #: The largest growth exponent that n log n has between these sizes.
@@ -97,15 +99,16 @@ class Measured(NamedTuple):
 def run() -> Results:
     """Measure each step at each size, each in a process of its own after a small run that compiles its loops."""
     results = Results("Rows beyond memory: Parquet files of score and label, all scores distinct, against a plain scan")
-    found: dict[tuple[str, int], Measured] = {}
+    found: dict[tuple[str, int], list[Measured]] = {}
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         write_rows(root / "small", 50_000)
         for n in SIZES:
             write_rows(root / "rows", n)
             measure("plain_scan", root)  # what comes first would read from a cold disk
-            for step in _STEPS:
-                found[step, n] = measure(step, root)
+            for _ in range(_ROUNDS[n]):
+                for step in _STEPS:
+                    found.setdefault((step, n), []).append(measure(step, root))
             clear(root / "rows")
             report(results, n, found)
     grow(results, found)
@@ -129,15 +132,15 @@ def clear(folder: Path) -> None:
     folder.rmdir()
 
 
-def report(results: Results, n: int, found: dict[tuple[str, int], Measured]) -> None:
+def report(results: Results, n: int, found: dict[tuple[str, int], list[Measured]]) -> None:
     """Note the steps of one size, and their ratios to the scan and the copy."""
     case = f"{n:.0e} rows"
     rounds = {}
     for step in _STEPS:
-        m = found[step, n]
-        rounds[step] = Rounds([m.wall_s], [m.cpu_s])
-        speed = n / m.cpu_s / 1e6
-        results.note(case, {f"{step}: {speed:.1f} Mrows per CPU second, peak {m.peak_mb:,.0f} MB": rounds[step]})
+        measured = found[step, n]
+        rounds[step] = Rounds([m.wall_s for m in measured], [m.cpu_s for m in measured])
+        speed, peak_mb = n / least_cpu_s(measured) / 1e6, max(m.peak_mb for m in measured)
+        results.note(case, {f"{step}: {speed:.1f} Mrows per CPU second, peak {peak_mb:,.0f} MB": rounds[step]})
     scan, copy = rounds["plain_scan"], rounds["plain_copy"]
     results.ratio(case, "summarise / scan", rounds["summarise"], scan, at_most=_SUMMARISE_GOAL)
     results.ratio(case, "summarise in cells / scan", rounds["summarise_in_cells"], scan, at_most=_SUMMARISE_GOAL)
@@ -146,7 +149,12 @@ def report(results: Results, n: int, found: dict[tuple[str, int], Measured]) -> 
     results.ratio(case, "apply / read and write", rounds["apply"], copy, at_most=_APPLY_GOAL)
 
 
-def grow(results: Results, found: dict[tuple[str, int], Measured]) -> None:
+def least_cpu_s(measured: list[Measured]) -> float:
+    """Return the processor time of the round that was disturbed least."""
+    return min(m.cpu_s for m in measured)
+
+
+def grow(results: Results, found: dict[tuple[str, int], list[Measured]]) -> None:
     """Note how time and memory grow from each size to the next."""
     for low, high in pairwise(SIZES):
         case = f"{low:.0e} to {high:.0e} rows"
@@ -154,8 +162,8 @@ def grow(results: Results, found: dict[tuple[str, int], Measured]) -> None:
             if step == "plain_copy":
                 continue
             before, after = found[step, low], found[step, high]
-            exponent = math.log(after.cpu_s / before.cpu_s) / math.log(high / low)
+            exponent = math.log(least_cpu_s(after) / least_cpu_s(before)) / math.log(high / low)
             results.difference(case, f"{step}: growth exponent", exponent, at_most=_GROWTH_GOAL)
-            ratio = after.peak_mb / before.peak_mb
+            ratio = max(m.peak_mb for m in after) / max(m.peak_mb for m in before)
             limit = _MEMORY_GOAL if low >= SIZES[1] else math.inf
             results.difference(case, f"{step}: peak memory, times", ratio, at_most=limit)

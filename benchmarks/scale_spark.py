@@ -48,6 +48,7 @@ spark = (
     .config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false")
     .config("spark.local.dir", str(root / "blocks"))
+    .config("spark.sql.warehouse.dir", str(root / "tables"))
     .config("spark.sql.files.maxPartitionBytes", str(1 << 24))
     .getOrCreate()
 )

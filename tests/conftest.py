@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 from spark_session import spark as spark
@@ -18,3 +20,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The first call of a compiled loop takes seconds: a deadline would measure the compiler.
 settings.register_profile("calibrant", deadline=None, derandomize=True, database=None)
 settings.load_profile("calibrant")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process run all tests on Spark, which then start it once: those whose file or parameter says Spark."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "Spark" if "spark" in nodeid.lower() else nodeid
+
+    return Scheduling(config, log)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # runs are too short for the better compiler
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -21,6 +22,8 @@ _SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows of a test do
     "spark.executor.memory": "768m",
     "spark.driver.memory": "768m",
+    "spark.driver.extraJavaOptions": _QUICK_START,
+    "spark.executor.extraJavaOptions": _QUICK_START,
 }
 
 
@@ -63,7 +66,7 @@ def start(folder: Path, master: str) -> Any:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Give the session; tests that use it belong into the group `spark`, so that one process runs them all."""
+    """Give the session. Tests that use it say Spark in their file's name or a parameter: one process runs them."""
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if java_version() < 17:
         pytest.skip("Spark needs Java 17 or newer, and JAVA_HOME and the path have none")

@@ -63,7 +63,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["DuckDB", pytest.param("Spark", marks=pytest.mark.xdist_group("spark"))])
+@pytest.fixture(scope="module", params=["DuckDB", "Spark"])
 def source(request: pytest.FixtureRequest, files: Path) -> Iterator[Any]:
     if request.param == "Spark":
         spark = request.getfixturevalue("spark")

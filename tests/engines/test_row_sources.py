@@ -297,3 +297,35 @@ def test_a_folder_is_read_whole_with_integers_beside_floats(tmp_path: Path) -> N
     (folder / "3.csv").write_text("p,y\nhalf,1\n")
     with pytest.raises(InvalidInputError, match="hold columns of different kinds"):
         read_rows(open_rows(folder), ["p"])
+
+
+def test_folders_named_like_a_value_are_a_column(tmp_path: Path) -> None:
+    table = pa.table({**ROWS, "city": np.where(ROWS["id"] % 3 == 0, "New York/JFK", "Rome"), "year": ROWS["id"] % 2})
+    pq.write_to_dataset(table, tmp_path / "h", partition_cols=["city", "year"])
+    source = open_rows(tmp_path / "h")
+    assert source.names[-2:] == ("city", "year")
+    found = summarise(tmp_path / "h", group="city")
+    assert list(found) == ["New York/JFK", "Rome"]
+    at = ROWS["id"] % 3 == 0
+    wanted = cb.ScoreSummary.from_arrays(ROWS["p"][at], ROWS["y"][at])
+    for got, expected in zip(found["New York/JFK"].cells, wanted.cells, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert list(summarise(tmp_path / "h", group="year")) == [0, 1]
+    years = [batch.table["year"] for batch in source.scan(["year"])]
+    assert sum(len(column) for column in years) == N
+    assert {str(column.type) for column in years} == {"int64"}
+    calibrator = cb.engines.fit(cb.IsotonicCalibrator(), tmp_path / "h")
+    cb.engines.apply(calibrator, tmp_path / "h", tmp_path / "out")
+    assert cb.engines.summarise(tmp_path / "out", score="p_calibrated", group="year").keys() == {0, 1}
+
+
+def test_a_missing_value_of_a_folder_is_refused_and_folders_must_agree(tmp_path: Path) -> None:
+    for name in ("g=a", "g=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / "h" / name).mkdir(parents=True)
+        pq.write_table(TABLE.slice(0, 10), tmp_path / "h" / name / "0.parquet")
+    with pytest.raises(CalibrantError, match=r"column 'g' of .*missing"):
+        summarise(tmp_path / "h", group="g")
+    (tmp_path / "h" / "k=1").mkdir()
+    pq.write_table(TABLE.slice(0, 10), tmp_path / "h" / "k=1" / "0.parquet")
+    with pytest.raises(InvalidInputError, match=r"name different columns: \['g'\] of .*, \['k'\] of"):
+        summarise(tmp_path / "h")

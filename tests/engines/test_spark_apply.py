@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from calibrant.errors import (
     UnknownNameError,
 )
 
-pytestmark = pytest.mark.xdist_group("spark")
 N = 600
 
 
@@ -33,6 +33,7 @@ def rows(n: int = N) -> dict[str, Any]:
     return columns | {f"c{k}": z[:, k] for k in range(3)} | {"label": (rng.random(n)[:, None] > z.cumsum(1)).sum(1)}
 
 
+@cache
 def calibrators() -> list[tuple[str, Any, list[str]]]:
     found = rows(20_000)
     binary = [cb.SigmoidCalibrator(), cb.BetaCalibrator(), cb.HistogramCalibrator(n_bins=20), cb.IsotonicCalibrator()]

@@ -31,7 +31,6 @@ from calibrant.errors import (
     ShapeError,
 )
 
-pytestmark = pytest.mark.xdist_group("spark")
 PATIENCE_S = 300.0
 
 
@@ -92,6 +91,8 @@ def test_a_table_of_the_session_is_a_source(spark: Any) -> None:
         evaluate(spark, table="other")
     with pytest.raises(InvalidInputError, match="Name a table of it with table="):
         evaluate(spark)
+    with pytest.raises(InvalidInputError, match="is an endless stream"):
+        evaluate(spark.readStream.format("rate").load())
     with pytest.raises(InvalidInputError, match="Leave it out for a data frame"):
         evaluate(spark.table("scores"), table="scores")
 

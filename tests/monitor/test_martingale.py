@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -91,6 +92,35 @@ def test_a_change_is_found_soon_however_long_all_was_well(n_before: int) -> None
     # gap of 0.05 with power 95%: (2.58 + 1.64)^2 0.18 / 0.05^2 / 300. Looking at any time costs a small factor.
     print(f"delays after {n_before} calibrated windows: {delays}")
     assert np.median(delays) <= 12
+
+
+def test_a_change_is_found_sooner_than_by_fixed_windows_that_keep_the_same_rate_of_false_alarms() -> None:
+    """A test of each window by itself must share alpha among all windows that anybody will ever look at."""
+    alpha, n_before, n_after = 0.01, 40, 120
+    limit = NormalDist().inv_cdf(1.0 - 0.5 * alpha / (n_before + n_after))
+    delays: dict[str, list[int]] = {"monitor": [], "fixed windows": []}
+    for seed in range(7):
+        rng = np.random.default_rng(100 + seed)
+        monitor = CalibrationMonitor(alpha=alpha)
+        for _ in range(n_before):
+            monitor.update_summary(window(rng, 300))
+        found: dict[str, int] = {}
+        for delay in range(1, n_after + 1):
+            summary = window(rng, 300, shift=0.05)
+            monitor.update_summary(summary)
+            p, w = summary.scores, summary.weight
+            z = (float(w @ p) - summary.total_positives) / float(np.sqrt(w @ (p * (1.0 - p))))
+            if monitor.is_alarm:
+                found.setdefault("monitor", delay)
+            if abs(z) > limit:
+                found.setdefault("fixed windows", delay)
+            if len(found) == 2:
+                break
+        for name, seen in delays.items():
+            seen.append(found.get(name, n_after))
+    medians = {name: float(np.median(seen)) for name, seen in delays.items()}
+    print(f"windows of 300 rows until a gap of 0.05 is found: {medians}")
+    assert medians["monitor"] < medians["fixed windows"]
 
 
 def test_what_was_said_impossible_is_an_alarm_at_once_and_not_a_nan() -> None:

@@ -13,7 +13,6 @@ from export_cases import CASES, fitted_calibrator, is_likelihood, scores_of
 
 from calibrant.persistence import to_sql
 
-pytestmark = pytest.mark.xdist_group("spark")
 TOLERANCE = 1e-12
 IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitted)]
 

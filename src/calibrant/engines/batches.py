@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from calibrant.engines.appending import parse_records
 from calibrant.engines.databases import database_stream, is_database, is_relation, relation_stream
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Rows of a batch at most: what a few columns of them need stays small.
 BATCH_ROWS = 1 << 17
+#: What writers of partitioned folders call a missing value.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +126,73 @@ class RowSource(ABC):
 
 
 class FilesSource(RowSource):
-    """One file, or many of the same columns in the order of their names."""
+    """One file, or many of the same columns in the order of their names.
 
-    def __init__(self, name: str, files: Sequence[Source]) -> None:
+    Folders named like `city=Rome`, below `root`, are a column of the files in them.
+    """
+
+    def __init__(self, name: str, files: Sequence[Source], root: Path | None = None) -> None:
         self.name = name
         self.files = files
         self.is_repeatable = all(file.stream is None for file in files)
         self._names: tuple[str, ...] | None = None
+        self.partitions = [{} if root is None else partition_of(file, root) for file in files]
+        odd = next((i for i, found in enumerate(self.partitions) if list(found) != list(self.partitions[0])), None)
+        if odd is not None:
+            raise InvalidInputError(
+                f"the folders of {name} name different columns: {list(self.partitions[0])} of {files[0].name}, "
+                f"{list(self.partitions[odd])} of {files[odd].name}. Name them alike."
+            )
+        self._are_whole = {
+            key: all(found[key] is None or _is_whole(found[key]) for found in self.partitions)
+            for key in self.partitions[0]
+        }
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns of the first file."""
+        """The names of the columns of the first file, and of its folders."""
         if self._names is None:
             first = self.files[0].held()
             self.files = [first, *self.files[1:]]
-            self._names = _names_of(first)
+            own = _names_of(first)
+            self._names = (*own, *(key for key in self.partitions[0] if key not in own))
         return self._names
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Read the named columns of one file after the other."""
-        for file in self.files:
+        for file, partition in zip(self.files, self.partitions, strict=True):
+            own = _names_of(file) if partition else ()
+            told = [name for name in columns if name in partition and name not in own]
+            stored = [name for name in columns if name not in told] or list(own[:1])
             first_row = 0
             with explained(file.name):
-                for table in scan_file(file, list(columns)):
+                for table in scan_file(file, stored):
                     if table.num_rows:
-                        yield Batch(table, file.name, first_row)
+                        whole = self._with_partition(table, {name: partition[name] for name in told})
+                        yield Batch(whole.select(list(columns)) if told else table, file.name, first_row)
                         first_row += table.num_rows
+
+    def _with_partition(self, table: pa.Table, told: dict[str, str | None]) -> pa.Table:
+        """Return the table with what its folders say, whole numbers where all folders' are."""
+        import pyarrow as pa
+
+        for name, text in told.items():
+            kind = pa.int64() if self._are_whole[name] else pa.string()
+            value = int(text) if text is not None and self._are_whole[name] else text
+            table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
+        return table
+
+
+def partition_of(file: Source, root: Path) -> dict[str, str | None]:
+    """Return what the folders between a root and a file say, as Hive and Spark name them; None is a missing value."""
+    if file.path is None:
+        return {}
+    pairs = [part.split("=", 1) for part in file.path.relative_to(root).parent.parts if "=" in part]
+    return {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
+
+
+def _is_whole(text: str | None) -> bool:
+    return text is not None and text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text
 
 
 class StreamSource(RowSource):
@@ -191,14 +235,15 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
 
     Parameters
     ----------
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, or callable
+    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
         table, or a mapping from names to columns; an Arrow record-batch reader, which can be read once; anything
-        else with `__arrow_c_stream__`; a DuckDB relation; or a function that returns a new one of these.
+        else with `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or session; or a function that returns a
+        new one of these.
     format : {"parquet", "csv", "tsv", "jsonl"}, optional
         What files are, whatever their names say.
     table : str, optional
-        Which table of a DuckDB database; by default the only one.
+        Which table of a Spark session, or of a DuckDB database; by default the only one.
 
     Raises
     ------
@@ -266,7 +311,7 @@ def is_many(path: str | os.PathLike[str]) -> bool:
 def _open_path(path: str | os.PathLike[str], format: str | None, table: str | None) -> RowSource:
     name = os.fspath(path)
     if Path(path).is_dir():
-        return FilesSource(name, folder_files(path, format))
+        return FilesSource(name, folder_files(path, format), Path(path))
     if is_database(path):
         names, make = database_stream(path, table)
         return StreamSource(name, names, make)

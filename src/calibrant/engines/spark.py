@@ -42,11 +42,15 @@ def open_spark(source: Any, table: str | None = None) -> SparkSource:
     Raises
     ------
     InvalidInputError
-        If a session comes without a table that it knows, or a data frame with one.
+        If a session comes without a table that it knows, or a data frame with one, or it is an endless stream.
     """
     if hasattr(source, "columns"):
         if table is not None:
             raise InvalidInputError(f"table={table!r} is for a session or a database. Leave it out for a data frame.")
+        if source.isStreaming:
+            raise InvalidInputError(
+                "the Spark data frame is an endless stream. Pass one batch of it, as foreachBatch gives them."
+            )
         return SparkSource(source, "the Spark data frame")
     if table is None:
         raise InvalidInputError("the source is a Spark session. Name a table of it with table=, or pass a data frame.")

@@ -44,8 +44,8 @@ def summarise(
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
         table, or a mapping from names to columns; an Arrow record-batch reader; anything else with
-        `__arrow_c_stream__`; a DuckDB relation; a Spark data frame, whose partitions are summarised where they are, or
-        a Spark session; or a function that returns a new one of these but the last.
+        `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`, whose partitions are
+        summarised where they are, by workers that can import calibrant; or a function that returns a new one of these.
     score : str or sequence of str
         The column of the scores of the positive class; or one column per class in the order of the sorted classes,
         by names or patterns such as `p*`.
@@ -80,6 +80,9 @@ def summarise(
 
     Notes
     -----
+    Where the source tells how many rows it has, "auto" goes by the first 131,072 of them: if these show that all scores
+    can't fit, cells are filled at once. Pass `exact=True` where the first rows are not like the others.
+
     Exact summaries of unweighted rows are equal, bit for bit, to `ScoreSummary.from_arrays` of the same rows; sums of
     weights are equal to rounding. Cells have relative width 2^-12 of the distance to 0 or 1 (of the score itself, where
     it is no probability), wider where there are many groups or classes.

@@ -310,7 +310,8 @@ def pool_shifted(
     weights: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
-    levels: FloatArray,
+    n_zero: IntArray,
+    level: FloatArray,
     mass: FloatArray,
     first: PlaceArray,
     row: FloatArray,
@@ -318,8 +319,8 @@ def pool_shifted(
 ) -> float:
     """Pool each column of `p` less the multipliers of its rows and its own, and return half the weighted distance.
 
-    That is where the Lagrangian is smallest. Writes the levels of the blocks (0 where they would be negative), the
-    row sums less one and the column totals.
+    That is where the Lagrangian is smallest. Writes the blocks and how many of each column's lie at 0, where they
+    would be negative, the row sums less one and the column totals.
     """
     n_columns, n = p.shape
     row[:] = -1.0
@@ -331,13 +332,14 @@ def pool_shifted(
         _sort_runs(value, order[j], p[j], runs[run_start[j] : run_start[j + 1]])
         for k in range(n):
             weights[k] = by_row[order[j, k]]
-        count = _pool(value, weights, start, block[j], n_blocks[j], levels[j], mass, first)
+        count = _pool(value, weights, start, block[j], n_blocks[j], level, mass, first)
         n_blocks[j] = count
         s = 0.0
         d = 0.0
+        n_zero[j] = 0
         for b in range(count):
-            q = max(levels[j, b], 0.0)
-            levels[j, b] = q
+            q = max(level[b], 0.0)
+            n_zero[j] += q == 0.0
             for k in range(start[block[j, b]], start[block[j, b + 1]]):
                 w = weights[k]
                 row[order[j, k]] += q
@@ -355,7 +357,7 @@ def average_blocks(
     by_row: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
-    levels: FloatArray,
+    n_zero: IntArray,
     lift: FloatArray,
     shift: FloatArray,
     row: FloatArray,
@@ -366,9 +368,7 @@ def average_blocks(
     for j in range(order.shape[0]):
         start = unit[min(j, unit.shape[0] - 1)]
         s = 0.0
-        for b in range(n_blocks[j]):
-            if levels[j, b] <= 0.0:
-                continue
+        for b in range(n_zero[j], n_blocks[j]):
             a = start[block[j, b]]
             e = start[block[j, b + 1]]
             if e == a + 1:
@@ -397,7 +397,7 @@ def block_shares(
     by_row: FloatArray,
     block: PlaceArray,
     n_blocks: IntArray,
-    levels: FloatArray,
+    n_zero: IntArray,
     share: FloatArray,
     total: FloatArray,
 ) -> None:
@@ -406,9 +406,7 @@ def block_shares(
     for j in range(order.shape[0]):
         start = unit[min(j, unit.shape[0] - 1)]
         s = 0.0
-        for b in range(n_blocks[j]):
-            if levels[j, b] <= 0.0:
-                continue
+        for b in range(n_zero[j], n_blocks[j]):
             weight = 0.0
             for k in range(start[block[j, b]], start[block[j, b + 1]]):
                 weight += by_row[order[j, k]]

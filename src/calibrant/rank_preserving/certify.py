@@ -16,6 +16,8 @@ from calibrant.rank_preserving.watch import Watch
 _LADDER = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
 #: Passes of a projection: at least, and per iteration so far. They cost a fifth of an iteration each.
 _LEAST_PASSES, _PASSES_PER_ITERATION = 500, 1.5
+#: Looks without a try after one that failed, at first; after each further failure as many more.
+_REST = 3
 #: Aim of a projection, as a share of `tol`.
 _AIM = 0.01
 #: Share of the gap that is allowed which a projection may use up.
@@ -42,35 +44,47 @@ class Certifier:
         self.bound = 0.0
         self.history: list[Progress] = []
         self.is_overwritten = False
-        self._rest = 0
+        self._rest = self._n_failures = 0
 
     @property
     def gap(self) -> float:
         """Share of the objective that is not proven to be necessary."""
         return float((self.objective - self.bound) / max(self.objective, self.floor))
 
-    def look(self, n_iter: int, q: FloatArray, order: PlaceArray, lift: FloatArray, shift: FloatArray) -> float:
+    def look(
+        self,
+        n_iter: int,
+        q: FloatArray,
+        order: PlaceArray,
+        lift: FloatArray,
+        shift: FloatArray,
+        *,
+        may_try: bool = True,
+    ) -> float:
         """Measure an iterate, take up its bound, try to finish; return its objective less this bound.
 
         A try overwrites the iterate, and `is_overwritten` says so.
         """
         objective, residual = self._measure(q, order)
-        bound_order = order.copy() if self.problem.runs.size else order
-        bound = 2.0 * lagrangian(self.problem, self.problem.p, bound_order, lift, shift, self.space)
-        self.bound = max(self.bound, bound)
+        bound = self.take_bound(lift, shift)
         self.history.append(self.watch.tell(n_iter, residual, objective, self.bound))
         reach = max(objective, self.floor)
         share, self.is_overwritten = self._share(), False
-        if not self.is_done() and (1.0 - share) * abs(objective - self.bound) <= self.watch.gap_tol * reach:
+        is_near = (1.0 - share) * abs(objective - self.bound) <= self.watch.gap_tol * reach
+        if may_try and is_near and not self.is_done():
             self._rest -= 1
             if self._rest < 0 and not self._try(q, order, share):
-                self._rest = 2
+                self._n_failures += 1
+                self._rest = _REST * self._n_failures
         return objective - bound
 
-    def finish(self, q: FloatArray, order: PlaceArray) -> None:
-        """Look for the best feasible matrix near the last iterate."""
+    def finish(self, q: FloatArray, order: PlaceArray, spare: FloatArray) -> None:
+        """Look for the best feasible matrix near the last iterate; `spare` is overwritten."""
         for share in (self._share(), *_LADDER):
-            if self.is_done() or share > 0.99 or self._try(q.copy(), order, share):
+            if self.is_done() or share > 0.99:
+                return
+            spare[:] = q
+            if self._try(spare, order, share):
                 return
 
     def propose(self, q: FloatArray, lift: FloatArray, shift: FloatArray) -> None:
@@ -78,8 +92,21 @@ class Certifier:
         objective, residual = self._measure(q, self.problem.order)
         if residual <= 0.5 * self.watch.tol and objective < self.objective:
             self.q, self.order, self.objective = q, self.problem.order, objective
-        bound = 2.0 * lagrangian(self.problem, self.problem.p, self.problem.order, lift, shift, self.space)
+        self.take_bound(lift, shift)
+
+    def take_start(self, n_iter: int, lift: FloatArray, shift: FloatArray) -> float:
+        """Return the bound that multipliers prove for the closed form, and report both."""
+        bound = self.take_bound(lift, shift)
+        self.history.append(self.watch.tell(n_iter, 0.0, self.objective, self.bound))
+        return bound
+
+    def take_bound(self, lift: FloatArray, shift: FloatArray) -> float:
+        """Return the lower bound that multipliers of rows and margins prove, and keep it where it is the best."""
+        problem = self.problem
+        order = problem.order.copy() if problem.runs.size else problem.order
+        bound = 2.0 * lagrangian(problem, problem.p, order, lift, shift, self.space)
         self.bound = max(self.bound, bound)
+        return bound
 
     def is_done(self) -> bool:
         """Say whether the gap is small enough; every matrix that is kept is feasible."""

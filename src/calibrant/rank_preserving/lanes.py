@@ -10,10 +10,9 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.polish import Workspace
+from calibrant.rank_preserving.polish import N_LANES, Workspace
 from calibrant.rank_preserving.problem import PlaceArray, Problem
 
-_N_LANES = 2
 #: Entries of the matrix below which a step takes less time than waking a thread.
 _WORTH_A_THREAD = 100_000
 
@@ -30,11 +29,10 @@ class Lanes:
 
         n_columns, n = problem.p.shape
         self.problem, self.order, self.space = problem, order, space
-        n_lanes = min(_N_LANES, n_columns)
+        n_lanes = min(N_LANES, n_columns)
         self.rows = np.empty((n_lanes, n, 4))
         self.rows[:, :, WEIGHT] = problem.weight
-        self.level, self.mass, self.weights = (np.empty((n_lanes, n)) for _ in range(3))
-        self.first = np.empty((n_lanes, n), dtype=np.int32)
+        self.level, self.mass, self.first, self.weights = space.level, space.mass, space.first, space.weights
         self.shift = np.empty(n_columns)
         is_worth_it = n * n_columns >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
         self.threads = ThreadPoolExecutor(n_lanes - 1) if is_worth_it and n_lanes > 1 else None

@@ -19,15 +19,18 @@ _MAX_INNER = 200
 #: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`.
 _LEAST_BLOCKS = 1.05
 _SMALL = 5_000
+#: Columns that are worked on at the same time.
+N_LANES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Arrays of the size of the matrix or of its rows, made once."""
+    """Arrays of the size of the matrix or of its rows, made once; the scratch of one column is there for two lanes."""
 
     block: PlaceArray
     n_blocks: IntArray
-    levels: FloatArray
+    n_zero: IntArray
+    level: FloatArray
     mass: FloatArray
     first: PlaceArray
     value: FloatArray
@@ -42,11 +45,12 @@ class Workspace:
         return cls(
             block=np.empty((n_columns, n + 1), dtype=np.int32),
             n_blocks=np.empty(n_columns, dtype=np.int64),
-            levels=np.empty((n_columns, n)),
-            mass=np.empty(n),
-            first=np.empty(n, dtype=np.int32),
+            n_zero=np.zeros(n_columns, dtype=np.int64),
+            level=np.empty((N_LANES, n)),
+            mass=np.empty((N_LANES, n)),
+            first=np.empty((N_LANES, n), dtype=np.int32),
             value=np.empty(n),
-            weights=np.empty(n),
+            weights=np.empty((N_LANES, n)),
             row=np.empty(n),
             total=np.empty(n_columns),
         )
@@ -75,12 +79,13 @@ def lagrangian(
         lift,
         shift,
         space.value,
-        space.weights,
+        space.weights[0],
         space.block,
         space.n_blocks,
-        space.levels,
-        space.mass,
-        space.first,
+        space.n_zero,
+        space.level[0],
+        space.mass[0],
+        space.first[0],
         space.row,
         space.total,
     )
@@ -120,17 +125,19 @@ def project(
         slack = (space.total - problem.margins) * unit_scale
         residual = max(float(np.abs(space.row).max()), float(np.abs(slack).max()) * unit_scale)
         if residual <= (aim if passes <= max_passes else tol):
-            _fill(problem, space, target)
+            _fill(problem, space, target, order, lift, shift)
             return True
         if passes > max_passes or (is_rich and int(space.n_blocks.sum()) < _LEAST_BLOCKS * n):
             return False
         size = _size(problem.weight, space.row, slack)
-        step, rise, n_inner = _newton_step(problem, order, space, slack, unit_scale, min(0.1, np.sqrt(size)))
+        lift_step, shift_step, rise, n_inner = _newton_step(
+            problem, order, space, slack, unit_scale, min(0.1, np.sqrt(size))
+        )
         passes += n_inner
         start_lift, start_shift, start, length = lift, shift, value, 1.0
         for _ in range(_MAX_HALVINGS):
-            lift = start_lift + length * step[:n]
-            shift = start_shift + length * unit_scale * step[n:]
+            lift = start_lift + length * lift_step
+            shift = start_shift + length * shift_step
             value = lagrangian(problem, target, order, lift, shift, space)
             passes += 1
             after = _size(problem.weight, space.row, (space.total - problem.margins) * unit_scale)
@@ -143,36 +150,55 @@ def project(
 
 def _newton_step(
     problem: Problem, order: PlaceArray, space: Workspace, slack: FloatArray, unit_scale: float, accuracy: float
-) -> tuple[FloatArray, float, int]:
-    """Return the multipliers' step, what the dual rises along it at first, and the passes of conjugate gradients."""
-    n = problem.weight.size
-    weight = np.concatenate((problem.weight, np.ones(slack.size)))
-    residual = np.concatenate((space.row, slack))
+) -> tuple[FloatArray, FloatArray, float, int]:
+    """Return the steps of both multipliers, what the dual rises along them, and the passes of conjugate gradients."""
+    total = slack / unit_scale
+    lift, shift, n_inner = solve_blocks(problem, order, space, space.row, total, accuracy, _MAX_INNER)
+    rise = float(np.einsum("i,i,i->", problem.weight, space.row, lift) + np.sum(total * shift))
+    return lift, shift, rise, n_inner
+
+
+def solve_blocks(
+    problem: Problem,
+    order: PlaceArray,
+    space: Workspace,
+    row: FloatArray,
+    total: FloatArray,
+    accuracy: float,
+    max_passes: int,
+) -> tuple[FloatArray, FloatArray, int]:
+    """Return multipliers whose averages over the blocks in `space` sum to `row` and `total`, and the passes this took.
+
+    By conjugate gradients, to `accuracy` as a share of the right-hand side.
+    """
+    n = row.size
+    unit_scale = 1.0 / np.sqrt(problem.total)
+    weight = np.concatenate((problem.weight, np.ones(total.size)))
+    residual = np.concatenate((row, total * unit_scale))
     step = np.zeros_like(residual)
     image = np.empty_like(residual)
-    row, total = np.empty(n), np.empty(slack.size)
-    kernels.block_shares(order, problem.unit, problem.weight, space.block, space.n_blocks, space.levels, row, total)
-    scale = np.concatenate((row, total * unit_scale**2)) + _RIDGE
-    gradient = residual.copy()
+    rows, totals = np.empty(n), np.empty(total.size)
+    kernels.block_shares(order, problem.unit, problem.weight, space.block, space.n_blocks, space.n_zero, rows, totals)
+    scale = np.concatenate((rows, totals * unit_scale**2)) + _RIDGE
     direction = residual / scale
     product = first = float(np.einsum("i,i,i->", weight, residual, direction))
     n_inner = 0
-    while n_inner < _MAX_INNER and product > accuracy**2 * first:
+    while n_inner < max_passes and product > accuracy**2 * first:
         kernels.average_blocks(
             order,
             problem.unit,
             problem.weight,
             space.block,
             space.n_blocks,
-            space.levels,
+            space.n_zero,
             direction[:n],
             direction[n:] * unit_scale,
-            row,
-            total,
+            rows,
+            totals,
         )
         n_inner += 1
-        image[:n] = row
-        image[n:] = total * unit_scale
+        image[:n] = rows
+        image[n:] = totals * unit_scale
         image += _RIDGE * direction
         curvature = float(np.einsum("i,i,i->", weight, direction, image))
         if curvature <= EPS * product:
@@ -180,19 +206,25 @@ def _newton_step(
         length = product / curvature
         step += length * direction
         residual -= length * image
-        scaled = residual / scale
+        scaled = np.divide(residual, scale, out=image)
         before, product = product, float(np.einsum("i,i,i->", weight, residual, scaled))
         direction *= product / before
         direction += scaled
-    return step, float(np.einsum("i,i,i->", weight, gradient, step)), n_inner
+    return step[:n], unit_scale * step[n:], n_inner
 
 
 def _size(weight: FloatArray, row: FloatArray, slack: FloatArray) -> float:
     return float(np.sqrt(np.einsum("i,i,i->", weight, row, row) + np.sum(slack**2)))
 
 
-def _fill(problem: Problem, space: Workspace, out: FloatArray) -> None:
-    """Write the columns that the blocks in `space` stand for."""
+def _fill(
+    problem: Problem, space: Workspace, target: FloatArray, order: PlaceArray, lift: FloatArray, shift: FloatArray
+) -> None:
+    """Write the columns that the blocks in `space` stand for over `target`, less the multipliers."""
     for j, count in enumerate(space.n_blocks):
         edges = problem.edges(j)[space.block[j, : count + 1]]
-        out[j] = np.repeat(space.levels[j, :count], np.diff(edges))
+        weight = problem.weight[order[j]]
+        value = weight * (target[j] - lift[order[j]] - shift[j])
+        level = np.add.reduceat(value, edges[:-1]) / np.add.reduceat(weight, edges[:-1])
+        np.maximum.accumulate(np.maximum(level, 0.0), out=level)
+        target[j] = np.repeat(level, np.diff(edges))

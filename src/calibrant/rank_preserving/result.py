@@ -47,7 +47,7 @@ class RankPreservingResult:
         Whether the residuals are at most `tol` and the gap at most `gap_tol`. It is computed from `Q` itself and
         from a feasible point of the dual problem: a certificate, not a guess.
     n_iter : int
-        Iterations, each about one pass over the matrix.
+        Iterations, each about one pass over the matrix, with the passes that finding the start took.
     objective : float
         Weighted sum of (Q - P)^2, and the penalty if there is one.
     bound : float

@@ -54,9 +54,10 @@ def solve(
     groups : array-like of shape (n,), optional
         The group of each row. Each group gets its own margins, and the order is kept within it, not across groups.
     method : {"auto", "adaptive", "admm", "dykstra"}
-        "adaptive" is a Douglas-Rachford splitting with a penalty for each row, "admm" the same with one penalty,
-        "dykstra" alternating projections. "auto" takes "adaptive", or "admm" with `nearly`, and for matrices of
-        up to 600 entries that it leaves unfinished an active set. All reach the same optimum.
+        "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the closed form where
+        rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections. "auto"
+        takes "adaptive", or "admm" with `nearly`, and for matrices of up to 600 entries that it leaves unfinished an
+        active set. All reach the same optimum.
     nearly : EpsilonSlack or LambdaPenalty, optional
         How far, or at what price, an order may be broken. By default it is kept.
     ties : {"equal", "free"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.certify import Certifier
 from calibrant.rank_preserving.lanes import Lanes
 from calibrant.rank_preserving.problem import Problem
+from calibrant.rank_preserving.straight import Start, straight_start
 
 _RELAXATION = 1.85
 _FIRST_PENALTY = 20.0
@@ -19,6 +21,14 @@ _FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 30, 1.1, 200
 _TURN = 0.5
 #: Changes fade after this many looks, so that in the end the penalties are constant and the iteration converges.
 _LIVELY, _FADING = 20, 2.0
+#: From multipliers that all but prove the closed form: the penalties of a descent, its looks, and its iterations.
+_HIGHEST, _LOWEST, _DESCENT_LOOKS, _DESCENT = 20_000.0, 50.0, 24, 264
+#: Weight of a look's multipliers in the mean of a descent's, whose bound is steadier.
+_RECENT = 0.4
+#: Iterations from which on a start from the closed form pays.
+_WORTH_A_START = 100
+#: A descent's iterates are worth a try from this multiple of its lowest penalty on.
+_PROMISING = 4.0
 #: A row's penalty grows with this power of its multiplier over the median one, between these ratios.
 _POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
 
@@ -37,41 +47,96 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
     most of the iterations. The common factor follows the sign of the duality gap of the iterate: below 0 the sums are
     met too loosely, above 0 the objective is.
+
+    Where rows are many, `straight_start` gives the multipliers of all but the optimum. From there the penalty starts
+    high, where steps are long and the bound is poor, and descends.
     """
     n_columns, n = problem.p.shape
+    start, n_iter = None, 0
+    if by_row and max_iter >= _WORTH_A_START and not certifier.is_done():
+        start = straight_start(problem, certifier.space, max_passes=max_iter // 2)
+    if start is not None:
+        n_iter = start.n_passes + 1
+        if 2.0 * certifier.take_start(n_iter, start.lift, start.shift) < certifier.objective:
+            start = None
+    certifier.space.reset(problem)
+    if certifier.is_done():
+        return n_iter
     state, move = problem.p.copy(), np.empty((n_columns, n))
+    penalty, ratio, looks = _FIRST_PENALTY, np.ones(n), _descent(0)
+    if start is not None:
+        penalty, ratio, looks = _HIGHEST, _row_ratio(start.lift), _descent(max_iter - n_iter)
+        _set_out(problem, start, penalty * ratio, state)
+        del start
+    mean: tuple[FloatArray, FloatArray] | None = None
     order = problem.order.copy() if problem.runs.size else problem.order
-    penalty, ratio = _FIRST_PENALTY, np.ones(n)
-    turns, last, n_iter, n_looks, look = 0, 0, 0, 0, float(_FIRST_LOOK)
+    turns, last, n_looks, look = 0, 0, 0, float(_FIRST_LOOK)
     with Lanes(problem, order, certifier.space) as lanes:
         while not certifier.is_done():
             was = penalty * ratio * problem.weight
-            steps = min(int(look), max_iter - n_iter)
+            steps, aim = next(looks, (0, 0.0))
+            is_descent = steps > 0
+            steps = min(steps or int(look), max_iter - n_iter)
             lanes.step(state, move, was, _RELAXATION, steps)
             n_iter += steps
             lanes.pool(state, was, move)
             lift = lanes.lift()
-            gap = certifier.look(n_iter, move, order, lift, lanes.shift)
+            may_try = penalty <= _LOWEST * _PROMISING or not is_descent
+            if is_descent:
+                mean = _mixed(mean, lift, lanes.shift)
+                if may_try:
+                    certifier.take_bound(*mean)
+            gap = certifier.look(n_iter, move, order, lift, lanes.shift, may_try=may_try)
             if certifier.is_done():
                 break
             if certifier.is_overwritten:
                 lanes.pool(state, was, move)
             if n_iter >= max_iter:
-                certifier.finish(move, order)
                 break
-            sign = 1 if gap < 0.0 else -1
-            turns += last * sign < 0
-            last = sign
-            n_looks += 1
-            pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
-            penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
+            pace = 1.0
+            if is_descent:
+                penalty = aim
+            else:
+                sign = 1 if gap < 0.0 else -1
+                turns += last * sign < 0
+                last = sign
+                n_looks += 1
+                pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
+                penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
+                look = min(look * _GROWTH, _LONGEST_LOOK)
             if by_row:
                 ratio = ratio ** (1.0 - 0.5 * pace) * _row_ratio(lift) ** (0.5 * pace)
             was /= penalty * ratio * problem.weight
             for j in range(n_columns):  # the multipliers stay, in units of the new penalty
                 state[j] = move[j] + (state[j] - move[j]) * was[order[j]]
-            look = min(look * _GROWTH, _LONGEST_LOOK)
+    del lanes, was, ratio, lift  # memory for what follows
+    if not certifier.is_done():
+        certifier.finish(move, order, state)
     return n_iter
+
+
+def _mixed(
+    mean: tuple[FloatArray, FloatArray] | None, lift: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of multipliers with those of one more look."""
+    if mean is None:
+        return lift.copy(), shift.copy()
+    return (1.0 - _RECENT) * mean[0] + _RECENT * lift, (1.0 - _RECENT) * mean[1] + _RECENT * shift
+
+
+def _descent(n_iter: int) -> Iterator[tuple[int, float]]:
+    """Yield the iterations up to each look of a descent, and the penalty after it."""
+    n_looks = min(_DESCENT_LOOKS, n_iter)
+    steps = min(_DESCENT, n_iter) // max(n_looks, 1)
+    for look in range(1, n_looks + 1):
+        yield steps, _HIGHEST * (_LOWEST / _HIGHEST) ** min(look / max(n_looks - 1, 1), 1.0)
+
+
+def _set_out(problem: Problem, start: Start, penalty: FloatArray, state: FloatArray) -> None:
+    """Write the state whose pooled columns are those of the start, and whose multipliers are its own."""
+    for j, (p, order) in enumerate(zip(problem.p, problem.order, strict=True)):
+        q = np.maximum(start.constant[j] + start.slope * p, 0.0)
+        state[j] = q + (p - q - start.lift[order] - start.shift[j]) / penalty[order]
 
 
 def _row_ratio(lift: FloatArray) -> FloatArray:
