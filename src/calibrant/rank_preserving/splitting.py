@@ -105,7 +105,8 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
                 penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
                 look = min(look * _GROWTH, _LONGEST_LOOK)
             if by_row:
-                ratio = ratio ** (1.0 - 0.5 * pace) * _row_ratio(lift) ** (0.5 * pace)
+                ratio **= 1.0 - 0.5 * pace
+                ratio *= _row_ratio(lift) ** (0.5 * pace)
             was /= penalty * ratio * problem.weight
             for j in range(n_columns):  # the multipliers stay, in units of the new penalty
                 state[j] = move[j] + (state[j] - move[j]) * was[order[j]]
@@ -145,5 +146,7 @@ def _row_ratio(lift: FloatArray) -> FloatArray:
     middle = float(np.median(size))
     if middle == 0.0:
         return np.ones_like(size)
-    ratio: FloatArray = np.clip(size / middle, _LEAST_RATIO, _LARGEST_RATIO) ** _POWER
-    return ratio
+    size /= middle
+    np.clip(size, _LEAST_RATIO, _LARGEST_RATIO, out=size)
+    size **= _POWER
+    return size
