@@ -143,7 +143,7 @@ def test_it_is_an_estimator_that_can_be_cloned() -> None:
         "maps": "straight",
         "knot_tol": 1e-3,
         "tol": 1e-8,
-        "gap_tol": 1e-4,
+        "gap_tol": None,
         "max_iter": 5_000,
     }
     assert repr(made.set_params(knot_tol=1e-6)) == "RankPreservingCalibrator(maps='straight')"

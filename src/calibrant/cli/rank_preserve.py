@@ -74,7 +74,7 @@ _OPTIONS = {
     show_default=True,
     help="Whether rows with equal entries stay equal.",
 )
-@click.option("--gap", type=float, default=1e-4, show_default=True, metavar="SHARE", help="Gap that is good enough.")
+@click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
 @click.option("--max-iter", type=int, default=5_000, show_default=True, metavar="N", help="Most iterations.")
 @click.option(
     "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."

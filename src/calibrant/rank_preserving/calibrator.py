@@ -100,7 +100,7 @@ class RankPreservingCalibrator:
         maps: MapKind = "rising",
         knot_tol: float = 1e-6,
         tol: float = 1e-8,
-        gap_tol: float = 1e-4,
+        gap_tol: float | None = None,
         max_iter: int = 5_000,
     ) -> None:
         self.maps: MapKind = maps
@@ -307,10 +307,11 @@ def _check_knot_tol(value: object) -> None:
 
 def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
     calibrator._check_fitted()
-    numbers = {key: float(getattr(calibrator, key)) for key in ("knot_tol", "tol", "gap_tol")}
+    numbers = {key: float(getattr(calibrator, key)) for key in ("knot_tol", "tol")}
+    gap_tol = None if calibrator.gap_tol is None else float(calibrator.gap_tol)
     names = calibrator.score_names_
     return {
-        "params": {"maps": calibrator.maps, **numbers, "max_iter": int(calibrator.max_iter)},
+        "params": {"maps": calibrator.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(calibrator.max_iter)},
         "classes": calibrator.classes_.tolist(),
         "n_rows": calibrator.n_rows_,
         "score_names": None if names is None else list(names),
@@ -322,7 +323,8 @@ def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
 def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
     fields = Field(body).members(("params", "classes", "n_rows", "score_names", "margins", "map"))
     params = fields["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
-    numbers = {key: params[key].number() for key in ("knot_tol", "tol", "gap_tol")}
+    has_gap = params["gap_tol"].value is not None
+    numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
     for key, value in numbers.items():
         if value < 0.0 or (value == 0.0 and key != "knot_tol"):
             params[key].refuse("is no tolerance")

@@ -29,7 +29,7 @@ class Certifier:
 
     A feasible matrix comes from an iterate that is almost so in two steps: some of the closed form is mixed in, which
     lies strictly inside the order, and the mixture is projected. The more is mixed in, the easier the projection and
-    the larger the gap: the share is the largest that `gap_tol` allows.
+    the larger the gap: the share is the largest that the goal allows.
     """
 
     def __init__(self, problem: Problem, watch: Watch) -> None:
@@ -42,6 +42,7 @@ class Certifier:
         self.safe_objective = self.objective = self._measure(closed_form(problem), problem.order)[0]
         self.floor = problem.total * problem.p.shape[0] * watch.tol**2
         self.bound = 0.0
+        self.goal = watch.gap_tol
         self.history: list[Progress] = []
         self.is_overwritten = False
         self._rest = self._n_failures = 0
@@ -70,7 +71,7 @@ class Certifier:
         self.history.append(self.watch.tell(n_iter, residual, objective, self.bound))
         reach = max(objective, self.floor)
         share, self.is_overwritten = self._share(), False
-        is_near = (1.0 - share) * abs(objective - self.bound) <= self.watch.gap_tol * reach
+        is_near = (1.0 - share) * abs(objective - self.bound) <= self.goal * reach
         if may_try and is_near and not self.is_done():
             self._rest -= 1
             if self._rest < 0 and not self._try(q, order, share):
@@ -109,8 +110,13 @@ class Certifier:
         return bound
 
     def is_done(self) -> bool:
-        """Say whether the gap is small enough; every matrix that is kept is feasible."""
-        return self.gap <= self.watch.gap_tol
+        """Say whether the gap is small enough; every matrix that is kept is feasible.
+
+        What is good enough is secured first: the way to a smaller gap may lead nowhere.
+        """
+        if self.gap <= self.goal:
+            self.goal = self.watch.aim
+        return self.gap <= self.goal
 
     def ending(self, n_iter: int) -> Ending:
         """Return what was reached."""
@@ -120,7 +126,7 @@ class Certifier:
     def _share(self) -> float:
         """Return the share of the closed form that takes most of the gap that is allowed."""
         excess = self.safe_objective - self.bound
-        return min(_SPENT * self.watch.gap_tol * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
+        return min(_SPENT * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _try(self, q: FloatArray, order: PlaceArray, share: float) -> bool:
         """Project a mixture of an iterate and the closed form, in place, and keep the result where it is better."""

@@ -156,7 +156,7 @@ def compare(
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     tol: float = 1e-8,
-    gap_tol: float = 1e-4,
+    gap_tol: float | None = None,
     max_iter: int = 5_000,
 ) -> MatrixComparison:
     """Give a matrix its margins in every way there is, and measure what each does to it.
@@ -238,7 +238,7 @@ class _Run:
     p: FloatArray
     labels: Labels | None
     tol: float
-    gap_tol: float
+    gap_tol: float | None
     max_iter: int
 
     def make(self, name: str) -> tuple[FloatArray, bool]:

@@ -24,8 +24,8 @@ _FIRST_PENALTY, _TURN = 3.0, 0.5
 _FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 20, 1.15, 200
 #: Share of the closed form's slope that leaves all its entries above 0.
 _INSIDE = 0.5
-#: Small matrices cost little: up to so many entries, the search goes on to this gap.
-_SMALL, _SMALL_GAP = 600, 1e-7
+#: Up to so many entries the search goes on to the smaller gap, which takes many more iterations here.
+_SMALL = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def split_nearly(problem: Problem, nearly: Nearly, watch: Watch, *, max_iter: in
     lift, shift = np.zeros(n), np.zeros(n_columns)
     history: list[Progress] = []
     next_look = _FIRST_LOOK
-    aim = min(watch.gap_tol, _SMALL_GAP) if p.size <= _SMALL else watch.gap_tol
+    aim = watch.aim if p.size <= _SMALL else watch.gap_tol
     while best - bound > aim * max(best, floor) and n_iter < max_iter:
         _rise(problem, nearly, state, sorted_weight, penalty, q)
         share = 1.0 / (1.0 + penalty)

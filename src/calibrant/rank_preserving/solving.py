@@ -26,6 +26,11 @@ from calibrant.validation import ArrayLike, check_choice, check_integer
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
 
 
+#: The gap that is good enough, and the one that small matrices are taken on to.
+_GAP = 1e-4
+_SMALL, _SMALL_GAP = 5_000, 1e-7
+
+
 def solve(
     P: ArrayLike,
     margins: ArrayLike | Mapping[Any, Any],
@@ -38,7 +43,7 @@ def solve(
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
     tol: float = 1e-8,
-    gap_tol: float = 1e-4,
+    gap_tol: float | None = None,
     max_iter: int = 5_000,
     callback: Callable[[Progress], object] | None = None,
 ) -> RankPreservingResult:
@@ -56,8 +61,8 @@ def solve(
     method : {"auto", "adaptive", "admm", "dykstra"}
         "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the closed form where
         rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections. "auto"
-        takes "adaptive", or "admm" with `nearly`, and for matrices of up to 600 entries that it leaves unfinished an
-        active set. All reach the same optimum.
+        takes "adaptive", or "admm" with `nearly`. What the splittings leave unfinished of a matrix of up to 600
+        entries an active set finishes. All reach the same optimum.
     nearly : EpsilonSlack or LambdaPenalty, optional
         How far, or at what price, an order may be broken. By default it is kept.
     ties : {"equal", "free"}
@@ -71,8 +76,9 @@ def solve(
         How many rows each row stands for, in the objective and in the totals.
     tol : float
         Largest distance of a row sum from 1 and of a column mean from its margin per row.
-    gap_tol : float
-        Share by which the objective may lie above the best.
+    gap_tol : float, optional
+        Share by which the objective may lie above the best, 1e-4 by default. Left out, matrices of up to 5,000
+        entries are taken on to 1e-7 where `max_iter` lets them.
     max_iter : int
         Largest number of iterations.
     callback : callable, optional
@@ -96,6 +102,7 @@ def solve(
     -----
     Minimises sum_ij w_i (Q_ij - P_ij)^2 over Q >= 0 with rows that sum to 1, sum_i w_i Q_ij = M_j, and
     Q_aj <= Q_bj wherever P_aj <= P_bj. Every answer is feasible: the sums to `tol`, the order and the signs exactly.
+    Margins between 0 and the number of rows, with the right sum, are never at odds with the order: equal rows keep it.
 
     The order leaves little room. Every column of Q is a rising function of that column of P, and functions of the
     columns that sum to 1 at very many different rows are all but straight lines: the answer then comes close to
@@ -123,7 +130,7 @@ def solve(
     True
     """
     check_choice("method", method, get_args(Method))
-    tol, gap_tol = _positive("tol", tol), _positive("gap_tol", gap_tol)
+    tol, good_enough = _positive("tol", tol), _positive("gap_tol", _GAP if gap_tol is None else gap_tol)
     max_iter = check_integer("max_iter", max_iter, minimum=1)
     if not (nearly is None or isinstance(nearly, (EpsilonSlack, LambdaPenalty))):
         raise InvalidTypeError(f"nearly={nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None.")
@@ -142,10 +149,11 @@ def solve(
         return solve_groups(
             P, margins, groups, sample_weight=sample_weight, margin_kind=margin_kind, tol=tol, solve_one=one
         )
-    watch = Watch(tol, gap_tol, callback)
     problem = check_problem(
         P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties=ties, sample_weight=sample_weight
     )
+    is_small = gap_tol is None and problem.p.size <= _SMALL
+    watch = Watch(tol, good_enough, _SMALL_GAP if is_small else good_enough, callback)
     if nearly is not None and not is_strict(nearly):
         if method not in ("auto", "admm") or ties == "free":
             raise InvalidInputError(
@@ -158,10 +166,10 @@ def solve(
         n_iter = alternate(problem, certifier, max_iter=max_iter)
     else:
         n_iter = split(problem, certifier, max_iter=max_iter, by_row=solver == "adaptive")
-    if method == "auto" and not certifier.is_done() and problem.p.size <= LARGEST and not problem.runs.size:
-        exact = solve_exactly(problem)
-        if exact is not None:
-            certifier.propose(*exact)
+        if not certifier.is_done() and problem.p.size <= LARGEST and not problem.runs.size:
+            exact = solve_exactly(problem)
+            if exact is not None:
+                certifier.propose(*exact)
     return _result(problem, certifier.ending(n_iter), watch, solver, None)
 
 

@@ -21,8 +21,10 @@ _FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 30, 1.1, 200
 _TURN = 0.5
 #: Changes fade after this many looks, so that in the end the penalties are constant and the iteration converges.
 _LIVELY, _FADING = 20, 2.0
-#: From multipliers that all but prove the closed form: the penalties of a descent, its looks, and its iterations.
-_HIGHEST, _LOWEST, _DESCENT_LOOKS, _DESCENT = 20_000.0, 50.0, 24, 264
+#: From multipliers that all but prove the closed form: the first penalty of a descent, its looks, its iterations,
+#: and the last penalty, which above so many rows grows with the fourth root of their number.
+_HIGHEST, _DESCENT_LOOKS, _DESCENT = 20_000.0, 24, 264
+_LOWEST, _LOWEST_ROWS = 50.0, 100_000
 #: Weight of a look's multipliers in the mean of a descent's, whose bound is steadier.
 _RECENT = 0.4
 #: Iterations from which on a start from the closed form pays.
@@ -63,9 +65,10 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
     if certifier.is_done():
         return n_iter
     state, move = problem.p.copy(), np.empty((n_columns, n))
-    penalty, ratio, looks = _FIRST_PENALTY, np.ones(n), _descent(0)
+    lowest = _LOWEST * max(n / _LOWEST_ROWS, 1.0) ** 0.25
+    penalty, ratio, looks = _FIRST_PENALTY, np.ones(n), _descent(0, lowest)
     if start is not None:
-        penalty, ratio, looks = _HIGHEST, _row_ratio(start.lift), _descent(max_iter - n_iter)
+        penalty, ratio, looks = _HIGHEST, _row_ratio(start.lift), _descent(max_iter - n_iter, lowest)
         _set_out(problem, start, penalty * ratio, state)
         del start
     mean: tuple[FloatArray, FloatArray] | None = None
@@ -81,7 +84,7 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             n_iter += steps
             lanes.pool(state, was, move)
             lift = lanes.lift()
-            may_try = penalty <= _LOWEST * _PROMISING or not is_descent
+            may_try = penalty <= lowest * _PROMISING or not is_descent
             if is_descent:
                 mean = _mixed(mean, lift, lanes.shift)
                 if may_try:
@@ -125,12 +128,12 @@ def _mixed(
     return (1.0 - _RECENT) * mean[0] + _RECENT * lift, (1.0 - _RECENT) * mean[1] + _RECENT * shift
 
 
-def _descent(n_iter: int) -> Iterator[tuple[int, float]]:
+def _descent(n_iter: int, lowest: float) -> Iterator[tuple[int, float]]:
     """Yield the iterations up to each look of a descent, and the penalty after it."""
     n_looks = min(_DESCENT_LOOKS, n_iter)
     steps = min(_DESCENT, n_iter) // max(n_looks, 1)
     for look in range(1, n_looks + 1):
-        yield steps, _HIGHEST * (_LOWEST / _HIGHEST) ** min(look / max(n_looks - 1, 1), 1.0)
+        yield steps, _HIGHEST * (lowest / _HIGHEST) ** min(look / max(n_looks - 1, 1), 1.0)
 
 
 def _set_out(problem: Problem, start: Start, penalty: FloatArray, state: FloatArray) -> None:

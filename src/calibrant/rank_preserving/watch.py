@@ -11,10 +11,14 @@ from calibrant.rank_preserving.result import Progress
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Tolerances, the clock and the caller's ear."""
+    """Tolerances, the clock and the caller's ear.
+
+    `gap_tol` is the gap that is good enough, and `aim` the one that iterations are spent on.
+    """
 
     tol: float
     gap_tol: float
+    aim: float
     callback: Callable[[Progress], object] | None = None
     start: float = field(default_factory=time.perf_counter)
 
