@@ -135,9 +135,10 @@ def test_refit_to_drawn_labels_equals_scikit_learn_s():
     rng = np.random.default_rng(5)
     size = rng.integers(1, 6, 40)
     weight = size * rng.uniform(0.5, 2.0, 40)
-    truth, share, uniform = np.sort(rng.random(40)), weight / weight.sum(), rng.random(size.sum())
-    gain, shift = kernels.refit_drawn_labels(uniform, size, share, truth, np.empty(40), np.empty(40))
-    rate = np.array([hits.mean() for hits in np.split(uniform < truth.repeat(size), size.cumsum()[:-1])])
+    truth, share = np.sort(rng.random(40)), weight / weight.sum()
+    hits = rng.binomial(size, truth)
+    gain, shift = kernels.refit_drawn_labels(hits, size, share, truth, np.empty(40), np.empty(40))
+    rate = hits / size
     refit = IsotonicRegression().fit(np.arange(40), rate, sample_weight=share).predict(np.arange(40))
     assert gain == pytest.approx(share @ ((rate - truth) ** 2 - (rate - refit) ** 2))
     assert shift == pytest.approx(share @ (rate - truth))

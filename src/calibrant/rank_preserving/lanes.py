@@ -18,24 +18,20 @@ _WORTH_A_THREAD = 100_000
 
 
 class Lanes:
-    """The steps of the splitting, with all that is kept by row or by column; a context manager of its thread.
+    """The steps of the splitting, with all that is kept by column; a context manager of its thread.
 
-    Each lane has its own table of the rows, since both read it at random and add to it; the sums of the lanes are
-    joined in a fixed order.
+    While steps run, each lane has its own table of the rows, since both read it at random and add to it; the sums of
+    the lanes are joined in a fixed order.
     """
 
     def __init__(self, problem: Problem, order: PlaceArray, space: Workspace) -> None:
-        from calibrant.kernels.columns import WEIGHT
-
         n_columns, n = problem.p.shape
         self.problem, self.order, self.space = problem, order, space
-        n_lanes = min(N_LANES, n_columns)
-        self.rows = np.empty((n_lanes, n, 4))
-        self.rows[:, :, WEIGHT] = problem.weight
+        self.n_lanes = min(N_LANES, n_columns)
         self.level, self.mass, self.first, self.weights = space.level, space.mass, space.first, space.weights
         self.shift = np.empty(n_columns)
         is_worth_it = n * n_columns >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
-        self.threads = ThreadPoolExecutor(n_lanes - 1) if is_worth_it and n_lanes > 1 else None
+        self.threads = ThreadPoolExecutor(self.n_lanes - 1) if is_worth_it and self.n_lanes > 1 else None
 
     def __enter__(self) -> Lanes:
         """Return itself."""
@@ -48,11 +44,24 @@ class Lanes:
         if self.threads is not None:
             self.threads.shutdown()
 
-    def step(self, state: FloatArray, move: FloatArray, penalty: FloatArray, relaxation: float, n_steps: int) -> None:
-        """Take steps; see `kernels.split_steps`."""
-        from calibrant.kernels.columns import PENALTY
+    def step(
+        self, state: FloatArray, move: FloatArray, penalty: FloatArray, relaxation: float, n_steps: int
+    ) -> FloatArray:
+        """Take steps; return the multipliers of the row sums after the last; those of the margins are `shift`.
 
-        self.rows[:, :, PENALTY] = penalty
+        See `kernels.split_steps`.
+        """
+        from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
+
+        rows = np.empty((self.n_lanes, self.problem.weight.size, 4))
+        rows[:, :, WEIGHT] = self.problem.weight
+        rows[:, :, PENALTY] = penalty
+        self._take(state, move, rows, relaxation, n_steps)
+        table = rows[0]
+        lift: FloatArray = table[:, ROW] * (table[:, WEIGHT] + table[:, PENALTY]) / table[:, WEIGHT]
+        return lift
+
+    def _take(self, state: FloatArray, move: FloatArray, rows: FloatArray, relaxation: float, n_steps: int) -> None:
         if self.threads is None:
             kernels.split_steps(
                 self.problem.p,
@@ -61,7 +70,7 @@ class Lanes:
                 self.problem.runs,
                 self.problem.run_start,
                 self.problem.margins,
-                self.rows,
+                rows,
                 relaxation,
                 n_steps,
                 state,
@@ -85,8 +94,8 @@ class Lanes:
                 self.problem.run_start,
                 self.problem.margins,
                 lane,
-                len(self.rows),
-                self.rows[lane],
+                len(rows),
+                rows[lane],
                 relaxation,
                 step == 0,
                 step == n_steps,
@@ -102,20 +111,12 @@ class Lanes:
             )
 
         for step in range(n_steps + 1):
-            others = [self.threads.submit(run, lane, step) for lane in range(1, len(self.rows))]
+            others = [self.threads.submit(run, lane, step) for lane in range(1, len(rows))]
             run(0, step)
             for other in others:
                 other.result()
             if step < n_steps:
-                kernels.join_lanes(self.rows, self.shift)
-
-    def lift(self) -> FloatArray:
-        """Return the multipliers of the row sums after the last step; those of the margins are `shift`."""
-        from calibrant.kernels.columns import PENALTY, ROW, WEIGHT
-
-        table = self.rows[0]
-        multiplier: FloatArray = table[:, ROW] * (table[:, WEIGHT] + table[:, PENALTY]) / table[:, WEIGHT]
-        return multiplier
+                kernels.join_lanes(rows, self.shift)
 
     def pool(self, state: FloatArray, penalty: FloatArray, out: FloatArray) -> None:
         """Write the rising columns nearest to `state` to `out`."""

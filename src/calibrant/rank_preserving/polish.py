@@ -33,7 +33,6 @@ class Workspace:
     level: FloatArray
     mass: FloatArray
     first: PlaceArray
-    value: FloatArray
     weights: FloatArray
     row: FloatArray
     total: FloatArray
@@ -49,7 +48,6 @@ class Workspace:
             level=np.empty((N_LANES, n)),
             mass=np.empty((N_LANES, n)),
             first=np.empty((N_LANES, n), dtype=np.int32),
-            value=np.empty(n),
             weights=np.empty((N_LANES, n)),
             row=np.empty(n),
             total=np.empty(n_columns),
@@ -78,7 +76,7 @@ def lagrangian(
         problem.weight,
         lift,
         shift,
-        space.value,
+        space.level[1],  # the other lane's scratch, free outside of steps
         space.weights[0],
         space.block,
         space.n_blocks,
@@ -173,15 +171,15 @@ def solve_blocks(
     """
     n = row.size
     unit_scale = 1.0 / np.sqrt(problem.total)
-    weight = np.concatenate((problem.weight, np.ones(total.size)))
     residual = np.concatenate((row, total * unit_scale))
     step = np.zeros_like(residual)
     image = np.empty_like(residual)
-    rows, totals = np.empty(n), np.empty(total.size)
+    rows, totals = image[:n], np.empty(total.size)
     kernels.block_shares(order, problem.unit, problem.weight, space.block, space.n_blocks, space.n_zero, rows, totals)
-    scale = np.concatenate((rows, totals * unit_scale**2)) + _RIDGE
+    scale = np.concatenate((rows, totals * unit_scale**2))
+    scale += _RIDGE
     direction = residual / scale
-    product = first = float(np.einsum("i,i,i->", weight, residual, direction))
+    product = first = _inner(problem.weight, residual, direction)
     n_inner = 0
     while n_inner < max_passes and product > accuracy**2 * first:
         kernels.average_blocks(
@@ -197,20 +195,25 @@ def solve_blocks(
             totals,
         )
         n_inner += 1
-        image[:n] = rows
         image[n:] = totals * unit_scale
         image += _RIDGE * direction
-        curvature = float(np.einsum("i,i,i->", weight, direction, image))
+        curvature = _inner(problem.weight, direction, image)
         if curvature <= EPS * product:
             break
         length = product / curvature
         step += length * direction
         residual -= length * image
         scaled = np.divide(residual, scale, out=image)
-        before, product = product, float(np.einsum("i,i,i->", weight, residual, scaled))
+        before, product = product, _inner(problem.weight, residual, scaled)
         direction *= product / before
         direction += scaled
     return step[:n], unit_scale * step[n:], n_inner
+
+
+def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
+    """Return the product of two vectors of a multiplier for each row, weighted, and each column."""
+    n = weight.size
+    return float(np.einsum("i,i,i->", weight, a[:n], b[:n]) + np.sum(a[n:] * b[n:]))
 
 
 def _size(weight: FloatArray, row: FloatArray, slack: FloatArray) -> float:

@@ -175,6 +175,7 @@ def solve(
 
 def _result(problem: Problem, ending: Ending, watch: Watch, method: str, nearly: Nearly | None) -> RankPreservingResult:
     q, order = ending.q, ending.order
+    np.minimum(q, 1.0, out=q)  # a row's sum may lie above 1 by rounding
     row, total = np.zeros(problem.weight.size), np.zeros(len(q))
     for j, column in enumerate(q):
         row[order[j]] += column

@@ -72,6 +72,7 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
         _set_out(problem, start, penalty * ratio, state)
         del start
     mean: tuple[FloatArray, FloatArray] | None = None
+    lift: FloatArray | None = None
     order = problem.order.copy() if problem.runs.size else problem.order
     turns, last, n_looks, look = 0, 0, 0, float(_FIRST_LOOK)
     with Lanes(problem, order, certifier.space) as lanes:
@@ -80,10 +81,10 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             steps, aim = next(looks, (0, 0.0))
             is_descent = steps > 0
             steps = min(steps or int(look), max_iter - n_iter)
-            lanes.step(state, move, was, _RELAXATION, steps)
+            lift = None  # memory for the steps
+            lift = lanes.step(state, move, was, _RELAXATION, steps)
             n_iter += steps
             lanes.pool(state, was, move)
-            lift = lanes.lift()
             may_try = penalty <= lowest * _PROMISING or not is_descent
             if is_descent:
                 mean = _mixed(mean, lift, lanes.shift)
@@ -100,6 +101,7 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             if is_descent:
                 penalty = aim
             else:
+                mean = None
                 sign = 1 if gap < 0.0 else -1
                 turns += last * sign < 0
                 last = sign

@@ -165,7 +165,7 @@ class Report:
         >>> import calibrant as cb
         >>> rows = {"p": [0.1, 0.4, 0.35, 0.8] * 50, "y": [0, 0, 1, 1] * 50}
         >>> cb.Report.from_source(rows)
-        <Report: Not calibrated: predictions are too low, n = 200 rows>
+        <Report: Not calibrated: predictions are off in several places, n = 200 rows>
         """
         from calibrant.report.from_source import summarise_source
 
