@@ -45,7 +45,13 @@ class Lanes:
             self.threads.shutdown()
 
     def step(
-        self, state: FloatArray, move: FloatArray, penalty: FloatArray, relaxation: float, n_steps: int
+        self,
+        state: FloatArray,
+        move: FloatArray,
+        penalty: float,
+        ratio: FloatArray,
+        relaxation: float,
+        n_steps: int,
     ) -> FloatArray:
         """Take steps; return the multipliers of the row sums after the last; those of the margins are `shift`.
 
@@ -55,10 +61,14 @@ class Lanes:
 
         rows = np.empty((self.n_lanes, self.problem.weight.size, 4))
         rows[:, :, WEIGHT] = self.problem.weight
-        rows[:, :, PENALTY] = penalty
+        rows[:, :, PENALTY] = penalty * ratio
+        rows[:, :, PENALTY] *= self.problem.weight
         self._take(state, move, rows, relaxation, n_steps)
-        table = rows[0]
-        lift: FloatArray = table[:, ROW] * (table[:, WEIGHT] + table[:, PENALTY]) / table[:, WEIGHT]
+        found = np.add(rows[0, :, WEIGHT], rows[0, :, PENALTY], out=self.space.row)
+        found *= rows[0, :, ROW]
+        found /= rows[0, :, WEIGHT]
+        del rows  # memory for the copy
+        lift: FloatArray = found.copy()
         return lift
 
     def _take(self, state: FloatArray, move: FloatArray, rows: FloatArray, relaxation: float, n_steps: int) -> None:

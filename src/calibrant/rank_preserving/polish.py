@@ -196,13 +196,15 @@ def solve_blocks(
         )
         n_inner += 1
         image[n:] = totals * unit_scale
-        image += _RIDGE * direction
+        image[:n] += np.multiply(direction[:n], _RIDGE, out=space.mass[1])  # the other lane's scratch
+        image[n:] += _RIDGE * direction[n:]
         curvature = _inner(problem.weight, direction, image)
         if curvature <= EPS * product:
             break
         length = product / curvature
-        step += length * direction
-        residual -= length * image
+        image *= length
+        residual -= image
+        step += np.multiply(direction, length, out=image)
         scaled = np.divide(residual, scale, out=image)
         before, product = product, _inner(problem.weight, residual, scaled)
         direction *= product / before

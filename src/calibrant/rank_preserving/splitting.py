@@ -73,18 +73,18 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
         del start
     mean: tuple[FloatArray, FloatArray] | None = None
     lift: FloatArray | None = None
+    was: FloatArray | None = None
     order = problem.order.copy() if problem.runs.size else problem.order
     turns, last, n_looks, look = 0, 0, 0, float(_FIRST_LOOK)
     with Lanes(problem, order, certifier.space) as lanes:
         while not certifier.is_done():
-            was = penalty * ratio * problem.weight
             steps, aim = next(looks, (0, 0.0))
             is_descent = steps > 0
             steps = min(steps or int(look), max_iter - n_iter)
             lift = None  # memory for the steps
-            lift = lanes.step(state, move, was, _RELAXATION, steps)
+            lift = lanes.step(state, move, penalty, ratio, _RELAXATION, steps)
             n_iter += steps
-            lanes.pool(state, was, move)
+            lanes.pool(state, penalty * ratio * problem.weight, move)
             may_try = penalty <= lowest * _PROMISING or not is_descent
             if is_descent:
                 mean = _mixed(mean, lift, lanes.shift)
@@ -93,6 +93,7 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             gap = certifier.look(n_iter, move, order, lift, lanes.shift, may_try=may_try)
             if certifier.is_done():
                 break
+            was = penalty * ratio * problem.weight
             if certifier.is_overwritten:
                 lanes.pool(state, was, move)
             if n_iter >= max_iter:
@@ -115,7 +116,8 @@ def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool
             was /= penalty * ratio * problem.weight
             for j in range(n_columns):  # the multipliers stay, in units of the new penalty
                 state[j] = move[j] + (state[j] - move[j]) * was[order[j]]
-    del lanes, was, ratio, lift  # memory for what follows
+            was = None
+    del lanes, was, ratio, lift, mean  # memory for what follows
     if not certifier.is_done():
         certifier.finish(move, order, state)
     return n_iter
