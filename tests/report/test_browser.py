@@ -20,6 +20,7 @@ from report_cases import CASES, hostile_report
 import calibrant as cb
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# A browser can't come from the package index: CI installs one first, elsewhere a missing one is said with -ra.
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ...")
 
 DESKTOP, PHONE = 1280, 360

@@ -10,28 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from calibrant.engines.appending import parse_records
 from calibrant.engines.databases import database_stream, is_database, is_relation, relation_stream
+from calibrant.engines.file_batches import BATCH_ROWS, names_of, scan_file
 from calibrant.engines.formats import FORMATS, SUFFIXES, Source, open_source
-from calibrant.engines.reading import (
-    explained,
-    header_names,
-    header_record,
-    json_column,
-    no_header,
-    plain_table,
-    select_columns,
-    table_file,
-)
-from calibrant.engines.records import csv_records, json_objects, line_records
+from calibrant.engines.reading import explained, plain_table, select_columns
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-#: Rows of a batch at most: what a few columns of them need stays small.
-BATCH_ROWS = 1 << 17
 #: What writers of partitioned folders call a missing value.
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -154,14 +142,14 @@ class FilesSource(RowSource):
         if self._names is None:
             first = self.files[0].held()
             self.files = [first, *self.files[1:]]
-            own = _names_of(first)
+            own = names_of(first)
             self._names = (*own, *(key for key in self.partitions[0] if key not in own))
         return self._names
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Read the named columns of one file after the other."""
         for file, partition in zip(self.files, self.partitions, strict=True):
-            own = _names_of(file) if partition else ()
+            own = names_of(file) if partition else ()
             told = [name for name in columns if name in partition and name not in own]
             stored = [name for name in columns if name not in told] or list(own[:1])
             first_row = 0
@@ -354,69 +342,6 @@ def folder_files(path: str | os.PathLike[str], format: str | None = None) -> lis
             f"{other.format}. Keep one format in a folder."
         )
     return files
-
-
-def _names_of(file: Source) -> tuple[str, ...]:
-    """Return the names of a file's columns; of JSON lines, those of its first records."""
-    if file.format != "jsonl":
-        return table_file(file).names
-    with explained(file.name):
-        for records in line_records(file):
-            rows = [row for row in json_objects(records, file.name, 1) if row is not None]
-            if rows:
-                return tuple(dict.fromkeys(name for row in rows for name in row))
-    return ()
-
-
-def scan_file(file: Source, columns: list[str]) -> Iterator[pa.Table]:
-    """Read the named columns of a file batch by batch."""
-    match file.format:
-        case "parquet":
-            return _scan_parquet(file, columns)
-        case "csv" | "tsv":
-            return _scan_csv(file, columns)
-        case "jsonl":
-            return _scan_json_lines(file, columns)
-
-
-def _scan_parquet(file: Source, columns: list[str]) -> Iterator[pa.Table]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file.open_arrow()) as opened:
-        names = select_columns(columns, opened.schema_arrow.names, file.name)
-        for batch in opened.iter_batches(BATCH_ROWS, columns=names):
-            yield plain_table(pa.Table.from_batches([batch]), names)
-
-
-def _scan_csv(file: Source, columns: list[str]) -> Iterator[pa.Table]:
-    names: tuple[str, ...] | None = None
-    n_rows = 0
-    for records in csv_records(file):
-        rest = records
-        if names is None:
-            at = header_record(records)
-            if at is None:
-                continue
-            header, rest = records.split(at + 1)
-            names = header_names(header.texts()[at], file)
-            select_columns(columns, names, file.name)
-        if rest.n_rows:
-            with explained(file.name, first_record=n_rows + 2):
-                yield parse_records(rest, names, columns, file)
-            n_rows += rest.n_rows
-    if names is None:
-        raise no_header(file)
-
-
-def _scan_json_lines(file: Source, columns: list[str]) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
-    line = 1
-    for records in line_records(file):
-        rows = [row for row in json_objects(records, file.name, line) if row is not None]
-        line += records.stops.size
-        yield pa.table({name: json_column([row.get(name) for row in rows], name, file.name) for name in columns})
 
 
 def _open_object(source: Any) -> RowSource:
