@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.cli import main
+from calibrant.dependence import stratified_folds
 from calibrant.errors import CalibrantError
-from calibrant.folds import stratified_folds
 
 
 def draw(n=600, power=3.0, seed=0):

@@ -13,6 +13,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TINY = float(np.finfo(np.float64).tiny)
 EPS = float(np.finfo(np.float64).eps)
+LARGEST = float(np.finfo(np.float64).max)
 #: Smallest clip that `clip_from_data` gives: below it 1 - clip is not far from rounding to 1.
 SMALLEST_CLIP = 1e-12
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
@@ -73,10 +74,15 @@ def dot(a: FloatArray, b: FloatArray) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
+def kish_size(weight: FloatArray) -> float:
+    """Return Kish's effective number of rows, (sum w)^2 / sum w^2: that of equal weights which says as much."""
+    return float(weight.sum()) ** 2 / dot(weight, weight)
+
+
 def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return the weighted mean and its standard error, by Kish's effective number of rows."""
     mean = float(np.average(values, weights=weight))
-    size = float(weight.sum()) ** 2 / dot(weight, weight)
+    size = kish_size(weight)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / max(size - 1.0, 1.0)))
 
 

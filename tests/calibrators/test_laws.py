@@ -9,8 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, make_calibrator

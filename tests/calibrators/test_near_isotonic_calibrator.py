@@ -10,7 +10,7 @@ import calibrant as cb
 from calibrant import kernels
 from calibrant.calibrators._parts import deal
 from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.summary import Cells
+from calibrant.summary import DistinctScores
 
 
 def solve(values, weight, penalties):
@@ -99,7 +99,9 @@ def test_cross_validation_flattens_noise_and_keeps_a_fall_that_is_real():
 def test_parts_share_out_the_rows_of_each_class():
     rng = np.random.default_rng(0)
     positives, negatives = rng.integers(0, 4, 300).astype(float), rng.integers(0, 4, 300).astype(float)
-    weight, dealt = deal(Cells(np.arange(300.0), positives + negatives, positives + negatives, positives), 5, 0)
+    weight, dealt = deal(
+        DistinctScores(np.arange(300.0), positives + negatives, positives + negatives, positives), 5, 0
+    )
     np.testing.assert_array_equal(dealt.sum(axis=0), positives)
     np.testing.assert_array_equal(weight.sum(axis=0), positives + negatives)
     np.testing.assert_array_equal(dealt, dealt.round())
@@ -109,7 +111,7 @@ def test_parts_share_out_the_rows_of_each_class():
 
 def test_rows_are_dealt_at_random_and_not_in_turn():
     """In turn, each part would show the very rates of the others, and cross-validation see no noise."""
-    _, dealt = deal(Cells(np.arange(500.0), np.full(500, 2.0), np.full(500, 2.0), np.ones(500)), 5, 0)
+    _, dealt = deal(DistinctScores(np.arange(500.0), np.full(500, 2.0), np.full(500, 2.0), np.ones(500)), 5, 0)
     gaps = np.diff(np.flatnonzero(dealt[0]))
     assert gaps.min() == 1
     assert gaps.max() > 10
@@ -117,7 +119,7 @@ def test_rows_are_dealt_at_random_and_not_in_turn():
 
 def test_parts_of_few_and_of_many_rows_keep_their_sums():
     for total in (0.5, 2.0, 3e6, 1e80):
-        weight, dealt = deal(Cells(np.arange(3.0), *(np.full(3, total),) * 2, np.full(3, 0.25 * total)), 5, 0)
+        weight, dealt = deal(DistinctScores(np.arange(3.0), *(np.full(3, total),) * 2, np.full(3, 0.25 * total)), 5, 0)
         np.testing.assert_allclose(weight.sum(axis=0), total)
         np.testing.assert_allclose(dealt.sum(axis=1), 0.15 * total, rtol=0.2)
         assert (weight >= dealt).all()

@@ -6,13 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant as cb
 from calibrant.persistence import Field, decode_map, encode_map
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -294,7 +293,7 @@ def test_the_side_of_the_label_is_perfectly_calibrated():
     y = rng.random(s.shape) < s
     chosen = np.empty(repeats)
     for i in range(repeats):  # rows of one label count too, which the gate would refuse
-        fitted = cb.VennAbersCalibrator().fit_map(ScoreRows(s[i, :n], y[i, :n], None))
+        fitted = cb.VennAbersCalibrator().fit_map(Rows.of_positives(s[i, :n], y[i, :n], None))
         chosen[i] = fitted.pair(s[i, n:])[int(y[i, n])][0]
     found, count = np.unique(chosen, return_counts=True)
     common = found[count >= 100]

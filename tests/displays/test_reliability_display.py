@@ -18,7 +18,7 @@ from calibrant.displays import ScoreHistogram
 from calibrant.displays.style import COLOURS, MARKERS
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.results import Curve
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def make_curve(m: int = 4, *, label: str = "") -> Curve:
 
 def make_histogram(weight: np.ndarray | None = None) -> ScoreHistogram:
     p = np.linspace(0.0, 1.0, 1000)
-    return ScoreHistogram.from_rows(ScoreRows(p, p**2 > 0.4, weight))
+    return ScoreHistogram.from_rows(Rows.of_positives(p, p**2 > 0.4, weight))
 
 
 def texts(legend: Any) -> list[str]:

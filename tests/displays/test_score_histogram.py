@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from calibrant.displays import ScoreHistogram
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 unit = st.floats(0.0, 1.0)
 
 
-def rows(p: list[float], event: list[bool], weight: list[float] | None = None) -> ScoreRows:
-    return ScoreRows(np.array(p), np.array(event), None if weight is None else np.array(weight))
+def rows(p: list[float], event: list[bool], weight: list[float] | None = None) -> Rows:
+    return Rows.of_positives(np.array(p), np.array(event), None if weight is None else np.array(weight))
 
 
 @given(st.lists(st.tuples(unit, st.booleans()), min_size=1, max_size=50))

@@ -17,11 +17,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from calibrant.engines import append_columns, read_columns
-from calibrant.engines import formats as formats_module
+from calibrant.engines import append_columns, formats as formats_module, read_columns
 from calibrant.errors import InvalidInputError, InvalidScoreError, UnknownNameError
 from calibrant.numerics import FloatArray
 from calibrant.validation import as_scores

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant.engines import formats as formats_module
-from calibrant.engines import open_table, read_columns
+from calibrant.engines import formats as formats_module, open_table, read_columns
 from calibrant.errors import CalibrantError, InvalidInputError, UnknownNameError
 
 Make = Callable[[str, bytes], str]

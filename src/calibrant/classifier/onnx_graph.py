@@ -13,11 +13,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.classifier.pairs import CalibratedPair
 from calibrant.errors import DataWarning, InvalidInputError, MissingPackageError
 from calibrant.maps import StepMap, VennAbersMap
-from calibrant.persistence.export.exportable import as_exportable
-from calibrant.persistence.export.formulas import softmax
-from calibrant.persistence.export.onnx_builder import OPSET, FloatType, OnnxBuilder
-from calibrant.persistence.export.onnx_graph import OUTPUT, make_model
-from calibrant.persistence.export.terms import Term
+from calibrant.persistence import OPSET, OUTPUT, FloatType, OnnxBuilder, Term, as_exportable, make_model, softmax
 
 INPUT = "X"
 _OPSETS = {"": OPSET, "ai.onnx.ml": 3}

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from calibrant.metrics.binned_curve import CurveBins
-    from calibrant.metrics.bins import Bins, CurveStrategy
-    from calibrant.metrics.reliability import Band
-    from calibrant.summary import ScoreRows
+    from calibrant.metrics import Band, Bins, CurveBins, CurveStrategy
+    from calibrant.rows import Rows
     from calibrant.validation import ArrayLike
 
 #: What the legend calls the diagonal; a second display on the same axes finds it there.
@@ -293,7 +291,7 @@ class CalibrationDisplay:
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        from calibrant.metrics.binned_curve import curve_bins, read_curve_rows
+        from calibrant.metrics import curve_bins, read_curve_rows
 
         rows = read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
         bins = curve_bins(rows, n_bins, strategy)
@@ -310,7 +308,7 @@ class CalibrationDisplay:
 
 
 def _uncertain(
-    rows: ScoreRows,
+    rows: Rows,
     bins: Bins,
     strategy: CurveBins | ArrayLike,
     level: float | None,
@@ -318,8 +316,7 @@ def _uncertain(
     rng: int | np.random.Generator | None,
 ) -> Curve | None:
     """Return the bins as a curve with what was asked for, intervals or band; None where neither was."""
-    from calibrant.metrics.consistency import consistency_band
-    from calibrant.metrics.estimates import wilson
+    from calibrant.metrics import consistency_band, wilson
 
     generator = as_generator(rng)
     if band is not None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from calibrant.metrics import Decomposition
-    from calibrant.metrics.decomposition import ScoreName
+    from calibrant.metrics import Decomposition, ScoreName
     from calibrant.validation import ArrayLike
 
 #: What the decomposed scores are called.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.numerics import FloatArray
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ class ScoreHistogram:
     is_weighted: bool = False
 
     @classmethod
-    def from_rows(cls, rows: ScoreRows, *, upper: float = 1.0, n_cells: int = 40) -> ScoreHistogram:
+    def from_rows(cls, rows: Rows, *, upper: float = 1.0, n_cells: int = 40) -> ScoreHistogram:
         """Count rows of probabilities in `n_cells` equal cells of [0, upper]; those above `upper` fall in the last."""
         edges = np.linspace(0.0, upper, n_cells + 1)
         cell = np.minimum(np.searchsorted(edges, rows.scores, side="right") - 1, n_cells - 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from calibrant.calibrators.mimic import BinTable
+    from calibrant.calibrators import BinTable
     from calibrant.validation import ArrayLike
 
 #: Of more passes than this, some are left out of the picture; of more than the second, some have no place in the key.

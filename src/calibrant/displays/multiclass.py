@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from calibrant.metrics.bins import CurveStrategy
-    from calibrant.metrics.reliability import Band
+    from calibrant.metrics import Band, CurveStrategy
     from calibrant.validation import ArrayLike
 
 #: Inches of a panel's side.
@@ -126,28 +125,27 @@ class MulticlassReliabilityDisplay:
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        from calibrant.metrics import ece, reliability_curve
-        from calibrant.metrics.rows import read_rows
+        from calibrant.metrics import ece, measured_rows, reliability_curve
 
         check_integer("max_classes", max_classes, minimum=1)
-        rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
+        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
         if rows.is_binary:
             raise ShapeError(
                 "y_prob has one column. Pass one column per class, shape (n, K), or use ReliabilityDisplay."
             )
-        codes, weight = rows.labels.codes, rows.weight
+        codes, weight = rows.codes, rows.weight
         options: dict[str, Any] = {"sample_weight": weight, "n_bins": n_bins, "strategy": strategy, "level": level}
         options |= {"band": band, "rng": as_generator(rng) if band is not None else None}
-        top = reliability_curve(codes, rows.prob, classes=np.arange(rows.n_classes), label="top label", **options)
+        top = reliability_curve(codes, rows.scores, classes=np.arange(rows.n_classes), label="top label", **options)
         shown = list(range(rows.n_classes))
         if len(shown) > max_classes:
             errors = [
-                ece(codes == k, rows.prob[:, k], n_bins=n_bins, strategy="quantile", sample_weight=weight)
+                ece(codes == k, rows.scores[:, k], n_bins=n_bins, strategy="quantile", sample_weight=weight)
                 for k in shown
             ]
             shown = sorted(shown, key=lambda k: -errors[k])[:max_classes]
-        labels = rows.labels.classes.tolist()
-        curves = [reliability_curve(codes == k, rows.prob[:, k], label=str(labels[k]), **options) for k in shown]
+        labels = rows.classes.tolist()
+        curves = [reliability_curve(codes == k, rows.scores[:, k], label=str(labels[k]), **options) for k in shown]
         return cls(top, curves, n_classes=len(labels)).plot(axes)
 
     @classmethod

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from calibrant.metrics.bins import CurveStrategy
-    from calibrant.metrics.reliability import Band
+    from calibrant.metrics import Band, CurveStrategy
     from calibrant.validation import ArrayLike
 
 #: With more curves than this, the legend of the display's own figure has two columns.
@@ -151,9 +150,7 @@ class ReliabilityDisplay:
         >>> display.curves[0].y.round(3).tolist()
         [0.333, 0.667]
         """
-        from calibrant.metrics import reliability_curve
-        from calibrant.metrics.reliability import event_rows
-        from calibrant.metrics.rows import read_rows
+        from calibrant.metrics import event_rows, measured_rows, reliability_curve
 
         curves, histograms = [], []
         for case in as_cases(y_true, y_prob, sample_weight, name):
@@ -171,7 +168,7 @@ class ReliabilityDisplay:
                 **what,
             )
             curves.append(curve)
-            rows = event_rows(read_rows(case.y_true, case.y_prob, **what), class_label)
+            rows = event_rows(measured_rows(case.y_true, case.y_prob, **what), class_label)
             histograms.append(ScoreHistogram.from_rows(rows))
         return cls(curves, histogram=histograms).plot(ax)
 

@@ -12,9 +12,9 @@ from calibrant.engines.columns import logit_reader, pair_reader, top_label_reade
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.softmax_streams import weights_of
 from calibrant.engines.summarise import Exact, fold_summaries
-from calibrant.metrics.evaluation import RowValues
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import RowValues
 from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import (
+    MOST_ROWS,
     AutoCalibrator,
     BetaCalibrator,
     BinaryCalibrator,
@@ -19,17 +20,16 @@ from calibrant.calibrators import (
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
     SigmoidCalibrator,
+    SoftmaxCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
     TopLabelCalibrator,
     VectorScalingCalibrator,
     VennAbersCalibrator,
+    fit_classes,
+    map_without_rows,
+    top_label_map,
 )
-from calibrant.calibrators.auto_multiclass import fit_classes
-from calibrant.calibrators.auto_report import MOST_ROWS
-from calibrant.calibrators.base import map_without_rows
-from calibrant.calibrators.softmax_family import SoftmaxCalibrator
-from calibrant.calibrators.top_label import top_label_map
 from calibrant.engines.batches import count_rows
 from calibrant.engines.columns import Column, pair_reader, top_label_reader
 from calibrant.engines.partitions import pooled_summary
@@ -39,8 +39,7 @@ from calibrant.engines.softmax_streams import sample_rows, stream_ensemble, stre
 from calibrant.engines.streaming import stream_beta, stream_sigmoid
 from calibrant.engines.summarise import Exact, fold_summaries
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
-from calibrant.maps import BinaryMap, Map, OneVsRestMap, SoftmaxMap
-from calibrant.maps.multiclass import PoolPart
+from calibrant.maps import BinaryMap, Map, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 
@@ -267,7 +266,7 @@ class Passes:
 def _fit_groups(calibrator: Calibrator, summary: ScoreSummary, reader: RowReader) -> Map:
     """Fit to each distinct score as rows of both labels."""
     _check_both(summary, reader)
-    scores, weight, _, positives = summary.cells
+    scores, weight, _, positives = summary.distinct
     both = np.concatenate((positives, weight - positives))
     codes = np.repeat(np.array([1, 0], np.uint8), scores.size)
     kept = both > 0.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import EPS, FloatArray, IntArray, dot
-from calibrant.summary import Cells, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import check_integer
 
 #: Cells per octave, as a power of two, of one table; of many tables at once there are fewer.
@@ -61,7 +61,7 @@ class CellTable:
         """Add rows of weight one."""
         kernels.fold_rows(scores, positive, self.n_bits, self.is_probability, self.cells)
 
-    def add_groups(self, groups: Cells) -> None:
+    def add_groups(self, groups: DistinctScores) -> None:
         """Add groups of rows."""
         columns = (groups.scores, groups.weight, groups.weight_squared, groups.positives)
         kernels.fold_groups(*columns, self.n_bits, self.is_probability, self.cells)
@@ -126,7 +126,7 @@ class QuantisedSummary(ScoreSummary):
     def __init__(self, filled: FloatArray, *, is_probability: bool, n_bits: int | None = None) -> None:
         weight, squared, positives, score_sum, low, high = filled
         mean = np.clip(score_sum / weight, low, high)
-        super().__init__(Cells(mean + 0.0, weight, squared, np.minimum(positives, weight)))
+        super().__init__(DistinctScores(mean + 0.0, weight, squared, np.minimum(positives, weight)))
         self.filled, self.n_bits = filled, n_bits
         self.low, self.high = low, high
         self.is_probability = is_probability

@@ -11,17 +11,19 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators import DirichletCalibrator
-from calibrant.calibrators.ensemble_temperature import (
+from calibrant.calibrators import (
+    DirichletCalibrator,
     MixtureProblem,
     Parts,
+    SoftmaxCalibrator,
+    TemperatureProblem,
     find_shares,
+    find_slope,
+    line_of,
     mixture_of,
     own_probabilities,
     parts_of,
 )
-from calibrant.calibrators.softmax_family import SoftmaxCalibrator, line_of
-from calibrant.calibrators.temperature import TemperatureProblem, find_slope
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.maps import BetaMap, LogisticMap, MeanMap, MixtureMap, SoftmaxMap

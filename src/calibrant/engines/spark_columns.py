@@ -6,8 +6,7 @@ import dataclasses
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial as bind
-from functools import reduce
+from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,7 @@ from calibrant.engines.rows import said_missing
 from calibrant.engines.spark import SparkSource, column_of, mapped
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
 from calibrant.numerics import ROW_SUM_TOLERANCE
-from calibrant.persistence import to_sql
-from calibrant.persistence.export.exportable import as_exportable
+from calibrant.persistence import as_exportable, to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -80,7 +80,7 @@ def stream_beta(calibrator: BetaCalibrator, column: Column, summary: QuantisedSu
         )
         return (*slopes, np.ones_like(p)) if has_intercept else tuple(slopes)
 
-    is_separated = separates(summary.groups())
+    is_separated = separates(summary.tied())
     theta = _stream(column, summary, columns, has_platt_targets=is_separated, what="beta fit").tolist()
     c = theta.pop() if has_intercept else 0.0
     if min(theta) < 0.0:  # at the edge of what is allowed, to rounding
@@ -114,7 +114,7 @@ def _stream(
 
         return column.reduce(partial, added, is_large=False)
 
-    coarse = problem(summary.groups())
+    coarse = problem(summary.tied())
     return minimise(
         StreamedLogistic(coarse.columns, coarse.weight, coarse.target_weight, total), what=what, coarse=coarse
     )

@@ -10,9 +10,10 @@ from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import CurveStrategy, bin_rows, make_bins
 from calibrant.metrics.consistency import consistency_band
 from calibrant.metrics.estimates import wilson
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.results import Curve
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
 Band: TypeAlias = Literal["consistency"]
@@ -103,7 +104,7 @@ def reliability_curve(
     if band is not None:
         check_choice("band", band, get_args(Band))
     generator = as_generator(rng)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     settings = CurveSettings(n_bins, strategy, level, band, generator)
     return curve_of_event(event_rows(rows, class_label), settings, label=label)
 
@@ -118,7 +119,7 @@ class CurveSettings(NamedTuple):
     rng: np.random.Generator
 
 
-def curve_of_event(event: ScoreRows | ScoreSummary, settings: CurveSettings, *, label: str = "") -> Curve:
+def curve_of_event(event: Rows | ScoreSummary, settings: CurveSettings, *, label: str = "") -> Curve:
     """Return the curve of checked rows, or of their summary."""
     n_bins, strategy, level, band, rng = settings
     if isinstance(event, ScoreSummary):
@@ -130,7 +131,7 @@ def curve_of_event(event: ScoreRows | ScoreSummary, settings: CurveSettings, *, 
     return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)
 
 
-def event_rows(rows: Rows, class_label: object) -> ScoreRows:
+def event_rows(rows: Rows, class_label: object) -> Rows:
     """Return what a curve shows: the positive class, the top label of K columns, or one class of them."""
     if class_label is None:
         return rows.one_column()
@@ -138,7 +139,7 @@ def event_rows(rows: Rows, class_label: object) -> ScoreRows:
         raise InvalidInputError(
             f"class_label={class_label!r} picks one of K columns, but y_prob has one. Pass pos_label instead."
         )
-    known = rows.labels.classes.tolist()
+    known = rows.classes.tolist()
     if class_label not in known:
         raise unknown_name("class_label", class_label, known)
     return rows.of_class(known.index(class_label))

@@ -8,15 +8,16 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from calibrant.document_field import within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
-from calibrant.persistence.fields import within
-from calibrant.persistence.plain import MAX_BYTES, too_large
+from calibrant.persistence.limits import MAX_BYTES, too_large
 
 AnyPath = str | os.PathLike[str]
+_Class = TypeVar("_Class")
 
 _WRITERS: dict[str, Callable[[dict[str, Any]], bytes]] = {".json": json_text.dump, ".pkl": plain_pickle.dump}
 #: How files of other kinds begin that users are likely to pass.
@@ -111,6 +112,16 @@ def load(path: AnyPath) -> Any:
     source = _as_path(path)
     with within(str(source)):
         return from_document(_parse(_read(source)))
+
+
+def load_as(cls: type[_Class], path: AnyPath) -> _Class:
+    """Read a fitted object of one class, or say what the file holds instead."""
+    loaded = load(path)
+    if not isinstance(loaded, cls):
+        raise DocumentError(
+            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load."
+        )
+    return loaded
 
 
 def read_document(path: AnyPath) -> dict[str, Any]:

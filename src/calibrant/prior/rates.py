@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError
-from calibrant.metrics.estimates import wilson
+from calibrant.metrics import wilson
 from calibrant.numerics import FloatArray
 from calibrant.results import plain
 from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_weight, check_fraction, check_same_length

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
+from calibrant.fitted import MapFitted, register
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
-from calibrant.persistence.calibrator_codec import decode_classes
-from calibrant.persistence.fields import Field
 from calibrant.prior.rates import weighted_rates
-from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores, as_weight
-
-KIND = "prior_shift"
+from calibrant.validation import ArrayLike, InputKind, as_labels, as_scores, as_weight
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
@@ -144,7 +141,8 @@ def undo_class_weight(
     return PriorShift.from_class_weight(class_weight, y=y, sample_weight=sample_weight).predict_proba(probabilities)
 
 
-class PriorShift:
+@register("prior_shift")
+class PriorShift(MapFitted):
     """A correction for known class priors, to be kept in a file and applied as a calibrator is.
 
     Parameters
@@ -163,11 +161,11 @@ class PriorShift:
     array([0.1])
     """
 
-    input: ClassVar[InputKind] = "probability"
+    score_argument: ClassVar[str] = "probabilities"
+    input: InputKind = "probability"
     #: No rows were needed.
-    n_rows_: ClassVar[int] = 0
-    score_names_: ClassVar[None] = None
-    metadata_: dict[str, Any]
+    n_rows_: int = 0
+    score_names_: tuple[str, ...] | None = None
 
     def __init__(self, factor: ArrayLike, *, classes: Sequence[Any] | None = None) -> None:
         self.factor = _positive(factor, "factor")
@@ -195,7 +193,7 @@ class PriorShift:
         return cls.from_sampling(kept=weight, classes=classes)
 
     @property
-    def map_(self) -> Map:
+    def map_(self) -> Map:  # type: ignore[override]
         """The correction as a map: of the positive class for two classes, else of a row of K.
 
         Probabilities below 2^-53, or of 1 for two classes, are moved inward so far; `predict_proba` has no such need.
@@ -205,31 +203,31 @@ class PriorShift:
             return BetaMap(1.0, 1.0, float(shift[1] - shift[0]), 0.5 * EPS)
         return SoftmaxMap(np.array(1.0), shift, TINY)
 
-    def predict_proba(self, probabilities: ArrayLike) -> Any:
-        """Return corrected probabilities, in the container that they came in.
+    def apply_values(self, values: FloatArray) -> FloatArray:
+        """Return corrected probabilities, exactly also where they are 0 or 1."""
+        factor = self.factor / self.factor.max()
+        if values.ndim == 1:
+            positive = values * factor[1]
+            corrected: FloatArray = positive / (positive + (1.0 - values) * factor[0])
+            return corrected
+        weighted = values * factor
+        shared: FloatArray = weighted / row_sum(weighted)[:, None]
+        return shared
 
-        Parameters
-        ----------
-        probabilities : array-like of shape (n,) or (n, K)
-            Of the positive class where there are two, or one column per class.
+    def encode(self) -> dict[str, Any]:
+        """Return the factor of each class as plain data."""
+        return {"factor": self.factor.tolist(), "classes": self.classes_.tolist()}
 
-        Raises
-        ------
-        CalibrantError
-            If they can't be used, or have another number of columns.
-        """
-        checked = as_probabilities(probabilities, name="probabilities")
-        p, factor = checked.values, self.factor / self.factor.max()
-        if p.ndim == 1 and factor.size == 2:
-            positive = p * factor[1]
-            return checked.container.wrap(positive / (positive + (1.0 - p) * factor[0]))
-        if checked.n_columns != factor.size:
-            raise ShapeError(
-                f"probabilities has {checked.n_columns} columns, and the correction is for {factor.size} classes. "
-                "Pass one column per class."
-            )
-        weighted = p * factor
-        return checked.container.wrap(weighted / row_sum(weighted)[:, None])
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the correction of a positive factor for each class."""
+        parts = body.members(("factor", "classes"))
+        factor, classes = parts["factor"].numbers(minimum=2), parts["classes"].labels(minimum=2)
+        if (factor <= 0.0).any():
+            parts["factor"].refuse("holds a number that is not above 0")
+        if factor.size != len(classes):
+            parts["factor"].refuse(f"does not go with {len(classes)} classes: one number for each is needed")
+        return cls(factor, classes=classes.tolist())
 
     def __repr__(self) -> str:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
@@ -300,20 +298,3 @@ def _positive(values: ArrayLike, name: str) -> FloatArray:
         k = int(bad.argmax())
         raise InvalidInputError(f"{name}[{k}] is {checked[k].item()!r}. Pass numbers above 0.")
     return checked
-
-
-def _encode(shift: PriorShift) -> dict[str, Any]:
-    return {"factor": shift.factor.tolist(), "classes": shift.classes_.tolist()}
-
-
-def _decode(body: dict[str, Any]) -> PriorShift:
-    fields = Field(body).members(("factor", "classes"))
-    factor, classes = fields["factor"].numbers(minimum=2), decode_classes(fields["classes"])
-    if (factor <= 0.0).any():
-        fields["factor"].refuse("holds a number that is not above 0")
-    if factor.size != len(classes):
-        fields["factor"].refuse(f"does not go with {len(classes)} classes: one number for each is needed")
-    return PriorShift(factor, classes=classes.tolist())
-
-
-persistence.register_kind(KIND, PriorShift, _encode, _decode)

@@ -12,8 +12,7 @@ from calibrant import persistence
 from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, unknown_name
 from calibrant.maps import InterpolatedMap, OneVsRestMap
 from calibrant.numerics import FloatArray, row_sum
-from calibrant.persistence.calibrator_codec import decode_classes, decode_names
-from calibrant.persistence.fields import Field
+from calibrant.persistence import Field, decode_classes, decode_names
 from calibrant.rank_preserving.diagnostics import as_matrix
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, unknown_name
-from calibrant.metrics.proper_scores import row_brier, row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.closed_form import closed_form
@@ -30,7 +29,7 @@ from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, che
 from calibrant.rank_preserving.raking import plain_matrix, rake, row_divergence
 from calibrant.rank_preserving.solving import solve
 from calibrant.results import plain
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, Scores
 
 #: Each method, and what it is.
@@ -303,7 +302,7 @@ class _Run:
         return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(self.p.shape[1])]), True
 
 
-def _fitted(rows: ScoreRows, calibrator: Any) -> FloatArray:
+def _fitted(rows: Rows, calibrator: Any) -> FloatArray:
     """Return a column fitted to its labels; one whose rows are of one class is the constant that they are."""
     if rows.positive.all() or not rows.positive.any():
         return np.full(rows.scores.size, float(rows.positive[0]))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics.ranking import rank
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import plain
+from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -265,7 +265,7 @@ def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None,
     if labels is None:
         return [math.nan] * q.shape[1]
     rows = Rows(q, Labels(labels.codes[kept], labels.classes), None if weight is None else weight[kept])
-    present = set(np.unique(rows.labels.codes).tolist())
+    present = set(np.unique(rows.codes).tolist())
     if len(present) < 2:
         return [math.nan] * q.shape[1]
     return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]

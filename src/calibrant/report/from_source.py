@@ -20,7 +20,7 @@ from calibrant.engines.evaluating import (
 from calibrant.engines.quantised import QuantisedSummary
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import fold_summaries
-from calibrant.metrics.evaluation import Settings, check_settings, evaluate_multiclass
+from calibrant.metrics import Settings, check_settings, evaluate_multiclass
 from calibrant.report.classes import MAX_CLASS_PANELS
 from calibrant.report.curves import OF_HISTOGRAM, curve_of
 from calibrant.report.groups import describe_groups
@@ -115,7 +115,7 @@ def _of_classes(
     if held is not None:
         return summarise(
             held.labels.classes[held.labels.codes],
-            held.prob,
+            held.scores,
             sample_weight=held.weight,
             classes=held.labels.classes,
             n_bins=n_bins,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.dependence import TimeArray, as_times
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, UnknownNameError, did_you_mean
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.splits.times import TimeArray, as_times
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame

@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator
+from calibrant.dependence import PurgedKFold
 from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.maps import BetaMap, SoftmaxMap
-from calibrant.metrics.proper_scores import row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import row_log_loss
 from calibrant.numerics import FloatArray
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
-from calibrant.splits import PurgedKFold
+from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
 from calibrant.validation import Labels
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from sklearn.model_selection import StratifiedKFold
 
-from calibrant.folds import stratified_blocks, stratified_folds
+from calibrant.dependence import stratified_blocks, stratified_folds
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=80), st.integers(2, 7), st.integers(0, 3))

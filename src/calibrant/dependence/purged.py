@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.dependence.overlap import overlapping
+from calibrant.dependence.times import TimeArray, as_label_times, as_span
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import BoolArray, IntArray
-from calibrant.splits.times import TimeArray, as_span, as_times
 from calibrant.validation import ArrayLike, check_integer, check_same_length
 
 
@@ -21,32 +22,16 @@ class _Label:
     """When the label of each row starts and ends, both ends included, and how long the embargo is."""
 
     def __init__(self, n: int, times: ArrayLike | None, label_end: ArrayLike | None, purge: Any, embargo: Any) -> None:
-        self.start: TimeArray = np.arange(n) if times is None else as_times(times, name="times")
-        end = self.start if label_end is None else as_times(label_end, name="label_end")
-        for values, name in ((self.start, "times"), (end, "label_end")):
-            check_same_length(n, values.size, "X", name)
-        if (self.start.dtype.kind == "M") != (end.dtype.kind == "M"):
-            raise InvalidInputError("times and label_end are numbers and datetimes. Pass both of one kind.")
-        early = end < self.start
-        if early.any():
-            row = int(early.argmax())
-            raise InvalidInputError(
-                f"label_end row {row}: {end[row]!s} is before the row's time {self.start[row]!s} "
-                f"({early.sum():,} of {n:,} rows). Pass the time at which the label is known."
-            )
+        start, name = (np.arange(n), "X") if times is None else (times, "times")
+        self.start, end = as_label_times(start, start if label_end is None else label_end, name=name)
+        check_same_length(n, self.start.size, "X", "times")
         self.end: TimeArray = end + as_span(purge, name="purge", times=self.start)
         self.embargo = as_span(embargo, name="embargo", times=self.start)
         self.order: IntArray = np.argsort(self.start, kind="stable").astype(np.int64)
 
     def overlaps(self, block: IntArray) -> BoolArray:
-        """Say which rows have labels that overlap those of a block, or start within the embargo after them.
-
-        The rows of a block are next to each other in time: its first starts before whatever overlaps it from the
-        left, and its last label ends after whatever overlaps it from the right. So its span is as good as its rows.
-        """
-        first, last = self.start[block].min(), self.end[block].max()
-        reached: BoolArray = (self.end >= first) & (self.start <= last + self.embargo)
-        return reached
+        """Say which rows have labels that overlap those of a block, or start within the embargo after them."""
+        return overlapping(self.start, self.end, block, self.embargo)
 
 
 class _PurgedSplit(ABC):

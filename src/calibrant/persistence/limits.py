@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from calibrant.document_field import LARGEST_INTEGER, join, show
 from calibrant.errors import DocumentError, InvalidTypeError, UnsafeDocumentError
-from calibrant.persistence.fields import LARGEST_INTEGER, join, show
 
 #: Largest file, in bytes: a map of several million knots.
 MAX_BYTES = 256 * 2**20

@@ -57,3 +57,42 @@ def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntA
         folds[codes == k] = np.repeat(np.arange(n_folds), sizes)
         start += int(counts[k])
     return folds
+
+
+def cluster_folds(codes: npt.NDArray[np.integer[Any]], cluster: IntArray, n_folds: int, seed: int) -> IntArray:
+    """Return the fold, 0 to `n_folds` - 1, of each row, where no cluster is in two folds.
+
+    Clusters come in the order of their size, equal ones in random order; each goes into the fold where the counts of
+    its classes are then furthest below an equal share, summed over the classes in squares.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Class of each row, as non-negative integers.
+    cluster : ndarray of shape (n,)
+        Cluster of each row, numbered from 0.
+    n_folds : int
+        At most the number of clusters is of use.
+    seed : int
+        Seed of the random order.
+    """
+    n_clusters, n_classes = int(cluster.max()) + 1, int(codes.max()) + 1
+    counts = np.bincount(cluster * n_classes + codes, minlength=n_clusters * n_classes).reshape(n_clusters, n_classes)
+    share = np.maximum(counts.sum(axis=0), 1)
+    order = np.random.default_rng(seed).permutation(n_clusters)
+    order = order[np.argsort(-counts[order].sum(axis=1), kind="stable")]
+    held = np.zeros((n_folds, n_classes))
+    fold_of = np.empty(n_clusters, dtype=np.int64)
+    for c in order:
+        grown = held + counts[c] / share
+        fold_of[c] = np.argmin(np.square(grown).sum(axis=1) - np.square(held).sum(axis=1))
+        held[fold_of[c]] = grown[fold_of[c]]
+    return fold_of[cluster]
+
+
+def time_blocks(time: npt.NDArray[Any], n_folds: int) -> IntArray:
+    """Return the fold, 0 to `n_folds` - 1, of each row: consecutive parts in the order of time, of near-equal size."""
+    folds = np.empty(time.size, dtype=np.int64)
+    for fold, block in enumerate(np.array_split(np.argsort(time, kind="stable"), n_folds)):
+        folds[block] = fold
+    return folds

@@ -7,9 +7,11 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.errors import DocumentError, did_you_mean
 from calibrant.numerics import FloatArray
@@ -26,7 +28,7 @@ _REPR.maxstring = _REPR.maxother = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class DocumentField:
     """A value in a document and the path to it, such as ``map.maps[2].x``; the path of the document is empty."""
 
     value: object
@@ -36,7 +38,7 @@ class Field:
         """Raise DocumentError: path, value, what is wrong with it and how to mend it."""
         raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix}")
 
-    def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Field]:
+    def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, DocumentField]:
         """Return the fields of an object that has all of `required`, perhaps some of `optional`, and no other."""
         found = {key: self.member(key) for key in required}
         known = [*required, *optional]
@@ -46,20 +48,30 @@ class Field:
                 raise DocumentError(f"{place}: unknown field {show(key)}.{did_you_mean(key, known)} Remove it.")
         return found | {key: self.member(key) for key in optional if key in self.object()}
 
-    def member(self, key: str) -> Field:
+    def member(self, key: str) -> DocumentField:
         """Return one field of an object, whatever others there are."""
         members = self.object()
         if key not in members:
             raise DocumentError(f"{self.path or 'the document'}: the field {key!r} is missing. {SAVE_AGAIN}")
-        return Field(members[key], join(self.path, key))
+        return DocumentField(members[key], join(self.path, key))
 
-    def items(self, *, minimum: int = 1) -> list[Field]:
+    def without(self, key: str) -> DocumentField:
+        """Return the same object without one field."""
+        return DocumentField({name: value for name, value in self.object().items() if name != key}, self.path)
+
+    def items(self, *, minimum: int = 1) -> list[DocumentField]:
         """Return the elements of a list of at least `minimum`."""
         if not isinstance(self.value, list):
             self.refuse("is not a list")
         if len(self.value) < minimum:
             self.refuse(f"is too short: it needs at least {minimum}")
-        return [Field(value, join(self.path, i)) for i, value in enumerate(self.value)]
+        return [DocumentField(value, join(self.path, i)) for i, value in enumerate(self.value)]
+
+    def single(self) -> object:
+        """Return a single value: text, a number, true, false or null."""
+        if isinstance(self.value, (dict, list)):
+            self.refuse("is not a single value")
+        return self.value
 
     def text(self) -> str:
         """Return a string."""
@@ -125,14 +137,52 @@ class Field:
             self._at(i).refuse(f"is not above {before}, but these must rise strictly")
         return array
 
+    def labels(self, *, minimum: int = 1) -> npt.NDArray[Any]:
+        """Return at least `minimum` labels of one kind, booleans, integers or text, that rise strictly."""
+        items = self.items(minimum=minimum)
+        kind = type(items[0].value)
+        names = {bool: "true and false", int: "whole numbers", str: "text"}
+        if kind not in names:
+            items[0].refuse("is not a class label: these are true and false, whole numbers, or text")
+        for before, item in pairwise(items):
+            if type(item.value) is not kind:
+                item.refuse(f"is of another kind than {items[0].path}: all must be {names[kind]}")
+            if not before.value < item.value:  # type: ignore[operator]
+                item.refuse("is not above the class before it: classes are distinct and sorted")
+        labels = [item.value for item in items]
+        if kind is str:
+            return np.array(labels, dtype=object)
+        if kind is int and items[-1].value > LARGEST_INTEGER:  # type: ignore[operator]
+            items[0].integer(minimum=0)
+            return np.array(labels, dtype=np.uint64)
+        return np.array(labels)
+
+    def names(self) -> tuple[str, ...]:
+        """Return names of columns, which are text and distinct."""
+        seen: set[str] = set()
+        for item in self.items():
+            if item.text() in seen:
+                item.refuse("is there twice, but names are distinct")
+            seen.add(item.text())
+        return tuple(item.text() for item in self.items())
+
+    def score_names(self, n_classes: int) -> tuple[str, ...] | None:
+        """Return the names of the columns of scores, one column or one per class, or None."""
+        if self.value is None:
+            return None
+        names = self.names()
+        if len(names) != n_classes and not (len(names) == 1 and n_classes == 2):
+            self.refuse(f"does not go with {n_classes} classes: one name per class is needed")
+        return names
+
     def object(self) -> dict[str, Any]:
         """Return the fields by name, or refuse."""
         if not isinstance(self.value, dict):
             self.refuse("is not an object with named fields")
         return self.value
 
-    def _at(self, i: int) -> Field:
-        return Field(self.value[i] if isinstance(self.value, list) else self.value, join(self.path, i))
+    def _at(self, i: int) -> DocumentField:
+        return DocumentField(self.value[i] if isinstance(self.value, list) else self.value, join(self.path, i))
 
 
 def join(path: str, key: object) -> str:

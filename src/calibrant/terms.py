@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]
@@ -119,8 +118,8 @@ class Builder(ABC):
         """Return sum_j matrix[k, j] a_j for each class k."""
 
     @abstractmethod
-    def step(self, s: Term, fitted: StepMap) -> Term:
-        """Return the level of the step that s lies in."""
+    def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
+        """Return `levels[j]` for s in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
 
     @abstractmethod
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
@@ -128,7 +127,7 @@ class Builder(ABC):
 
     @abstractmethod
     def couple_likeliest(self, rates: Term) -> Term:
-        """Return the distributions that go with one-vs-rest rates, as `calibrant.maps.coupling.most_likely` does."""
+        """Return the distributions that go with one-vs-rest rates, as `calibrant.maps.most_likely` does."""
 
     @abstractmethod
     def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.validation import ArrayLike, as_scores
+from calibrant.validation import ArrayLike, as_scores, check_same_length
 
 TimeArray = npt.NDArray[Any]
 
@@ -39,6 +39,28 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
     if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
         return values.astype(np.int64)
     return as_scores(values, name=name).values
+
+
+def as_label_times(time: ArrayLike, label_end: ArrayLike, *, name: str = "time") -> tuple[TimeArray, TimeArray]:
+    """Check when each row was predicted and when its label was known, which must not come before.
+
+    Raises
+    ------
+    CalibrantError
+        If the two have different lengths or kinds, or a label is known before its row's time.
+    """
+    start, end = as_times(time, name=name), as_times(label_end, name="label_end")
+    check_same_length(start.size, end.size, name, "label_end")
+    if (start.dtype.kind == "M") != (end.dtype.kind == "M"):
+        raise InvalidInputError(f"{name} and label_end are numbers and datetimes. Pass both of one kind.")
+    early = end < start
+    if early.any():
+        row = int(early.argmax())
+        raise InvalidInputError(
+            f"label_end row {row}: {end[row]!s} is before the row's time {start[row]!s} ({early.sum():,} of "
+            f"{start.size:,} rows). Pass the time at which the label is known."
+        )
+    return start, end
 
 
 def as_span(span: object, *, name: str, times: TimeArray) -> Any:
