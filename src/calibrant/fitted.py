@@ -73,6 +73,8 @@ class Fitted(ABC):
     needs_groups: ClassVar[bool] = False
     #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
     export_problem: ClassVar[str] = ""
+    #: How it is fitted, for the message of what is not fitted yet.
+    fit_call: ClassVar[str] = "fit(scores, y)"
     #: What `predict_proba` calls the scores in its messages.
     score_argument: ClassVar[str] = "scores"
     input: InputKind
@@ -181,8 +183,8 @@ class Fitted(ABC):
         """Refuse a number of columns that it doesn't take."""
         if n_columns not in self.widths:
             raise ShapeError(
-                f"{name} has {n_columns} column{'s' * (n_columns > 1)}, but this {type(self).__name__} was fitted for "
-                f"the {len(self.classes_)} classes {quoted(self.classes_.tolist())}. Pass "
+                f"{name} has {n_columns} column{'s' * (n_columns > 1)}, but this calibrator was fitted for the "
+                f"{len(self.classes_)} classes {quoted(self.classes_.tolist())}. Pass "
                 f"{'one column' if self.takes_one else 'one column per class'}."
             )
 
@@ -216,7 +218,7 @@ class Fitted(ABC):
     def check_fitted(self) -> None:
         """Raise NotFittedError unless there is something to apply."""
         if not self.is_fitted:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call fit first.")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,7 @@ class MultilabelCalibrator(Fitted):
     array([[0.75, 0.78]])
     """
 
+    fit_call: ClassVar[str] = "fit(scores, Y)"
     maps_: tuple[BinaryMap, ...]
     label_names_: tuple[str, ...]
 

@@ -105,6 +105,7 @@ class ProbabilityCalibrator(MapFitted):
     (1000, 3)
     """
 
+    fit_call: ClassVar[str] = "fit(y_true, probabilities)"
     score_argument: ClassVar[str] = "probabilities"
     input: InputKind = "probability"
     metrics_: CalibrationMetrics
@@ -153,6 +154,10 @@ class ProbabilityCalibrator(MapFitted):
             classes=classes,
             both_classes=True,
         )
+        return self.fit_rows(rows).metrics_
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit to rows that the gate has checked, of probabilities."""
         self.calibrator_ = _one_vs_rest(self._choose(rows)).fit_rows(rows)
         self.metrics_ = self._measure(rows)
         _LOG.info(
@@ -162,7 +167,11 @@ class ProbabilityCalibrator(MapFitted):
             self.metrics_.ece_before,
             self.metrics_.ece_after,
         )
-        return self.metrics_
+        return self
+
+    def fresh(self) -> Self:
+        """Return an unfitted calibrator with the same settings."""
+        return type(self)(self.config)
 
     def calibrate(self, probabilities: ArrayLike) -> Any:
         """Return calibrated probabilities, in the container that they came in.

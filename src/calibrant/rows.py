@@ -317,7 +317,10 @@ def read_rows(
     if y is not None:
         labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
         check_one_column(labels, n_columns, names[1], names[0])
-        check_same_length(n, labels.codes.size, *names)
+        if names[1] == "y_true":  # the caller's labels come first
+            check_same_length(labels.codes.size, n, names[1], names[0])
+        else:
+            check_same_length(n, labels.codes.size, *names)
         checked = by_class(checked, labels.classes, names[0])
     weight = as_weight(sample_weight, n, rows=names[0])
     if both_classes and labels is not None:

@@ -44,7 +44,7 @@ FORMS = {
     "quadratic": lambda: cb.QuadraticCalibrator(),
     "quadratic on scores": lambda: cb.QuadraticCalibrator(input="score"),
     "mimic": lambda: cb.MimicCalibrator(),
-    "mimic medians": lambda: cb.MimicCalibrator(3, True, boundary="median"),
+    "mimic medians": lambda: cb.MimicCalibrator(3, record_history=True, boundary="median"),
     "centred isotonic": lambda: cb.CenteredIsotonicCalibrator(),
     "centred isotonic bounded": lambda: cb.CenteredIsotonicCalibrator(bounded=True),
     "near-isotonic": lambda: cb.NearIsotonicCalibrator(n_bins=20),

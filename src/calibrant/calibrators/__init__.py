@@ -6,6 +6,7 @@ from calibrant.calibrators.auto import AutoCalibrator as AutoCalibrator
 from calibrant.calibrators.auto_multiclass import fit_classes as fit_classes
 from calibrant.calibrators.auto_report import MOST_ROWS as MOST_ROWS
 from calibrant.calibrators.base import (
+    BINARY_CALIBRATORS as BINARY_CALIBRATORS,
     CALIBRATORS as CALIBRATORS,
     BinaryCalibrator as BinaryCalibrator,
     Calibrator as Calibrator,
@@ -36,7 +37,6 @@ from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCa
 from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCalibrator
 from calibrant.calibrators.registry import (
     ALIASES as ALIASES,
-    binary_names as binary_names,
     calibrator_kind as calibrator_kind,
     make_binary_calibrator as make_binary_calibrator,
     make_calibrator as make_calibrator,

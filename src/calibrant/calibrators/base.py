@@ -38,6 +38,8 @@ from calibrant.validation import INPUT_KINDS, ArrayLike, InputKind, check_choice
 
 #: The calibrators by name, for documents, the command line and arguments that take a name; see `named`.
 CALIBRATORS: dict[str, type[Calibrator]] = {}
+#: Those of one score, among them.
+BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {}
 
 _Class = TypeVar("_Class", bound="type[Calibrator]")
 _Kind = TypeVar("_Kind", bound="Calibrator")
@@ -46,6 +48,8 @@ _Kind = TypeVar("_Kind", bound="Calibrator")
 def named(cls: _Class) -> _Class:
     """Enter a calibrator, as a class decorator, into `CALIBRATORS` by its `name`."""
     CALIBRATORS[cls.name] = cls
+    if issubclass(cls, BinaryCalibrator):
+        BINARY_CALIBRATORS[cls.name] = cls
     return cls
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.calibrators.base import CALIBRATORS, BinaryCalibrator, Calibrator
+from calibrant.calibrators.base import BINARY_CALIBRATORS, CALIBRATORS, BinaryCalibrator, Calibrator
 from calibrant.errors import InvalidTypeError, unknown_name
 from calibrant.phrases import quoted
 
@@ -35,17 +35,12 @@ def calibrator_kind(name: str) -> type[Calibrator]:
     return CALIBRATORS[known]
 
 
-def binary_names() -> list[str]:
-    """Return the names of the calibrators of one score."""
-    return [name for name, kind in CALIBRATORS.items() if issubclass(kind, BinaryCalibrator)]
-
-
 def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrator:
     """Return a new, unfitted calibrator of one score, or say why the one asked for is none."""
     made = make_calibrator(calibrator)
     if not isinstance(made, BinaryCalibrator):
         raise InvalidTypeError(
             f"{calibrator!r} calibrates all columns at once, so it can't be used one-vs-rest. "
-            f"Choose one of: {quoted(binary_names())}."
+            f"Choose one of: {quoted(list(BINARY_CALIBRATORS))}."
         )
     return made

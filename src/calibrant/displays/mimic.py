@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator, IsotonicCalibrator, MimicCalibrator, SigmoidCalibrator
 from calibrant.displays.style import COLOURS, LINES, MUTED, count_text, legible
 from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.maps import InterpolatedMap, is_binary
+from calibrant.maps import InterpolatedMap
 from calibrant.numerics import FloatArray
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class MimicDisplay:
         #: Each pass's bins, the first binning first.
         self.passes: list[BinTable] = calibrator.history_ or [final]
         for name, rival in self.rivals.items():
-            if rival.input != calibrator.input or not is_binary(rival._fitted_map()):
+            if rival.input != calibrator.input or not rival.fitted_map.is_binary:
                 raise InvalidInputError(
                     f"rivals: {name!r} takes input={rival.input!r} of {len(rival.classes_)} classes, the calibrator "
                     f"input={calibrator.input!r} of 2. Fit both to the same scores."

@@ -24,7 +24,6 @@ from calibrant.engines.spark import is_spark, open_spark
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
 from calibrant.engines.targets import open_target
 from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
-from calibrant.maps import is_binary
 from calibrant.numerics import FloatArray
 from calibrant.validation import as_scores, check_integer
 
@@ -194,14 +193,14 @@ def _add_to(digest: Any, value: object) -> None:
 
 def _outputs(calibrator: Calibrator, inputs: Sequence[str], column: str) -> list[str]:
     is_pattern = any(c in "*?[" for c in "".join(inputs))
-    if is_binary(calibrator.map_) and len(inputs) == 1 and not is_pattern:
+    if calibrator.takes_one and len(inputs) == 1 and not is_pattern:
         return [column]
     return [f"{column}_{label}" for label in calibrator.classes_.tolist()]
 
 
 def _calibrate(calibrator: Calibrator, found: Any) -> FloatArray:
     names = found.column_names
-    n_wanted = (1, 2) if is_binary(calibrator.map_) else (len(calibrator.classes_),)
+    n_wanted = (1, 2) if calibrator.takes_one else (len(calibrator.classes_),)
     if len(names) not in n_wanted:
         raise ShapeError(
             f"the calibrator was fitted for the {len(calibrator.classes_)} classes "
@@ -212,7 +211,7 @@ def _calibrate(calibrator: Calibrator, found: Any) -> FloatArray:
         values = as_scores(columns[0], name=f"column {names[0]!r}", input=calibrator.input).values
     else:
         values = as_scores(np.column_stack(columns), name="the scores", input=calibrator.input).values
-    return calibrator.apply_checked(values)
+    return calibrator.apply_values(values)
 
 
 def _write_rows(rows: RowSource, target: str | os.PathLike[str], addition: Addition, progress: Progress | None) -> int:

@@ -157,7 +157,7 @@ def evaluate(
     held = None if exact is False else held_rows(probabilities, max_distinct)
     if held is not None:
         return evaluate_rows(
-            held.labels.codes,
+            held.codes,
             held.scores,
             sample_weight=held.weight,
             classes=np.arange(held.n_classes),

@@ -40,6 +40,7 @@ from calibrant.engines.streaming import stream_beta, stream_sigmoid
 from calibrant.engines.summarise import Exact, fold_summaries
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.maps import BinaryMap, Map, OneVsRestMap, PoolPart, SoftmaxMap
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 
@@ -251,9 +252,7 @@ class Passes:
             return linear
 
         fitted, calibrator.report_ = fit_classes(
-            values,
-            Labels(codes, reader.classes),
-            weight,
+            Rows(values, Labels(codes, reader.classes), weight, input=calibrator.input),
             input=calibrator.input,
             cv=calibrator.cv,
             seed=calibrator.seed,
@@ -268,10 +267,9 @@ def _fit_groups(calibrator: Calibrator, summary: ScoreSummary, reader: RowReader
     _check_both(summary, reader)
     scores, weight, _, positives = summary.distinct
     both = np.concatenate((positives, weight - positives))
-    codes = np.repeat(np.array([1, 0], np.uint8), scores.size)
+    positive = np.repeat(np.array([True, False]), scores.size)
     kept = both > 0.0
-    labels = Labels(codes[kept], np.array([False, True]))
-    return calibrator.fit_checked(np.concatenate((scores, scores))[kept], labels, both[kept]).map_
+    return calibrator.map_of(Rows.of_positives(np.concatenate((scores, scores))[kept], positive[kept], both[kept]))
 
 
 def _of_probabilities(calibrator: BinaryCalibrator) -> BinaryCalibrator:

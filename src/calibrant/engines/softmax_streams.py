@@ -29,7 +29,6 @@ from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.maps import BetaMap, LogisticMap, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.softmax_fit import SoftmaxProblem, fit_softmax
-from calibrant.validation import Labels
 
 T = TypeVar("T")
 _Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -233,8 +232,7 @@ def stream_softmax(calibrator: SoftmaxCalibrator, reader: RowReader) -> SoftmaxM
         return np.clip(calibrator.centred(x), -_SURE, _SURE)
 
     z, codes, share = logits.sample()
-    labels = Labels(codes, reader.classes)
-    template = calibrator.problem(scaled(z), labels, share)
+    template = calibrator.problem(scaled(z), codes, share)
     empty = replace(template, x=z[:0], codes=codes[:0], weight=share[:0], penalty=np.zeros_like(template.penalty))
 
     def total(find: Callable[[SoftmaxProblem], Any]) -> Any:

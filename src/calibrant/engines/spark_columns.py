@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.engines.additions import Addition
@@ -19,7 +16,7 @@ from calibrant.engines.rows import said_missing
 from calibrant.engines.spark import SparkSource, column_of, mapped
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
 from calibrant.numerics import ROW_SUM_TOLERANCE
-from calibrant.persistence import as_exportable, to_sql
+from calibrant.persistence import to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,13 +88,12 @@ def _refuse_rows(calibrator: Calibrator, source: SparkSource, addition: Addition
     if not all(source.frame.schema[name].dataType.typeName() in _NUMBERS for name in inputs):
         is_missing = reduce(operator.or_, map(source.is_missing, inputs))
         gate(source.frame.filter(~is_missing).limit(1))  # which knows why it refuses that type
-    form = as_exportable(calibrator)
-    low, high = form.range
+    low, high = calibrator.score_range
     columns = [column_of(name).cast("double") for name in inputs]
     is_usable = sf.lit(True)
     for column in columns:
         is_usable = is_usable & column.between(sf.lit(low), sf.lit(high))
-    if form.sums_to_one and len(columns) > 1:
+    if calibrator.sums_to_one and len(columns) > 1:
         is_usable = is_usable & (sf.abs(sum(columns[1:], columns[0]) - sf.lit(1.0)) <= sf.lit(ROW_SUM_TOLERANCE))
     *missing, n_refused = source.count_where([*map(source.is_missing, inputs), ~is_usable])
     if any(missing):
@@ -114,7 +110,7 @@ def _as_sql(
     calibrator: Calibrator, source: SparkSource, addition: Addition, inputs: Sequence[str], prefix: str
 ) -> str | None:
     """Return the query that adds the columns to `rows`, or None where Python does better."""
-    if _count_numbers(calibrator._fitted_map()) > _MOST_NUMBERS:
+    if calibrator.fitted_map.n_numbers > _MOST_NUMBERS:
         return None
     table = "calibrant_rows"
     while any(table in name.lower() for name in (*source.names, *addition.outputs)):
@@ -132,17 +128,6 @@ def _as_sql(
     except (MissingPackageError, InvalidInputError):  # no sqlglot, or no form in SQL
         return None
     return sql.replace("{", "{{").replace("}", "}}").replace(table, "{rows}")
-
-
-def _count_numbers(value: object) -> int:
-    """Return how many numbers a map holds."""
-    if isinstance(value, np.ndarray):
-        return value.size
-    if isinstance(value, tuple):
-        return sum(map(_count_numbers, value))
-    if dataclasses.is_dataclass(value):
-        return sum(_count_numbers(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return 1
 
 
 def _extended(addition: Addition, inputs: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

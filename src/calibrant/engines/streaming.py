@@ -15,7 +15,7 @@ from calibrant.engines.rows import added, summed
 from calibrant.logistic import LogisticProblem, minimise, separates
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
 from calibrant.numerics import BoolArray, FloatArray, clip_from_data, clip_open, logit
-from calibrant.summary import Groups
+from calibrant.summary import TiedScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _stream(
         high = (n_positive + 1.0) / (n_positive + 2.0)
         low = 1.0 / (summary.total_weight - n_positive + 2.0)
 
-    def problem(groups: Groups) -> LogisticProblem:
+    def problem(groups: TiedScores) -> LogisticProblem:
         targets = groups.positives * (high - low) + low * groups.weight
         return LogisticProblem(columns(groups.scores), groups.weight, targets)
 
@@ -120,10 +120,10 @@ def _stream(
     )
 
 
-def _groups(scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> Groups:
+def _groups(scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> TiedScores:
     """Return each row as a group of its own."""
     w = np.ones(scores.size) if weight is None else weight
-    return Groups(scores, w, np.where(positive, w, 0.0))
+    return TiedScores(scores, w, np.where(positive, w, 0.0))
 
 
 def exact_clip(summary: QuantisedSummary) -> float:

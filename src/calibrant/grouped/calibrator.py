@@ -104,6 +104,7 @@ class GroupedCalibrator(Fitted):
     """
 
     needs_groups: ClassVar[bool] = True
+    fit_call: ClassVar[str] = "fit(scores, y, groups=groups)"
     export_problem: ClassVar[str] = (
         "has one map for each group, and can't be exported as one. Fit and export one calibrator per group, or apply "
         "it with calibrant apply."

@@ -39,6 +39,16 @@ class Map(ABC):
         if "kind" in cls.__dict__:
             MAPS[cls.kind] = cls
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether the map, or one that it is made of, jumps somewhere."""
+        return any(part.has_steps for part in getattr(self, "maps", ()))
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the map holds."""
+        return _count(tuple(getattr(self, part.name) for part in fields(self)))  # type: ignore[arg-type]
+
     @abstractmethod
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the probability of the positive class of each score, or of all classes of each row of scores."""
@@ -192,3 +202,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, Map):
+        return value.n_numbers
+    if isinstance(value, tuple):
+        return sum(map(_count, value))
+    return value.size if isinstance(value, np.ndarray) else 1

@@ -22,6 +22,7 @@ class StepMap(SingleMap):
     """q = levels[j] for scores in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
 
     kind: ClassVar[str] = "step"
+    has_steps: ClassVar[bool] = True
     edges: FloatArray
     levels: FloatArray
 
@@ -166,6 +167,7 @@ class VennAbersMap(SingleMap):
     """
 
     kind: ClassVar[str] = "venn_abers"
+    has_steps: ClassVar[bool] = True
     edges0: FloatArray
     levels0: FloatArray
     edges1: FloatArray

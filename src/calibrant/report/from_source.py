@@ -114,10 +114,10 @@ def _of_classes(
     held = held_rows(alone, max_distinct)
     if held is not None:
         return summarise(
-            held.labels.classes[held.labels.codes],
+            held.classes[held.codes],
             held.scores,
             sample_weight=held.weight,
-            classes=held.labels.classes,
+            classes=held.classes,
             n_bins=n_bins,
             level=level,
             rng=rng,

@@ -36,7 +36,7 @@ def summarise_groups(
     )
     groups = rows.groups["by"]
     found = evaluate_groups(
-        y_true, y_prob, by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
+        y_true, y_prob, groups=by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
     )
     place = {group: code for code, group in enumerate(groups.classes.tolist())}
 

@@ -121,7 +121,7 @@ def check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list
 
 def _class_counts(rows: Rows) -> list[dict[str, Any]]:
     codes, n_classes = rows.codes, len(rows.classes)
-    counts = rows.labels.counts()
+    counts = np.bincount(rows.codes, minlength=rows.n_classes)
     weights = np.bincount(codes, weights=rows.weights, minlength=n_classes)
     return [
         {"label": clean(label), "n": int(n), "weight": float(w), "share": float(w / weights.sum())}

@@ -60,7 +60,7 @@ def check_number(
     number = float(value)
     is_inside = low < number < high if is_open else low <= number <= high
     if not (is_inside and math.isfinite(number)):
-        raise InvalidInputError(f"{name}={value!r} is not in {left}{low:g}, {high:g}{right}. Pass a {wanted}.")
+        raise InvalidInputError(f"{name}={value!r} is outside {left}{low:g}, {high:g}{right}. Pass a {wanted}.")
     return number
 
 
