@@ -1,4 +1,4 @@
-"""How sorted scores are cut into bins: the rules that calibrators and metrics share."""
+"""How sorted scores are cut into bins: rules that calibrators and metrics share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calibrant.numerics import FloatArray, IntArray
 def equal_mass_bins(weight: FloatArray, n_bins: int) -> IntArray:
     """Return the bin, rising from 0, of each of the sorted distinct scores, so that bins have near-equal weight.
 
-    A score belongs to the bin that the middle of its own weight falls into; ties are thereby kept whole.
+    A score belongs to the bin that the middle of its own weight falls into, so that ties stay whole.
     """
     middle = np.cumsum(weight) - 0.5 * weight
     bin_of: IntArray = np.minimum((middle * (n_bins / weight.sum())).astype(np.int64), n_bins - 1)

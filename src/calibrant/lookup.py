@@ -1,4 +1,8 @@
-"""Reading tables of steps and knots: the interval that each score lies in, by the same operations for any batch."""
+"""Reading tables of steps and knots: the interval that each score lies in, by the same operations for any batch.
+
+Few scores are searched by bisection; for many, the range of the table is cut into equal slots, which `kernels.lookup`
+explains. Both give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,18 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.numerics import TINY, FloatArray
 
-#: A table of cells is worth its cost from this many values per knot.
-_VALUES_PER_KNOT = 4
+#: A table of slots is worth its cost from this many values, and values per knot.
 _SMALL = 4096
+_VALUES_PER_KNOT = 4
 
 
 def step_levels(scores: FloatArray, edges: FloatArray, levels: FloatArray) -> FloatArray:
     """Return `levels[j]` for scores in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
     if edges.size == 0:
         return np.full(scores.shape, levels[0])
-    if not _wants_cells(scores, edges):
+    if not _wants_slots(scores, edges):
         return np.take(levels, np.searchsorted(edges, scores, side="left"))
-    starts, scale = _cells(edges)
+    starts, scale = _slots(edges)
     out = np.empty(scores.size)
     kernels.take_step(_writable(scores), edges, levels, starts, scale, out)
     return out
@@ -29,13 +33,13 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Interpolate linearly between knots (x, y) with x strictly rising; flat outside them."""
     if x.size == 1:
         return np.full(scores.shape, y[0])
-    unit = 1.0 if np.isfinite(_span(x)) else 0.5  # distances in nearly the range of float64 itself are halved
+    unit = 1.0 if np.isfinite(_span(x)) else 0.5  # halves: distances may exceed the range of float64
     with np.errstate(over="ignore", divide="ignore"):
         inverse_width = 1.0 / np.diff(unit * x)
     inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
-    if not _wants_cells(scores, x):
+    if not _wants_slots(scores, x):
         return _interpolate(scores, x, y, inverse_width, unit)
-    starts, scale = _cells(x)
+    starts, scale = _slots(x)
     out = np.empty(scores.size)
     kernels.interpolate(_writable(scores), x, y, inverse_width, unit, starts, scale, out)
     return out
@@ -54,19 +58,19 @@ def _interpolate(
     return outer
 
 
-def _wants_cells(values: FloatArray, knots: FloatArray) -> bool:
+def _wants_slots(values: FloatArray, knots: FloatArray) -> bool:
     return values.size >= _SMALL and values.size >= _VALUES_PER_KNOT * knots.size
 
 
-def _cells(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:
-    """Cut the knots' range into equal cells; return how many knots lie before each cell, and cells per unit."""
-    n_cells = max(4096, 16 * knots.size)
+def _slots(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:
+    """Cut the knots' range into equal slots; return how many knots lie before each slot, and slots per unit."""
+    n_slots = max(4096, 16 * knots.size)
     span = _span(knots)
-    scale = n_cells / span if span > n_cells * TINY and np.isfinite(span) else 0.0
-    if scale == 0.0:  # a range too narrow or too wide to cut: one cell, which is bisected
+    scale = n_slots / span if span > n_slots * TINY and np.isfinite(span) else 0.0
+    if scale == 0.0:  # a range too narrow or too wide to cut: one slot, which is bisected
         return np.array([0, knots.size], np.int32), scale
-    cell = np.minimum(((knots - knots[0]) * scale).astype(np.int64), n_cells - 1)
-    return np.searchsorted(cell, np.arange(n_cells + 1), side="left").astype(np.int32), scale
+    slot = np.minimum(((knots - knots[0]) * scale).astype(np.int64), n_slots - 1)
+    return np.searchsorted(slot, np.arange(n_slots + 1), side="left").astype(np.int32), scale
 
 
 def _span(knots: FloatArray) -> float:

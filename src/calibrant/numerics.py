@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 TINY = float(np.finfo(np.float64).tiny)
 EPS = float(np.finfo(np.float64).eps)
 LARGEST = float(np.finfo(np.float64).max)
-#: Smallest clip that `clip_from_data` gives: below it 1 - clip is not far from rounding to 1.
+#: Smallest clip that `clip_from_data` gives: not far below it 1 - clip rounds to 1.
 SMALLEST_CLIP = 1e-12
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
 ROW_SUM_TOLERANCE = 1e-2
@@ -45,9 +46,9 @@ def clip_open(p: FloatArray, clip: float) -> FloatArray:
 def clip_from_data(p: FloatArray, n: float) -> float:
     """Return the clip that probabilities `p` of `n` rows (their total weight) support.
 
-    Half of the smallest distance to 0 or 1 that the data show without touching either, at most
-    1 / (2 n + 2) and at least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest
-    vote, and not at the logit of a tiny constant, where they would be outliers that bend a logistic fit.
+    Half of the smallest distance to 0 or 1 that the data show without touching either, at most 1 / (2 n + 2) and at
+    least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest vote, and not at the logit of
+    a tiny constant, where they would be outliers that bend a logistic fit.
     """
     largest = 1.0 / (2.0 * n + 2.0)
     low, high = float(p.min()), float(p.max())
@@ -61,21 +62,20 @@ def clip_from_data(p: FloatArray, n: float) -> float:
 
 
 def least_output(total_weight: float) -> float:
-    """Return 1 / (n + 2), how close to 0 and 1 the rate of n rows is taken to lie, where it is no extreme itself."""
+    """Return 1 / (n + 2), the least rate of an event that n rows allow: one row is added that shows it, one that doesn't."""
     return max(1.0 / (max(total_weight, 1.0) + 2.0), SMALLEST_CLIP)
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
     """Return the inner product of two vectors, the same bits on any number of threads.
 
-    BLAS, behind `@`, splits long vectors over threads: its sums then depend on their number, and on a busy machine
-    it waits for them.
+    BLAS, behind `@`, splits long vectors over threads: its sums depend on their number, and it waits for the slowest.
     """
     return float(np.einsum("i,i->", a, b))
 
 
 def kish_size(weight: FloatArray) -> float:
-    """Return Kish's effective number of rows, (sum w)^2 / sum w^2: that of equal weights which says as much."""
+    """Return Kish's effective number of rows, (sum w)^2 / sum w^2: rows of equal weight that say as much."""
     return float(weight.sum()) ** 2 / dot(weight, weight)
 
 
@@ -145,6 +145,30 @@ def project_simplex(v: FloatArray) -> FloatArray:
     kept = np.flatnonzero(falling * rank > excess)[-1]
     projected: FloatArray = np.maximum(v - excess[kept] / rank[kept], 0.0)
     return projected
+
+
+def descend_on_simplex(
+    gradient: Callable[[FloatArray], FloatArray], start: FloatArray, step: float, *, tol: float, max_iter: int
+) -> FloatArray:
+    """Return the weights, none negative and their sum one, that minimise a convex function of this gradient.
+
+    Accelerated projected gradient: each step of length `step`, one over the gradient's Lipschitz constant, starts ahead
+    of the last point by a growing share of the last move. Stops where no weight moves by `tol` or more.
+
+    References
+    ----------
+    Beck and Teboulle (2009), *A fast iterative shrinkage-thresholding algorithm*, SIAM Journal on Imaging Sciences 2.
+    """
+    found, ahead, momentum = start, start, 1.0
+    for _ in range(max_iter):
+        moved = project_simplex(ahead - step * gradient(ahead))
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        change = moved - found
+        ahead = moved + (momentum - 1.0) / following * change
+        found, momentum = moved, following
+        if float(np.abs(change).max()) < tol:
+            break
+    return found
 
 
 def normal_quantile(level: float) -> float:

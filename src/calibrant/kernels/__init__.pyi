@@ -55,7 +55,7 @@ from calibrant.kernels.slack import rise_with_slack as rise_with_slack
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
     count_distinct as count_distinct,
-    mend_order as mend_order,
+    finish_order as finish_order,
     pack_signed as pack_signed,
     radix_sort as radix_sort,
     run_lengths as run_lengths,

@@ -1,34 +1,39 @@
-"""Sums over bins of rows that nobody has sorted."""
+"""Sums over bins of unsorted rows, one pass without a search: a row's bin is guessed from its score and corrected.
+
+The edges of equal-width bins are rounded numbers, so that score times the number of bins can be off by one bin. The row
+is then moved until its score lies above the lower edge and not above the upper one.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import BoolArray, FloatArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+
+
+@compiled
+def _bin_of(s: float, edges: FloatArray, n_bins: int) -> int:
+    """Return the bin of a score: an inner edge belongs to the bin below it, 0 and 1 to the outer bins."""
+    b = min(np.int64(s * np.float64(n_bins)), np.int64(n_bins - 1))
+    while b > 0 and edges[b] >= s:
+        b -= np.int64(1)
+    while b < n_bins - 1 and edges[b + 1] < s:
+        b += np.int64(1)
+    return b
 
 
 @compiled
 def sum_bins(scores: FloatArray, positive: BoolArray, weight: FloatArray, edges: FloatArray, sums: FloatArray) -> None:
-    """Add each row to its bin: an inner edge belongs to the bin below it, 0 and 1 to the outer bins.
+    """Add each row to its bin; an empty `weight` stands for ones.
 
-    `edges` rise from 0 to 1 in near-equal steps; an empty `weight` stands for ones. The six columns of `sums`, one row
-    per bin, gather weight, squared weight, positive weight, weight times score, least and largest score.
+    `edges` rise from 0 to 1 in near-equal steps. The six columns of `sums`, one row per bin, add up weight, squared
+    weight, positive weight and weight times score, and keep the least and the largest score.
     """
-    last = np.int64(edges.size - 2)
-    scale = np.float64(edges.size - 1)
     is_weighted = weight.size > 0
     for i in range(scores.size):
         s = scores[i]
-        b = np.int64(s * scale)
-        if b > last:
-            b = last
-        while b > 0 and edges[b] >= s:
-            b -= np.int64(1)
-        while b < last and edges[b + 1] < s:
-            b += np.int64(1)
-        own = sums[b]
+        own = sums[_bin_of(s, edges, edges.size - 1)]
         w = weight[i] if is_weighted else 1.0
         own[0] += w
         if is_weighted:
@@ -60,21 +65,11 @@ def sum_cells(
 
 
 @compiled
-def rows_in_bins(scores: FloatArray, edges: FloatArray, is_wanted: BoolArray, rows: npt.NDArray[np.int64]) -> int:
+def rows_in_bins(scores: FloatArray, edges: FloatArray, is_wanted: BoolArray, rows: IntArray) -> int:
     """Write the rows whose bin, by the rule of `sum_bins`, is wanted; return their number."""
-    last = np.int64(edges.size - 2)
-    scale = np.float64(edges.size - 1)
     found = 0
     for i in range(scores.size):
-        s = scores[i]
-        b = np.int64(s * scale)
-        if b > last:
-            b = last
-        while b > 0 and edges[b] >= s:
-            b -= np.int64(1)
-        while b < last and edges[b + 1] < s:
-            b += np.int64(1)
-        if is_wanted[b]:  # few are
+        if is_wanted[_bin_of(scores[i], edges, edges.size - 1)]:  # few are
             rows[found] = i
             found += 1
     return found

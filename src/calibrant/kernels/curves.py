@@ -1,4 +1,8 @@
-"""Sums between any edges, and the rows around wanted ranks, of scores that nobody has sorted."""
+"""Sums between any edges, and the scores around wanted ranks, of unsorted rows.
+
+Scores from 0 up are put into cells of equal width by one multiplication. Most cells lie between two edges, or hold no
+wanted rank: only the others need a search, or have their scores sorted.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ def sum_between(
 ) -> None:
     """Add each row to the bin of as many `edges` as lie below its score.
 
-    Of scores from 0 up, the cell is the whole part of score times `scale`, and `start` holds the number of edges in
-    the cells below each. An empty `weight` stands for ones. The columns of `sums`, one row per bin, gather weight,
-    squared weight, positive weight and weight times score, in the order of the rows.
+    A score's cell is the whole part of the score times `scale`, and `start` holds the number of edges in the cells
+    below each. An empty `weight` stands for ones. The columns of `sums`, one row per bin, add up weight, squared
+    weight, positive weight and weight times score, in the order of the rows.
     """
     is_weighted = weight.size > 0
     for i in range(scores.size):

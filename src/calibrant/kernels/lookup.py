@@ -1,4 +1,9 @@
-"""Finding the interval of a sorted table that each value lies in, without a binary search per row."""
+"""Finding the interval of a sorted table that each value lies in, without a binary search through the whole table.
+
+The table's range is cut into equal slots, at least 16 per entry (`calibrant.lookup`); `starts[c]` is the number of
+entries in the slots before slot c. A value's slot is one multiplication away, and only the entries in it are searched.
+Values and entries are put into slots by the same operations, so that rounding can't part them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import numpy.typing as npt
 from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
-CellArray = npt.NDArray[np.int32]
+SlotArray = npt.NDArray[np.int32]
 
 
 @compiled
@@ -18,20 +23,18 @@ def interpolate(
     y: FloatArray,
     inverse_width: FloatArray,
     unit: float,
-    starts: CellArray,
+    starts: SlotArray,
     scale: float,
     out: FloatArray,
 ) -> None:
     """Interpolate linearly between knots (x, y), flat outside them.
 
-    The knots' range is cut into `starts.size - 1` equal cells; `starts[c]` is the number of knots in cells before
-    cell c. Knots are put in cells by the rule that values are, so only a value's own cell needs a search.
-    `inverse_width` is of the pieces in halves where `unit` is one half.
+    `inverse_width` is one over the distances of the knots times `unit`, which is one half where these could overflow.
     """
     last = x.size - 1
     first_x = x[0]
     last_x = x[last]
-    top_cell = np.int64(starts.size - 2)
+    last_slot = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
         if v <= first_x:
@@ -39,10 +42,10 @@ def interpolate(
         elif v >= last_x:
             out[i] = y[last]
         else:
-            offset = (v - first_x) * scale  # NaN in a range beyond float64, which has one cell
-            cell = np.int64(offset) if offset < top_cell else top_cell
-            low = starts[cell]
-            high = starts[cell + 1]
+            offset = (v - first_x) * scale  # NaN in a range beyond float64, which has one slot
+            slot = np.int64(offset) if offset < last_slot else last_slot
+            low = starts[slot]
+            high = starts[slot + 1]
             while high - low > 8:
                 middle = (low + high) >> 1
                 if x[middle] <= v:
@@ -65,7 +68,7 @@ def take_step(
     values: FloatArray,
     edges: FloatArray,
     levels: FloatArray,
-    starts: CellArray,
+    starts: SlotArray,
     scale: float,
     out: FloatArray,
 ) -> None:
@@ -73,7 +76,7 @@ def take_step(
     n_edges = edges.size
     first_edge = edges[0]
     last_edge = edges[n_edges - 1]
-    top_cell = np.int64(starts.size - 2)
+    last_slot = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
         if v <= first_edge:
@@ -82,9 +85,9 @@ def take_step(
             out[i] = levels[n_edges]
         else:
             offset = (v - first_edge) * scale
-            cell = np.int64(offset) if offset < top_cell else top_cell
-            low = starts[cell]
-            high = starts[cell + 1]
+            slot = np.int64(offset) if offset < last_slot else last_slot
+            low = starts[slot]
+            high = starts[slot + 1]
             while high - low > 8:
                 middle = (low + high) >> 1
                 if edges[middle] < v:

@@ -1,30 +1,30 @@
-"""The two steps of mimic calibration: filling the first bins, and merging neighbours whose rates fall."""
+"""Mimic calibration: the first bins of equal positives, and the merging of neighbours whose rates fall.
+
+`fill_bins` goes through the ties of sorted scores and closes a bin once it holds enough positives. `merge_bins` then
+passes over the bins from left to right and merges each with its right neighbour while its rate is greater; passes are
+repeated until no rate falls. The original program looks at all bins in every pass, which takes quadratic time where a
+low rate at the right end moves down bin by bin. Here a pass looks only at pairs that the pass before may have changed:
+same bins after every pass, linear time for all passes together.
+
+Source: https://github.com/scikit-learn-contrib/mimic, `mimic.py`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import BoolArray, FloatArray
-
-IndexArray = npt.NDArray[np.int64]
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 
 
 @compiled
 def fill_bins(
-    scores: FloatArray,
-    weight: FloatArray,
-    positives: FloatArray,
-    least: float,
-    first: IndexArray,
-    bin_weight: FloatArray,
-    bin_positives: FloatArray,
-    mean: FloatArray,
+    scores: FloatArray, weight: FloatArray, positives: FloatArray, least: float, first: IntArray, bins: FloatArray
 ) -> int:
-    """Cut sorted groups into bins that each hold positives of weight `least`, but for the last; return their number.
+    """Cut sorted ties into bins that each hold positives of weight `least`, but for the last; return their number.
 
-    The outputs are, for each bin: index of its first group, weight, weighted positives and mean score.
+    Writes the index of each bin's first tie into `first`, and into the four rows of `bins` its weight, its positives,
+    its mean score and that mean again.
     """
     n = 0
     i = 0
@@ -41,57 +41,57 @@ def fill_bins(
         for k in range(start, i):
             above += (weight[k] / w) * (0.5 * scores[k] - base)
         first[n] = start
-        bin_weight[n] = w
-        bin_positives[n] = p
-        mean[n] = min(max(2.0 * (base + above), scores[start]), scores[i - 1])
+        bins[0, n] = w
+        bins[1, n] = p
+        bins[2, n] = bins[3, n] = min(max(2.0 * (base + above), scores[start]), scores[i - 1])
         n += 1
     return n
 
 
 @compiled
 def merge_bins(
-    weight: FloatArray,
-    positives: FloatArray,
-    mean: FloatArray,
-    unweighted: FloatArray,
-    is_kept: BoolArray,
-    left: IndexArray,
-    right: IndexArray,
-    work: IndexArray,
-    n_work: int,
-    n_passes: int,
+    bins: FloatArray, is_kept: BoolArray, beside: IntArray, work: IntArray, n_work: int, n_passes: int
 ) -> int:
-    """Sweep over the bins from left to right, merging each with its right neighbour while its rate is greater.
+    """Pass over the bins, merging each with its right neighbour while its rate is greater; return what is left to do.
 
-    A merged bin keeps the place of its leftmost part; `left` and `right` link the bins that are left. `mean` is merged
-    by weight, `unweighted` as the mean of two means. A sweep looks only at pairs that the one before it may have
-    changed: `work[:n_work]` holds their left bins, in rising order, and all sweeps together take linear time. Stops
-    after `n_passes` sweeps, or with nothing left to do; returns the `n_work` of the next sweep.
+    Parameters
+    ----------
+    bins : ndarray of shape (4, n)
+        As `fill_bins` writes them. A merged bin keeps the place of its leftmost part; the third row becomes the mean
+        score by weight, the fourth the mean of the parts' means.
+    is_kept : ndarray of shape (n,)
+        Becomes false for bins that were merged into another.
+    beside : ndarray of shape (2, n)
+        The left and the right neighbour of each bin that is left; -1 and n at the ends.
+    work : ndarray of shape (n,)
+        Its first `n_work` entries are the left bins of the pairs to look at, rising; those of the next pass on return.
+    n_passes : int
+        Passes at most.
     """
-    n = weight.size
+    n = is_kept.size
     while n_work > 0 and n_passes > 0:
         n_passes -= 1
         n_later = 0
         for k in range(n_work):
             i = work[k]
-            if not is_kept[i]:  # merged into its left neighbour a moment ago
+            if not is_kept[i]:  # merged into its left neighbour in this pass
                 continue
-            j = right[i]
-            while j < n and positives[i] / weight[i] > positives[j] / weight[j]:
-                total = weight[i] + weight[j]
-                share = weight[j] / total
-                mean[i] = (1.0 - share) * mean[i] + share * mean[j]
-                unweighted[i] = 0.5 * unweighted[i] + 0.5 * unweighted[j]
-                weight[i] = total
-                positives[i] += positives[j]
+            j = beside[1, i]
+            while j < n and bins[1, i] / bins[0, i] > bins[1, j] / bins[0, j]:
+                total = bins[0, i] + bins[0, j]
+                share = bins[0, j] / total
+                bins[2, i] = (1.0 - share) * bins[2, i] + share * bins[2, j]
+                bins[3, i] = 0.5 * bins[3, i] + 0.5 * bins[3, j]
+                bins[0, i] = total
+                bins[1, i] += bins[1, j]
                 is_kept[j] = False
-                j = right[j]
-            if j != right[i]:
-                right[i] = j
+                j = beside[1, j]
+            if j != beside[1, i]:
+                beside[1, i] = j
                 if j < n:
-                    left[j] = i
-                if left[i] >= 0:
-                    work[n_later] = left[i]
+                    beside[0, j] = i
+                if beside[0, i] >= 0:
+                    work[n_later] = beside[0, i]
                     n_later += 1
         n_work = n_later
     return n_work

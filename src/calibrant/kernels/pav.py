@@ -1,19 +1,24 @@
-"""Pool adjacent violators: the isotonic regression of sorted data in one pass."""
+"""Pool adjacent violators: the isotonic regression of sorted data in one pass.
+
+What is minimised: sum_i w_i (q_i - y_i)^2 (and the log loss, whose minimum is the same) over values q that don't fall.
+The pass keeps a stack of blocks of rising rate. A new tie becomes a block of its own and takes in the block to its left
+as long as that one's rate is not below its own. Rates are compared by cross-multiplication, without a division.
+
+Source: Ayer, Brunk, Ewing, Reid and Silverman (1955), An empirical distribution function for sampling with incomplete
+information, Annals of Mathematical Statistics 26.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
 from calibrant.kernels.sorting import KeyArray
-from calibrant.numerics import FloatArray
-
-IndexArray = npt.NDArray[np.int64]
+from calibrant.numerics import FloatArray, IntArray
 
 
 @compiled
-def pool_keys(keys: KeyArray, n_negative: int, count: IndexArray, positives: IndexArray, end: IndexArray) -> int:
+def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntArray, end: IntArray) -> int:
     """Pool sorted packed keys (label in bit 0) into blocks of rising rate; return their number.
 
     The outputs are stacks: rows, positives and the index after the last row of each block. Comparisons are of
@@ -45,13 +50,9 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IndexArray, positives: Ind
 
 @compiled
 def pool_weighted(
-    weight: FloatArray,
-    positives: FloatArray,
-    block_weight: FloatArray,
-    block_positives: FloatArray,
-    end: IndexArray,
+    weight: FloatArray, positives: FloatArray, block_weight: FloatArray, block_positives: FloatArray, end: IntArray
 ) -> int:
-    """Pool sorted groups of weight and positive weight into blocks of rising rate; return their number."""
+    """Pool sorted ties of weight and positive weight into blocks of rising rate; return their number."""
     top = 0
     for i in range(weight.size):
         w = weight[i]

@@ -1,4 +1,4 @@
-"""Rows times a matrix, each row by itself."""
+"""Rows times a matrix, each row by itself: the same bits in a batch of any size, unlike a library's matrix product."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from calibrant.numerics import FloatArray
 
 @compiled
 def multiply_rows(z: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Add z @ columns to `out`, whose entries add up in the order of the columns of `z`.
-
-    A matrix product of a library rounds differently in batches of different size.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n, K)
-    columns : ndarray of shape (K, J)
-        In rows that lie together.
-    out : ndarray of shape (n, J)
-    """
+    """Add z @ columns to `out`, of shape (n, J); sums run in the order of the columns of `z`, shape (n, K)."""
     for i in range(z.shape[0]):
         row = out[i]
         for k in range(z.shape[1]):

@@ -1,4 +1,11 @@
-"""Sorting of 64-bit keys, and the pass that turns sorted keys into a summary."""
+"""Sorting of 64-bit keys, and the pass that turns sorted keys into a summary.
+
+A row of one score and one label is one key: the bits of the score, which rise with scores from 0 up, above the label in
+bit 0. `radix_sort` sorts by counting four bytes, each pass stable, from the highest bit that varies down (Knuth, The
+art of computer programming 3, section 5.2.5). What the bits below decide is finished by insertion, which moves few keys
+unless most agree in these four bytes; it then gives up. `weighted_runs` and `finish_order` do the same for rows with
+weights, whose order is sorted instead.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray
 
 KeyArray = npt.NDArray[np.uint64]
-OrderArray = npt.NDArray[np.int64]
-LabelArray = npt.NDArray[np.uint8]
 
 
 @compiled
 def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
-    """Sort `keys` by four bytes below their highest varying bit, then mend the order that the rest decides.
+    """Sort `keys` by four bytes below their highest varying bit, then by insertion.
 
-    The lowest `n_ignored` bits of a key need not decide. Returns 0 where the result lies in `keys`, 1 where it lies
-    in `scratch`, and 2 where so many keys agree in those four bytes that mending would take long: `keys` then holds
-    all of them, not sorted.
+    Keys that differ in their lowest `n_ignored` bits only may come in any order. Returns 0 where the result lies in
+    `keys`, 1 where it lies in `scratch`, and 2 where so many keys agree in those four bytes that insertion would take
+    long: `keys` then holds all of them, not sorted.
     """
     n = keys.size
     low = keys[0]
@@ -76,7 +81,7 @@ def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
 
 
 @compiled
-def pack_signed(bits: KeyArray, label: LabelArray, n_negative: int, keys: KeyArray) -> None:
+def pack_signed(bits: KeyArray, label: npt.NDArray[np.uint8], n_negative: int, keys: KeyArray) -> None:
     """Write the packed keys of scores of both signs, those of the `n_negative` negative ones first.
 
     Shifting drops the sign bit; of two negative scores the one with smaller bits is larger.
@@ -95,8 +100,8 @@ def pack_signed(bits: KeyArray, label: LabelArray, n_negative: int, keys: KeyArr
 
 
 @compiled
-def mend_order(scores: FloatArray, order: OrderArray) -> bool:
-    """Finish a nearly sorted `order` of the scores; give up, returning false, where it is far from sorted.
+def finish_order(scores: FloatArray, order: IntArray) -> bool:
+    """Sort a nearly sorted `order` of the scores by insertion; give up, returning false, where it is far from sorted.
 
     Rows of equal scores keep their order.
     """
@@ -144,32 +149,23 @@ def run_lengths(keys: KeyArray, n_negative: int, codes: KeyArray, count: FloatAr
 
 
 @compiled
-def weighted_runs(
-    scores: FloatArray,
-    signed: FloatArray,
-    out_scores: FloatArray,
-    out_weight: FloatArray,
-    out_squared: FloatArray,
-    out_positives: FloatArray,
-) -> int:
+def weighted_runs(scores: FloatArray, signed: FloatArray, out: FloatArray) -> int:
     """Sum the weights of equal neighbours in sorted `scores`; return the number of distinct scores.
 
-    `signed` holds the weight of each row, negative for rows of the negative class; rows of weight zero are
-    passed over.
+    `signed` holds the weight of each row, negative for rows of the negative class; rows of weight zero don't count.
+    The four rows of `out` get the scores, their weights, squared weights and positive weights.
     """
     k = -1
     for i in range(scores.size):
         w = signed[i]
         if w == 0.0:
             continue
-        if k < 0 or scores[i] != out_scores[k]:
+        if k < 0 or scores[i] != out[0, k]:
             k += 1
-            out_scores[k] = scores[i]
-            out_weight[k] = 0.0
-            out_squared[k] = 0.0
-            out_positives[k] = 0.0
-        out_weight[k] += abs(w)
-        out_squared[k] += w * w
+            out[0, k] = scores[i]
+            out[1, k] = out[2, k] = out[3, k] = 0.0
+        out[1, k] += abs(w)
+        out[2, k] += w * w
         if w > 0.0:
-            out_positives[k] += w
+            out[3, k] += w
     return k + 1

@@ -1,25 +1,33 @@
-"""Penalised logistic regression on a rising piecewise linear function: an interior-point method on banded systems."""
+"""Penalised logistic regression on a rising piecewise linear function: an interior-point method on banded systems.
+
+What is minimised: sum_i (weight_i softplus(f_i) - target_i f_i) + penalty / 2 sum_j (s_{j+1} - s_j)^2 over values at
+the knots that don't fall; f_i is the value at row i, linear between knots, and s_j the slope between two knots.
+Steps: each rise between neighbouring knots has a multiplier; one Newton step solves the optimality conditions with the
+products rise x multiplier set to a small goal. Every row touches two neighbouring knots and every penalty three, so the
+system has two bands beside the diagonal and is solved in linear time. Steps are cut where a rise or a multiplier would
+reach zero. It stops where the sum of these products and the largest gradient are below the tolerance, or where rounding
+keeps them from falling.
+
+Source: Wright (1997), Primal-dual interior-point methods, chapter 1, for a strictly convex smooth loss.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import FloatArray
-
-IndexArray = npt.NDArray[np.int64]
+from calibrant.numerics import FloatArray, IntArray
 
 
 @compiled
 def factor_bands(bands: FloatArray) -> None:
     """Turn the lower bands of a positive definite matrix with two off-diagonals into its L D L' factors.
 
-    `bands[k, j]` is entry (j + k, j): on return D in row 0 and the unit triangle L in rows 1 and 2. Pivots that
-    rounding wipes out are put back to the size of the rounding.
+    `bands[k, j]` is entry (j + k, j): on return D in row 0 and the unit triangle L in rows 1 and 2. A pivot that
+    rounding makes zero or negative gets the size of the rounding.
     """
     n = bands.shape[1]
-    rounding = 1e-16 * bands[0].copy()
+    rounding = 1e-16 * bands[0]
     for j in range(n):
         d = max(bands[0, j], rounding[j])
         bands[0, j] = d
@@ -66,10 +74,9 @@ def inverse_bands(factors: FloatArray, out: FloatArray) -> None:
 
 @compiled
 def fit_rising_curve(
-    left: IndexArray,
+    left: IntArray,
     share: FloatArray,
-    weight: FloatArray,
-    target: FloatArray,
+    rows: FloatArray,
     gap: FloatArray,
     penalty: float,
     tol: float,
@@ -79,78 +86,56 @@ def fit_rising_curve(
 ) -> tuple[float, int]:
     """Fit the values `curve` at the knots; return the last duality measure and the number of iterations.
 
-    Minimises sum_i (weight_i softplus(f_i) - target_i f_i) + penalty / 2 sum_j (s_{j+1} - s_j)^2 over values that
-    don't fall, where f_i = (1 - share_i) curve[left_i] + share_i curve[left_i + 1] and s_j is the slope over
-    `gap[j]`. The weights sum to one; `curve` holds a strictly rising start.
-
-    Takes primal-dual interior-point steps, each the solution of one banded system, down to `tol` or to where rounding
-    leaves nothing to gain. `inverse` gets the bands of the inverse of the last system's matrix, in which a rise that
-    is held at zero is stiff.
+    Parameters
+    ----------
+    left, share : ndarray of shape (n,)
+        Row i lies `share[i]` of the way from knot `left[i]` to the next.
+    rows : ndarray of shape (2, n)
+        Weights, which sum to one, and targets of the rows.
+    gap : ndarray of shape (k - 1,)
+        Distances of the knots.
+    penalty, tol, max_iter : float, float, int
+    curve : ndarray of shape (k,)
+        A strictly rising start, which the fit overwrites.
+    inverse : ndarray of shape (3, k)
+        Gets the bands of the inverse of the last system's matrix, in which a rise that is held at zero is stiff.
     """
     k = curve.size
-    n = weight.size
     rise = np.empty(k - 1)
-    price = np.empty(k - 1)
+    multiplier = np.full(k - 1, 1e-2 / k)
     gradient = np.empty(k)
     step = np.empty(k)
     bands = np.empty((3, k))
     for j in range(k - 1):
         rise[j] = curve[j + 1] - curve[j]
-    price[:] = 1e-2 / k
     before = np.inf
     measure = np.inf
     for n_iter in range(1, max_iter + 1):
-        gradient[:] = 0.0
-        bands[:] = 0.0
-        for i in range(n):
-            a = left[i]
-            t = share[i]
-            f = (1.0 - t) * curve[a] + t * curve[a + 1]
-            e = np.exp(-abs(f))
-            q = (1.0 if f >= 0.0 else e) / (1.0 + e)
-            r = weight[i] * q - target[i]
-            v = weight[i] * (e / ((1.0 + e) * (1.0 + e)))
-            gradient[a] += (1.0 - t) * r
-            gradient[a + 1] += t * r
-            bands[0, a] += (1.0 - t) * (1.0 - t) * v
-            bands[1, a] += (1.0 - t) * t * v
-            bands[0, a + 1] += t * t * v
-        for j in range(k - 2):
-            first, second = 1.0 / gap[j], 1.0 / gap[j + 1]
-            both = first + second
-            bend = penalty * (second * rise[j + 1] - first * rise[j])
-            gradient[j] += first * bend
-            gradient[j + 1] -= both * bend
-            gradient[j + 2] += second * bend
-            bands[0, j] += penalty * first * first
-            bands[1, j] -= penalty * first * both
-            bands[2, j] += penalty * first * second
-            bands[0, j + 1] += penalty * both * both
-            bands[1, j + 1] -= penalty * second * both
-            bands[0, j + 2] += penalty * second * second
+        _derivatives(left, share, rows, gap, penalty, curve, rise, gradient, bands)
         gap_left = 0.0
         dual = 0.0
         for j in range(k - 1):
-            gap_left += rise[j] * price[j]
+            gap_left += rise[j] * multiplier[j]
         for j in range(k):
             g = gradient[j]
             if j > 0:
-                g -= price[j - 1]
+                g -= multiplier[j - 1]
             if j < k - 1:
-                g += price[j]
+                g += multiplier[j]
             dual = max(dual, abs(g))
         measure = max(gap_left, dual)
         goal = 0.1 * max(gap_left, tol) / (k - 1)
+        for j in range(k):
+            step[j] = -gradient[j]
         for j in range(k - 1):
-            ratio = price[j] / rise[j]
+            ratio = multiplier[j] / rise[j]
             bands[0, j] += ratio
             bands[0, j + 1] += ratio
             bands[1, j] -= ratio
-        step[:] = -gradient
-        for j in range(k - 1):
             step[j] -= goal / rise[j]
             step[j + 1] += goal / rise[j]
         factor_bands(bands)
+        # where it stops falling near the tolerance, rounding is what is left
         if measure <= tol or (measure <= 1e2 * tol and measure > 0.5 * before):
             inverse_bands(bands, inverse)
             return measure, n_iter
@@ -162,22 +147,65 @@ def fit_rising_curve(
         for j in range(k):
             largest = max(largest, abs(step[j]))
             reach = max(reach, 0.5 * abs(curve[j]))
-        if largest > reach:
+        if largest > reach:  # logits far from where the loss is nearly a parabola
             length = reach / largest
         dual_length = 1.0
         for j in range(k - 1):
             d = step[j + 1] - step[j]
             if d < 0.0:
                 length = min(length, -0.99 * rise[j] / d)
-            move = (goal - price[j] * d) / rise[j] - price[j]
+            move = (goal - multiplier[j] * d) / rise[j] - multiplier[j]
             if move < 0.0:
-                dual_length = min(dual_length, -0.99 * price[j] / move)
+                dual_length = min(dual_length, -0.99 * multiplier[j] / move)
         for j in range(k - 1):
             d = step[j + 1] - step[j]
-            price[j] += dual_length * ((goal - price[j] * d) / rise[j] - price[j])
+            multiplier[j] += dual_length * ((goal - multiplier[j] * d) / rise[j] - multiplier[j])
+            rise[j] += length * d
         for j in range(k):
             curve[j] += length * step[j]
-        for j in range(k - 1):
-            rise[j] += length * (step[j + 1] - step[j])
     inverse_bands(bands, inverse)
     return measure, max_iter
+
+
+@compiled
+def _derivatives(
+    left: IntArray,
+    share: FloatArray,
+    rows: FloatArray,
+    gap: FloatArray,
+    penalty: float,
+    curve: FloatArray,
+    rise: FloatArray,
+    gradient: FloatArray,
+    bands: FloatArray,
+) -> None:
+    """Write the gradient and the bands of the Hessian of what is minimised."""
+    k = curve.size
+    for j in range(k):
+        gradient[j] = bands[0, j] = bands[1, j] = bands[2, j] = 0.0
+    for i in range(share.size):
+        a = left[i]
+        t = share[i]
+        f = (1.0 - t) * curve[a] + t * curve[a + 1]
+        e = np.exp(-abs(f))
+        q = (1.0 if f >= 0.0 else e) / (1.0 + e)
+        r = rows[0, i] * q - rows[1, i]
+        v = rows[0, i] * (e / ((1.0 + e) * (1.0 + e)))
+        gradient[a] += (1.0 - t) * r
+        gradient[a + 1] += t * r
+        bands[0, a] += (1.0 - t) * (1.0 - t) * v
+        bands[1, a] += (1.0 - t) * t * v
+        bands[0, a + 1] += t * t * v
+    for j in range(k - 2):
+        first, second = 1.0 / gap[j], 1.0 / gap[j + 1]
+        both = first + second
+        bend = penalty * (second * rise[j + 1] - first * rise[j])
+        gradient[j] += first * bend
+        gradient[j + 1] -= both * bend
+        gradient[j + 2] += second * bend
+        bands[0, j] += penalty * first * first
+        bands[1, j] -= penalty * first * both
+        bands[2, j] += penalty * first * second
+        bands[0, j + 1] += penalty * both * both
+        bands[1, j + 1] -= penalty * second * both
+        bands[0, j + 2] += penalty * second * second

@@ -1,27 +1,28 @@
-"""Venn-Abers: isotonic regression with one more object, for all places where it can be added, in linear time.
+"""Venn-Abers: isotonic regression with one more object, for all scores at which it can be added, in linear time.
 
-The fit at an added object is the slope of a bridge: the line below two convex hulls of the cumulative sum diagram,
-that of the points to the object's left, moved by the object, and that of the points to its right. Both ends of the
-bridge move only to the right as the object does.
+The cumulative sum diagram plots the positives among the first k ties against their weight; isotonic regression is the
+slope of its lower convex hull. An object added after tie i moves the points to its right. The fit at the object is the
+slope of the bridge: the line below both the hull of the points to the left and the hull of the moved points to the
+right. Both ends of the bridge only move to the right as the object does, so that one pass finds all fits.
+
+Source: Vovk, Petej and Fedorova (2015), Large-scale probabilistic predictors with and without guarantees of validity,
+NeurIPS, section 2; here one pass serves for either label of the object.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import FloatArray
-
-IndexArray = npt.NDArray[np.int64]
+from calibrant.numerics import FloatArray, IntArray
 
 
 @compiled
-def sum_diagram(weight: FloatArray, positives: FloatArray, points: FloatArray, following: IndexArray) -> None:
-    """Write the cumulative sum diagram of sorted groups, and the hulls of its points from each one on.
+def sum_diagram(weight: FloatArray, positives: FloatArray, points: FloatArray, following: IntArray) -> None:
+    """Write the cumulative sum diagram of sorted ties, and the hulls of its points from each one on.
 
-    Row k of `points`, shape (m + 1, 4), holds weight and positives of the first k groups, each as a sum and what its
-    rounding has lost: differences of rows are then exact to rounding whatever came before. `following[k]` is the
+    Row k of `points`, shape (m + 1, 4), holds weight and positives of the first k ties, each as a sum and what its
+    rounding has lost: differences of rows are then exact to rounding however large the sums. `following[k]` is the
     vertex after k of the lower hull of the points k, ..., m.
     """
     m = weight.size
@@ -47,10 +48,10 @@ def sum_diagram(weight: FloatArray, positives: FloatArray, points: FloatArray, f
 
 
 @compiled
-def added_levels(points: FloatArray, following: IndexArray, label: float, start: IndexArray, level: FloatArray) -> int:
-    """Fit each group with an object of weight one and this label added to it; return the number of distinct fits.
+def added_levels(points: FloatArray, following: IntArray, label: float, start: IntArray, level: FloatArray) -> int:
+    """Fit each tie with an object of weight one and this label added to it; return the number of distinct fits.
 
-    Fits rise from group to group: `level[j]` is that of the groups from `start[j]` to before `start[j + 1]`.
+    Fits rise from tie to tie: `level[j]` is that of the ties from `start[j]` to before `start[j + 1]`.
     """
     m = following.size - 1
     vertex = np.empty(m + 1, np.int64)  # hull of the points from the bridge's left end up to the object
@@ -94,13 +95,13 @@ def added_levels(points: FloatArray, following: IndexArray, label: float, start:
 
 @compiled
 def _between(points: FloatArray, k: int, end: int) -> tuple[float, float]:
-    """Return weight and positives of the groups k, ..., end - 1."""
+    """Return weight and positives of the ties k, ..., end - 1."""
     weight = (points[end, 0] - points[k, 0]) + (points[end, 1] - points[k, 1])
     return weight, (points[end, 2] - points[k, 2]) + (points[end, 3] - points[k, 3])
 
 
 @compiled
 def _with_object(points: FloatArray, k: int, end: int, label: float) -> tuple[float, float]:
-    """Return weight and positives of the groups k, ..., end - 1 and the added object."""
+    """Return weight and positives of the ties k, ..., end - 1 and the added object."""
     weight, positives = _between(points, k, end)
     return weight + 1.0, positives + label
