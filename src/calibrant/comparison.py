@@ -154,7 +154,7 @@ def compare(
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     n_folds = min(cv, smallest)
-    folds = rows.folds(n_folds, seed=seed)
+    folds = rows.folds(n_folds, rng=seed)
     as_they_are = rows.probabilities()
     held_out = {} if as_they_are is None else {NONE: as_they_are}
     n_columns = 1 if rows.is_binary else rows.n_classes

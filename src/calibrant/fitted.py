@@ -215,6 +215,10 @@ class Fitted(ABC):
         usable = b.usable(scores, *self.score_range, sums_to_one=self.sums_to_one and n_columns > 1)
         return b.only_where(usable, self.formula(b, scores, n_columns))
 
+    def take_over(self, fitted: Fitted) -> None:
+        """Take the classes, the number of rows and the names of scores from something fitted to the same rows."""
+        self.classes_, self.n_rows_, self.score_names_ = fitted.classes_, fitted.n_rows_, fitted.score_names_
+
     def check_fitted(self) -> None:
         """Raise NotFittedError unless there is something to apply."""
         if not self.is_fitted:
@@ -237,7 +241,6 @@ class MapFitted(Fitted):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there is a map."""
         return hasattr(self, "map_")
 
     @property
@@ -248,11 +251,9 @@ class MapFitted(Fitted):
 
     @property
     def takes_one(self) -> bool:
-        """Whether one score of each row is enough."""
         return self.fitted_map.is_binary
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, of as many columns as their scores have."""
         return self.apply_values(rows.scores)
 
     def apply_values(self, values: FloatArray) -> FloatArray:
@@ -260,7 +261,6 @@ class MapFitted(Fitted):
         return apply_map(self.fitted_map, values, self.input)
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX."""
         fitted = self.fitted_map
         if not fitted.is_binary or n_columns == 1:
             return fitted.formula(b, scores)
@@ -270,7 +270,6 @@ class MapFitted(Fitted):
         return b.columns([1.0 - q, q])
 
     def describe(self) -> list[str]:
-        """Return lines that say in formulas and figures what the map does."""
         return self.fitted_map.describe(self.classes_.tolist())
 
 
@@ -347,7 +346,6 @@ class Chain(Fitted):
 
     @property
     def takes_one(self) -> bool:
-        """Whether one score of each row is enough for the first step."""
         return self.steps[0].takes_one
 
     @property
@@ -357,35 +355,29 @@ class Chain(Fitted):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether each row of several scores of the first step must sum to one."""
         return self.steps[0].sums_to_one
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, of as many columns as their scores have."""
         for step in self.steps[:-1]:
             rows = rows.with_scores(step.apply(rows))
         return self.steps[-1].apply(rows)
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX."""
         for step in self.steps:
             scores = b.hold(step.formula(b, scores, n_columns))
         return scores
 
     def describe(self) -> list[str]:
-        """Return what each step does."""
         lines = []
         for number, step in enumerate(self.steps, start=1):
             lines += [f"{number}. {type(step).__name__}:", *(f"   {line}" for line in step.describe())]
         return lines
 
     def encode(self) -> dict[str, Any]:
-        """Return the steps with their kinds."""
         return {"steps": [encode_nested(step) for step in self.steps]}
 
     @classmethod
     def decode(cls, body: DocumentField, version: int) -> Self:
-        """Return the chain of checked steps that go together."""
         parts = body.members(("steps",))
         steps = [decode_nested(item, version) for item in parts["steps"].items(minimum=2)]
         try:

@@ -1,4 +1,14 @@
-"""Weighted logistic regression on one to three columns: Newton with a line search, from groups of rows."""
+"""Weighted logistic regression on one to three columns: Newton's method with a line search.
+
+What is minimised: sum_i w_i (log(1 + exp(z_i)) - t_i z_i), where z is linear in the columns and t_i a target in [0, 1].
+Each step solves the Newton system, columns in units of their size. Far from the minimum a step is halved until the loss
+falls enough; near it full steps are taken without computing the loss, as long as the decrement falls as it should.
+It stops where the decrement (the mean squared change of the logits that a full step would make) is below a tolerance.
+Of many rows, the start is the minimiser of a smaller problem: rows of one score are gathered into cells of equal width,
+others are sampled.
+
+Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1999), section 2.2, for the targets.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +20,33 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import ConvergenceWarning
-from calibrant.numerics import TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
 from calibrant.summary import TiedScores
 from calibrant.validation import InputKind
 
 _MAX_ITER = 100
-#: Newton decrement (mean squared change of the logits that a full step would make) at which that step is the last:
-#: convergence is quadratic there.
+#: Decrement at which a step is the last one: convergence is quadratic there.
 _TOL = 1e-13
-#: The same where a pass over the rows costs more than it brings.
+#: The same of many rows, where one more pass costs more than it gains.
 _TOL_OF_MANY = 1e-9
-#: The same of a coarse problem, whose minimum is only a start.
+#: The same of a smaller problem, whose minimum is only a start.
 _TOL_OF_COARSE = 1e-6
-#: Gain of the loss per unit of weight that is none.
+#: Gain of the loss per unit of weight that counts as none.
 _NEGLIGIBLE = 1e-15
 #: What rounding may leave of the decrement in a badly conditioned system.
 _ACCEPTED = 1e-8
 #: Below this decrement full steps are tried without a line search.
 _NO_SEARCH = 1e-4
-#: They must at least divide the decrement by this, or the search is taken up again.
+#: They must at least divide the decrement by this, or the line search comes back.
 _LEAST_FALL = 4.0
 #: Rows per block: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 14
 #: Scores larger than this, or closer together than its inverse, are brought to another unit first.
 _LARGE = 1e100
-#: From this many rows the first steps are taken on a thinned problem, of so many times fewer rows.
+#: From this many rows the first steps are taken on a sample, of so many times fewer rows.
 _WARM_START_FROM = 1 << 15
 _THINNING = 8
-#: Cells that the rows of one score are gathered into instead, from how many rows, and rows per cell at least.
+#: Cells that rows of one score are gathered into instead: at most; from how many rows; rows per cell at least.
 _CELLS = 1 << 13
 _GATHER_FROM = 1 << 12
 _LEAST_PER_CELL = 8
@@ -88,29 +97,29 @@ class LogisticProblem:
         return gradient, hessian, spread
 
     def thin(self, times: int) -> LogisticProblem:
-        """Return the problem of so many times fewer rows, drawn with a fixed seed: rows may come in any pattern."""
+        """Return the problem of so many times fewer rows, drawn with a fixed seed, since rows may come in any order."""
         n = self.weight.size
         drawn = np.random.default_rng(0).integers(0, n, n // times)
         columns = [column[drawn] for column in self.columns]
         return LogisticProblem(columns, self.weight[drawn], self.target_weight[drawn])
 
 
-def on_logits(groups: TiedScores, input: InputKind) -> tuple[TiedScores, float | None]:
-    """Return groups of logits, and the clip that probabilities went through; other scores stay as they are."""
+def on_logits(ties: TiedScores, input: InputKind) -> tuple[TiedScores, float | None]:
+    """Return ties of logits, and the clip of the probabilities; None for other scores, which stay as they are."""
     if input != "probability":
-        return groups, None
-    clip = clip_from_data(groups.scores, float(groups.weight.sum()))
-    return TiedScores(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives), clip
+        return ties, None
+    clip = clip_from_data(ties.scores, float(ties.weight.sum()))
+    return TiedScores(logit(clip_open(ties.scores, clip)), ties.weight, ties.positives), clip
 
 
-def base_logit(groups: TiedScores) -> float:
+def base_logit(ties: TiedScores) -> float:
     """Return the logit of the share of positives: all that can be fitted to constant scores."""
-    positives = float(groups.positives.sum())
-    return float(np.log(positives) - np.log(float(groups.weight.sum()) - positives))
+    positives = float(ties.positives.sum())
+    return float(np.log(positives) - np.log(float(ties.weight.sum()) - positives))
 
 
-def platt_targets(groups: TiedScores) -> FloatArray:
-    """Return the target weight of each group under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
+def platt_targets(ties: TiedScores) -> FloatArray:
+    """Return the target weight of each tie under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
 
     They are the posterior means of a uniform prior, and keep the fit finite where the classes separate.
 
@@ -118,25 +127,25 @@ def platt_targets(groups: TiedScores) -> FloatArray:
     ----------
     Platt (1999), *Probabilistic outputs for support vector machines*, section 2.2.
     """
-    n_positive = float(groups.positives.sum())
-    n_negative = float(groups.weight.sum()) - n_positive
+    n_positive = float(ties.positives.sum())
+    n_negative = float(ties.weight.sum()) - n_positive
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
-    targets = groups.positives * (high - low)
-    is_one_number = groups.weight.strides == (0,)  # the unit weights of rows, which take no memory
-    targets += low * float(groups.weight[0]) if is_one_number else low * groups.weight
+    targets = ties.positives * (high - low)
+    is_one_number = ties.weight.strides == (0,)  # weights of one, as a broadcast that takes no memory
+    targets += low * float(ties.weight[0]) if is_one_number else low * ties.weight
     return targets
 
 
-def separates(groups: TiedScores) -> bool:
+def separates(ties: TiedScores) -> bool:
     """Say whether no negative row scores above any positive row, so that rising slopes have no finite optimum.
 
     A constant score doesn't separate: it has no slope.
     """
-    if float(groups.scores.min()) == float(groups.scores.max()):
+    if float(ties.scores.min()) == float(ties.scores.max()):
         return False
-    has_negative = groups.positives < groups.weight
-    has_positive = groups.positives > 0.0
-    return float(groups.scores[has_negative].max()) <= float(groups.scores[has_positive].min())
+    has_negative = ties.positives < ties.weight
+    has_positive = ties.positives > 0.0
+    return float(ties.scores[has_negative].max()) <= float(ties.scores[has_positive].min())
 
 
 def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | None = None) -> FloatArray:
@@ -158,23 +167,23 @@ def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | N
 
 
 def fit_slope_intercept(
-    groups: TiedScores, target_weight: FloatArray | None = None, *, what: str = "sigmoid fit"
+    ties: TiedScores, target_weight: FloatArray | None = None, *, what: str = "sigmoid fit"
 ) -> tuple[float, float]:
     """Fit a logistic regression on one score; by default with Platt's targets."""
-    s, w = groups.scores, groups.weight
+    s, w = ties.scores, ties.weight
     if float(s.min()) == float(s.max()):
-        return 0.0, base_logit(groups)
+        return 0.0, base_logit(ties)
     unit = 1.0
     if max(float(s.max()), -float(s.min())) > _LARGE or float(np.ptp(s)) < 1.0 / _LARGE:
         unit = float(2.0 ** np.frexp(np.abs(s).max())[1].clip(max=1023))  # exact, and squares of the rest are in range
         s = s / unit
     centre = dot(w, s) / float(w.sum())
     columns = (s - centre, np.broadcast_to(1.0, s.shape))
-    targets = platt_targets(groups) if target_weight is None else target_weight
+    targets = platt_targets(ties) if target_weight is None else target_weight
     problem = LogisticProblem(columns, w, targets)
     slope, intercept = minimise(problem, what=what, coarse=_gather(problem)).tolist()
-    largest = np.finfo(np.float64).max  # scores may lie closer than any slope can part
-    return float(np.clip(slope / float(unit), -largest, largest)), intercept - slope * centre
+    # scores may lie closer together than any slope can tell apart
+    return float(np.clip(slope / unit, -LARGEST, LARGEST)), intercept - slope * centre
 
 
 def _gather(problem: LogisticProblem) -> LogisticProblem | None:
@@ -195,7 +204,7 @@ def _gather(problem: LogisticProblem) -> LogisticProblem | None:
 def _coarse_to_fine(
     problem: LogisticProblem, scale: FloatArray, coarse: LogisticProblem | None = None
 ) -> tuple[FloatArray, float, int]:
-    """Run Newton from the minimiser of a coarse problem: the one given, or a thinned one, which is found likewise."""
+    """Run Newton from the minimiser of a smaller problem: the one given, or a sample, solved likewise."""
     if coarse is not None:
         start, _, _ = _newton(coarse, np.zeros(scale.size), scale, tol=_TOL_OF_COARSE)
     elif problem.weight.size < _WARM_START_FROM:
@@ -205,7 +214,7 @@ def _coarse_to_fine(
     found = _newton(problem, start, scale)
     if found[1] <= _ACCEPTED:
         return found
-    return _newton(problem, np.zeros(scale.size), scale)  # the thinned problem led astray: it may have separated
+    return _newton(problem, np.zeros(scale.size), scale)  # a bad start: the classes may separate in the sample
 
 
 def _newton(
@@ -213,11 +222,11 @@ def _newton(
 ) -> tuple[FloatArray, float, int]:
     """Return the minimiser, the last Newton decrement, and the number of iterations.
 
-    Columns are in units of `scale` when the system is solved. The loss itself is looked at only where the decrement
-    is large, or doesn't fall as it does near the minimum.
+    Columns are in units of `scale` when the system is solved.
     """
     total = float(problem.weight.sum())
-    tol = _tol(problem) if tol is None else tol
+    if tol is None:
+        tol = _TOL if problem.weight.size < _GATHER_FROM else _TOL_OF_MANY
     last, last_decrement = theta, np.inf
     may_skip = True
     decrement = np.inf
@@ -232,7 +241,9 @@ def _newton(
             return theta - (step if decrement <= _NO_SEARCH else 0.0), min(decrement, slope / total), n_iter
         if decrement <= tol:
             return theta - step, decrement, n_iter
-        if may_skip and decrement * _LEAST_FALL > last_decrement:  # the unsearched step before went wrong
+        if (
+            may_skip and decrement * _LEAST_FALL > last_decrement
+        ):  # the last step, taken without a search, was a bad one
             theta, last_decrement, may_skip = last, np.inf, False
             continue
         if may_skip and decrement <= _NO_SEARCH:
@@ -250,10 +261,6 @@ def _newton(
             return theta, min(decrement, slope / total), n_iter
         theta = tried
     return theta, decrement, _MAX_ITER
-
-
-def _tol(problem: LogisticProblem) -> float:
-    return _TOL if problem.weight.size < _GATHER_FROM else _TOL_OF_MANY
 
 
 def _combine(theta: FloatArray, columns: Sequence[FloatArray]) -> FloatArray:

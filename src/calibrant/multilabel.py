@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from calibrant.calibrators import (
     BinaryCalibrator,
+    Configured,
     decode_calibrator_setting,
     encode_calibrator_setting,
     make_binary_calibrator,
@@ -21,7 +22,6 @@ from calibrant.errors import (
     InvalidLabelError,
     InvalidTypeError,
     ShapeError,
-    unknown_name,
 )
 from calibrant.fitted import Fitted, register
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, decode_map
@@ -43,7 +43,7 @@ _MOST_NAMED = 10
 
 
 @register("multilabel_calibrator")
-class MultilabelCalibrator(Fitted):
+class MultilabelCalibrator(Configured, Fitted):
     """Calibrate the scores of several labels, each by its own map: a row may have any number of the labels.
 
     Parameters
@@ -91,7 +91,6 @@ class MultilabelCalibrator(Fitted):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there are maps."""
         return hasattr(self, "maps_")
 
     @property
@@ -160,12 +159,10 @@ class MultilabelCalibrator(Fitted):
         return self
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probability of each label of checked rows."""
         columns = [m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)]
         return np.column_stack(columns)
 
     def check_width(self, n_columns: int, name: str) -> None:
-        """Refuse a number of columns other than that of the labels."""
         if n_columns != len(self.maps_):
             raise ShapeError(
                 f"{name} has {n_columns} columns, but this calibrator was fitted for the {len(self.maps_)} labels "
@@ -173,17 +170,14 @@ class MultilabelCalibrator(Fitted):
             )
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:  # noqa: ARG002
-        """Return what `apply` does, in the terms of SQL or ONNX."""
         return b.columns([part.formula(b, b.column(scores, k)) for k, part in enumerate(self.maps_)])
 
     def describe(self) -> list[str]:
-        """Return what the maps of the first labels do."""
         lines = [f"  {label!r}: {m.in_words()}" for label, m in zip(self.label_names_, self.maps_, strict=True)]
         more = [f"  and {len(lines) - _MOST_NAMED:,} more"] if len(lines) > _MOST_NAMED else []
         return ["One map per label:", *lines[:_MOST_NAMED], *more]
 
     def encode(self) -> dict[str, Any]:
-        """Return all maps as plain data."""
         return {
             "calibrator": encode_calibrator_setting(self.calibrator),
             "labels": list(self.label_names_),
@@ -194,7 +188,6 @@ class MultilabelCalibrator(Fitted):
 
     @classmethod
     def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
-        """Return the calibrator of checked maps, one for each label."""
         parts = body.members(("calibrator", "labels", "n_rows", "score_names", "maps"))
         made = cls(decode_calibrator_setting(parts["calibrator"]))  # type: ignore[arg-type]
         try:
@@ -213,21 +206,6 @@ class MultilabelCalibrator(Fitted):
             parts["maps"].refuse(f"does not go with {n_labels} labels: one map per label is needed")
         made.maps_ = tuple(_decode_map(item, inner) for item in items)
         return made
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
-        return {"calibrator": self.calibrator}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments."""
-        for name, value in params.items():
-            if name != "calibrator":
-                raise unknown_name(f"parameter of {type(self).__name__}", name, ["calibrator"])
-            self.calibrator = value
-        return self
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.calibrator!r})"
 
 
 def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str, ...]) -> tuple[BinaryMap, ...]:

@@ -62,7 +62,7 @@ def clip_from_data(p: FloatArray, n: float) -> float:
 
 
 def least_output(total_weight: float) -> float:
-    """Return 1 / (n + 2), the least rate of an event that n rows allow: one row is added that shows it, one that doesn't."""
+    """Return 1 / (n + 2): the least rate that n rows allow, by one more row with the event and one without."""
     return max(1.0 / (max(total_weight, 1.0) + 2.0), SMALLEST_CLIP)
 
 

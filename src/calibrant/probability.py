@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.calibrators import (
     IsotonicCalibrator,
@@ -20,7 +19,6 @@ from calibrant.calibrators import (
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DocumentError
 from calibrant.fitted import MapFitted, register
-from calibrant.maps import Map
 from calibrant.metrics import Bins, binned_error, brier_of, make_bins
 from calibrant.persistence import load_as, save
 from calibrant.results import CalibrationMetrics
@@ -158,7 +156,7 @@ class ProbabilityCalibrator(MapFitted):
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to rows that the gate has checked, of probabilities."""
-        self.calibrator_ = _one_vs_rest(self._choose(rows)).fit_rows(rows)
+        self._keep(_one_vs_rest(self._choose(rows)).fit_rows(rows))
         self.metrics_ = self._measure(rows)
         _LOG.info(
             "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
@@ -168,6 +166,10 @@ class ProbabilityCalibrator(MapFitted):
             self.metrics_.ece_after,
         )
         return self
+
+    def _keep(self, calibrator: OneVsRestCalibrator) -> None:
+        self.calibrator_, self.map_ = calibrator, calibrator.map_
+        self.take_over(calibrator)
 
     def fresh(self) -> Self:
         """Return an unfitted calibrator with the same settings."""
@@ -222,11 +224,6 @@ class ProbabilityCalibrator(MapFitted):
         return f"{type(self).__name__}({self.config!r})"
 
     @property
-    def is_fitted(self) -> bool:
-        """Whether there is a calibrator."""
-        return hasattr(self, "calibrator_")
-
-    @property
     def sums_to_one(self) -> bool:
         """False: rows of probabilities that come in may have any sum."""
         return False
@@ -237,38 +234,20 @@ class ProbabilityCalibrator(MapFitted):
         return (1,) if self.takes_one else (len(self.classes_),)
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
-        """The labels, sorted; columns follow this order."""
-        return self._inner().classes_
-
-    @property
-    def map_(self) -> Map:  # type: ignore[override]
-        """The fitted map."""
-        return self._inner().map_
-
-    @property
-    def n_rows_(self) -> int:  # type: ignore[override]
-        """Number of rows it was fitted on: those with weight."""
-        return self._inner().n_rows_
-
-    @property
-    def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """The column names of the probabilities, where they came in a named container."""
-        return self._inner().score_names_
-
-    @property
     def method_(self) -> str:
         """The method that was used: "isotonic" or "sigmoid"."""
         return self.metrics_.method
 
     def encode(self) -> dict[str, Any]:
-        """Return settings, map and metrics as plain data."""
-        inner = self._inner()
-        return {"config": asdict(self.config), "calibrator": inner.encode(), "metrics": self.metrics_.to_dict()}
+        self.check_fitted()
+        return {
+            "config": asdict(self.config),
+            "calibrator": self.calibrator_.encode(),
+            "metrics": self.metrics_.to_dict(),
+        }
 
     @classmethod
     def decode(cls, body: DocumentField, version: int) -> Self:
-        """Return the calibrator of checked settings, map and metrics."""
         parts = body.members(("config", "calibrator", "metrics"))
         config = parts["config"].members(tuple(asdict(CalibrationConfig())))
         method = config["method"].choice(get_args(Method))
@@ -277,13 +256,9 @@ class ProbabilityCalibrator(MapFitted):
             made = cls(CalibrationConfig(method=method, **numbers))
         except CalibrantError as error:
             raise DocumentError(f"config: {error}") from None
-        made.calibrator_ = OneVsRestCalibrator.decode(parts["calibrator"], version)
+        made._keep(OneVsRestCalibrator.decode(parts["calibrator"], version))
         made.metrics_ = _decode_metrics(parts["metrics"])
         return made
-
-    def _inner(self) -> OneVsRestCalibrator:
-        self.check_fitted()
-        return self.calibrator_
 
     def _choose(self, rows: Rows) -> str:
         if self.config.method == "auto":
@@ -293,7 +268,7 @@ class ProbabilityCalibrator(MapFitted):
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
         n_folds = min(self.config.cv, rows.n_rows)
-        folds = rows.folds(n_folds, seed=self.config.seed)
+        folds = rows.folds(n_folds, rng=self.config.seed)
         calibrated = rows.with_scores(out_of_fold(self.calibrator_, rows, folds))
         in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)

@@ -1,4 +1,4 @@
-"""Rows: the one type of checked rows, made once at the gate and trusted below it."""
+"""Rows: the one type of checked rows. `read_rows` makes them; whatever takes them checks nothing again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BINARY = np.array([False, True])
 class Rows:
     """Checked rows: scores, and what else is known of each row.
 
-    Rows of weight zero are gone. All arrays have one entry per row; what is not known is None.
+    Rows of weight zero have been dropped. All arrays have one entry per row; what is not known is None.
 
     Attributes
     ----------
@@ -62,13 +62,13 @@ class Rows:
     groups : mapping of str to Labels
         Columns that name subgroups of rows.
     features : data frame or None
-        Columns that segments are made of.
+        Columns by which segments are found.
     cluster : ndarray of shape (n,) or None
-        Number of the cluster of each row: rows of one cluster are not independent.
+        Number of the cluster of each row, from 0: rows of one cluster are not independent.
     time, label_end : ndarray of shape (n,) or None
         When each row was predicted, and when its label was known: labels whose spans overlap are not independent.
     container : Container
-        What the scores came in, so that results go out as the same.
+        What the scores came in, so that results go out as the same kind.
     """
 
     scores: FloatArray
@@ -85,7 +85,7 @@ class Rows:
 
     @classmethod
     def of_positives(cls, scores: FloatArray, positive: BoolArray, weight: FloatArray | None = None) -> Rows:
-        """Make rows of one score each, of which it is known whether they are positive, from arrays without faults."""
+        """Make rows of one score from checked arrays."""
         return cls(scores, Labels(positive.view(np.uint8), _BINARY), weight)
 
     @property
@@ -110,7 +110,7 @@ class Rows:
 
     @property
     def codes(self) -> npt.NDArray[np.integer[Any]]:
-        """The place of each row's label among the classes, shape (n,)."""
+        """The index of each row's label among the classes, shape (n,)."""
         return self.checked_labels().codes
 
     @property
@@ -130,10 +130,11 @@ class Rows:
 
     @property
     def effective_size(self) -> float:
-        """Number of independent rows of equal weight that these are worth.
+        """The number of independent rows of equal weight that say as much.
 
-        Kish's (sum w)^2 / sum w^2; of clusters the same of their sums, as if the rows of each told one thing only; of
-        labels that overlap in time, times the mean uniqueness of a label (López de Prado 2018, section 4.3).
+        Kish's (sum w)^2 / sum w^2. With clusters, w are the sums of their weights, as if all rows of a cluster said the
+        same. With labels that overlap in time, it is multiplied by the mean uniqueness of a label (López de Prado 2018,
+        section 4.3).
         """
         if self.cluster is not None:
             return kish_size(np.bincount(self.cluster, weights=self.weights).astype(np.float64))
@@ -148,7 +149,7 @@ class Rows:
         return np.bincount(self.codes, weights=self.weight, minlength=self.n_classes).astype(np.float64)
 
     def counted(self) -> Rows:
-        """Return the rows whose weight is above zero, and the groups that they show."""
+        """Return the rows whose weight is above zero, with the groups and clusters that they show."""
         if self.weight is None or self.weight.all():
             return self
         kept = self.take(self.weight > 0.0)
@@ -157,7 +158,7 @@ class Rows:
         return replace(kept, weight=as_weight(kept.weight, kept.n_rows), groups=groups, cluster=cluster)
 
     def take(self, at: IntArray | BoolArray) -> Rows:
-        """Return some of the rows, by number or by a mask; classes stay, though some may lack rows."""
+        """Return some of the rows, by number or by a mask; all classes stay, also those that lose their rows."""
 
         def some(values: Any) -> Any:
             return None if values is None else values[at]
@@ -179,7 +180,7 @@ class Rows:
         return replace(self, scores=scores, input=input)
 
     def probabilities(self) -> FloatArray | None:
-        """Return the scores as probabilities without any calibration; None for raw scores, which are none."""
+        """Return the scores as probabilities, without calibration; None for raw scores."""
         match self.input:
             case "probability":
                 return self.scores
@@ -188,32 +189,33 @@ class Rows:
             case "score":
                 return None
 
-    def folds(self, n_folds: int, *, seed: int = 0) -> IntArray:
-        """Return the fold, 0 to `n_folds` - 1, of each row.
+    def folds(self, n_folds: int, *, rng: int = 0, strata: IntArray | None = None) -> IntArray:
+        """Return the fold, 0 to `n_folds` - 1, of each row; the same seed `rng` gives the same folds.
 
-        Clusters stay whole; rows in time make consecutive blocks, since shuffled ones would be told by their
-        neighbours; each class is spread evenly over the folds of other rows.
+        Clusters stay whole. Rows with times make consecutive blocks: among shuffled ones, neighbours with almost the
+        same label would tell it. Of other rows, each class is spread evenly over the folds, or each of the `strata`, which
+        are whole numbers from 0.
         """
         if self.cluster is not None:
-            return cluster_folds(self.codes, self.cluster, n_folds, seed)
+            return cluster_folds(self.codes if strata is None else strata, self.cluster, n_folds, rng)
         if self.time is not None:
             return time_blocks(self.time, n_folds)
-        return stratified_folds(self.codes, n_folds, seed)
+        return stratified_folds(self.codes if strata is None else strata, n_folds, rng)
 
     def split(self, folds: IntArray, fold: int) -> tuple[Rows, Rows]:
-        """Return the rows to fit to and the rows of a fold, of which no label overlaps one of a row to fit to."""
+        """Return the rows to fit to where a fold is held out, and the rows of the fold."""
         held_out = folds == fold
         return self.take(self.fitted_without(folds, fold)), self.take(held_out)
 
     def fitted_without(self, folds: IntArray, fold: int) -> BoolArray:
-        """Say which rows may be fitted to where a fold is held out: the others whose labels overlap none of its."""
+        """Say which rows may be fitted to where a fold is held out: those whose labels overlap no label of the fold."""
         held_out: BoolArray = folds == fold
         if self.time is None or self.label_end is None:
             return ~held_out
         return ~overlapping(self.time, self.label_end, held_out)
 
     def of_class(self, k: int) -> Rows:
-        """Return class `k` against the rest: its column, and whether each row is of it."""
+        """Return class `k` against the rest: its column of scores, and whether each row is of it."""
         if self.is_binary:
             column = self.scores if k == 1 else 1.0 - self.scores
         else:
@@ -221,20 +223,15 @@ class Rows:
         return self._one_score(column, self.codes == k)
 
     def one_column(self) -> Rows:
-        """Return the positive class of binary rows, and the top label of others."""
+        """Return binary rows as they are, and the top label of others."""
         return self if self.is_binary else self.top_label()
 
     def top_label(self) -> Rows:
-        """Return the confidence in the most probable class, and whether each row is of it.
-
-        Of equal probabilities the first class is taken.
-        """
+        """Return the largest probability of each row, of equal ones the first, and whether the row is of its class."""
         if self.is_binary:
-            confidence = np.maximum(self.scores, 1.0 - self.scores)
-            return self._one_score(confidence, (self.scores > 0.5) == self.positive)
+            return self._one_score(np.maximum(self.scores, 1.0 - self.scores), (self.scores > 0.5) == self.positive)
         top = self.scores.argmax(axis=1)
-        confidence = np.take_along_axis(self.scores, top[:, None], axis=1)[:, 0]
-        return self._one_score(confidence, top == self.codes)
+        return self._one_score(np.take_along_axis(self.scores, top[:, None], axis=1)[:, 0], top == self.codes)
 
     def summary(self) -> ScoreSummary:
         """Sort rows of one score into a summary."""
@@ -249,10 +246,10 @@ class Rows:
         return TiedScores(self.scores, self.weight, np.where(positive, self.weight, 0.0))
 
     def _one_score(self, scores: FloatArray, positive: BoolArray) -> Rows:
-        return replace(self, scores=scores, labels=Labels(positive.view(np.uint8), _BINARY))
+        return replace(self, scores=scores, labels=Labels(positive.view(np.uint8), _BINARY), columns=None)
 
     def checked_labels(self) -> Labels:
-        """Return the labels, of rows that have some."""
+        """Return the labels, or say that there are none."""
         if self.labels is None:
             raise InvalidInputError("these rows have no labels. Pass rows with labels.")
         return self.labels
@@ -275,7 +272,7 @@ def read_rows(
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
 ) -> Rows:
-    """Check what a caller says of rows, match columns of scores to classes by name, and drop rows of weight zero.
+    """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
     Parameters
     ----------
@@ -296,10 +293,10 @@ def read_rows(
     both_classes : bool
         Whether rows of one class only are refused.
     groups : mapping of str to array-like of shape (n,), optional
-        Columns that name subgroups.
+        Columns that name subgroups of rows.
     features : data frame of n rows, optional
     cluster, time, label_end : array-like of shape (n,), optional
-        What says which rows are not independent.
+        Which rows are not independent; see `Rows`.
 
     Raises
     ------
@@ -328,6 +325,8 @@ def read_rows(
     if (time is None) != (label_end is None):
         raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
     start, end = (None, None) if time is None else as_label_times(time, label_end)
+    if start is not None:
+        check_same_length(n, start.size, names[0], "time")
     rows = Rows(
         checked.values,
         labels,
@@ -341,8 +340,6 @@ def read_rows(
         label_end=end,
         container=checked.container,
     )
-    if start is not None:
-        check_same_length(n, start.size, names[0], "time")
     return rows.counted()
 
 

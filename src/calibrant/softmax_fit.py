@@ -1,4 +1,15 @@
-"""Penalised softmax regression: Newton for few parameters, L-BFGS preconditioned by a sample's Hessian for many."""
+"""Penalised softmax regression, the strength of its penalty chosen by the evidence.
+
+What is minimised: the weighted mean of log sum_k exp(z_ik) - z_i,y_i plus half a weighted sum of squared deviations of
+the parameters from a centre. Few parameters and rows: Newton's method, a Cholesky factor of the Hessian per step. More:
+L-BFGS whose first matrix is the inverse Hessian of a sample of rows, or, of many parameters, its diagonal. Steps are
+halved until the loss falls enough. It stops where the decrement, gradient times step, is below a tolerance.
+The strength is the posterior mean of its logarithm under Laplace's approximation of the marginal likelihood; two rounds
+of a fit and a choice come before the last fit.
+
+Source: Nocedal and Wright (2006), Numerical optimization, chapters 6 and 7; MacKay (1992), The evidence framework
+applied to classification networks, Neural Computation 4.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +30,27 @@ from calibrant.numerics import EPS, FloatArray, dot, row_max, row_sum
 _MAX_ITER = 500
 #: Newton decrement (about twice what a full step would gain of the mean loss) at which that step is the last.
 _TOL = 1e-13
-#: The same where a pass over the rows costs more than it brings.
+#: The same of many rows, where one more pass costs more than it gains.
 _TOL_OF_MANY = 1e-9
 #: What rounding may leave of the decrement.
 _ACCEPTED = 1e-8
 #: Entries of a block's temporaries, which then stay in cache.
 _BLOCK_ENTRIES = 1 << 16
-#: Most parameters of which a full Hessian is made, and most multiplications that one is worth.
+#: Most parameters of which a full Hessian is computed, and the multiplications that one may cost.
 _DENSE = 700
 _HESSIAN_WORK = 1 << 27
 #: Least and most rows of a sample that stands for all.
 _LEAST_SAMPLE = 2_000
 _MOST_SAMPLE = 16_000
 _MEMORY = 12
-#: Median of the prior of the penalty's strength, spread of its logarithm, and where that is looked for.
+#: Prior of the penalty's strength: median, standard deviation of its logarithm; range and number of values tried.
 PRIOR_PENALTY = 2.0
 _PRIOR_SPREAD = 1.5
 _PRIOR_RANGE = 6.0
 _PRIOR_STEPS = 61
-#: Fits after each of which the strength is chosen anew.
+#: Fits after each of which the strength is chosen again.
 _ROUNDS = 2
-#: Smaller and larger weights are taken for this one and its inverse, where penalties stay in range.
+#: Total weights are moved between this and its inverse, so that penalties stay in the range of float64.
 _LEAST_TOTAL = 1e-100
 
 
@@ -73,7 +84,7 @@ class SoftmaxProblem(ABC):
         """Return the Hessian's diagonal in the shape of theta; `bend` is w q (1 - q)."""
 
     def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return the product with about the Hessian's inverse, where the Hessian itself is too large."""
+        """Return the product with an approximate inverse of the Hessian, for problems too large for the Hessian."""
         diagonal = self.diagonal(theta)
         return lambda g: g / (diagonal + self.penalty)
 
@@ -116,9 +127,9 @@ class SoftmaxProblem(ABC):
         return out
 
     def few(self) -> Self:
-        """Return the problem itself, or that of so many of its rows that a Hessian is worth its work.
+        """Return the problem itself, or that of a sample of rows, so many that a Hessian costs little.
 
-        They are drawn with a fixed seed: rows may come in any pattern.
+        The sample has a fixed seed; it is random since rows may come in any order.
         """
         n = min(max(_HESSIAN_WORK // self.centre.size**2, _LEAST_SAMPLE), _MOST_SAMPLE)
         if self.codes.size <= 2 * n:
@@ -139,13 +150,11 @@ class MatrixProblem(SoftmaxProblem):
     __slots__ = ()
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        """Return x W' + b."""
         z = x @ theta[:, :-1].T
         z += theta[:, -1]
         return z
 
     def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return the gradient over W and b."""
         return np.column_stack((residual.T @ x, residual.sum(axis=0)))
 
     def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
@@ -163,18 +172,17 @@ class MatrixProblem(SoftmaxProblem):
         return out
 
     def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        """Return the Hessian's diagonal."""
         return np.column_stack((bend.T @ (x * x), bend.sum(axis=0)))
 
 
 class CorrelatedProblem(MatrixProblem):
-    """The same for columns of `x` that rise and fall together, as logarithms that are not centred in each row do."""
+    """The same for columns of `x` that are correlated, as logarithms that are not centred in each row are."""
 
     __slots__ = ()
 
     def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the product with the inverse of each class's own block, its columns correlated as over all rows."""
-        root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # of what only says where to look, half is enough
+        root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # single precision is enough for a preconditioner
         ones = np.column_stack((self.x, np.ones(self.x.shape[0])))
         moments = (ones * self.weight[:, None]).T @ ones
         size = np.sqrt(np.diag(moments))
@@ -192,13 +200,11 @@ class VectorProblem(SoftmaxProblem):
     __slots__ = ()
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        """Return a x + b."""
         z: FloatArray = x * theta[0]
         z += theta[1]
         return z
 
     def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return the gradient over a and b."""
         return np.vstack((np.einsum("ik,ik->k", x, residual), residual.sum(axis=0)))
 
     def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
@@ -216,28 +222,21 @@ class VectorProblem(SoftmaxProblem):
         return out
 
     def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        """Return the Hessian's diagonal."""
         return np.vstack((np.einsum("ik,ik,ik->k", bend, x, x), bend.sum(axis=0)))
 
 
 def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
-    """Return the minimiser and the penalty that was used: the one given, or the one of most evidence.
+    """Return the minimiser, and the strength of the penalty: the one given, or the one of most evidence.
 
     Parameters
     ----------
     problem : SoftmaxProblem
-        Its `penalty` is that of strength 1, in rows: what is minimised is `total` times the mean loss, and
-        the strength times it. Its `centre` is where the search starts.
+        Its `penalty` is that of strength 1, in rows: minimised is `total` times the mean loss plus strength times it.
+        Its `centre` is where the search starts.
     total : float
         The weight of all rows.
     penalty : float or None
-        The strength. For None it is the posterior mean, by its logarithm, of a lognormal prior; the marginal likelihood
-        comes from Laplace's approximation at the last fit, and the fit is repeated. Where a Hessian would be too
-        large it is the prior's median.
-
-    References
-    ----------
-    MacKay (1992), *The evidence framework applied to classification networks*, Neural Computation 4.
+        The strength; None for the one of most evidence, or, where a Hessian would be too large, the prior's median.
     """
     total = min(max(total, _LEAST_TOTAL), 1.0 / _LEAST_TOTAL)
     unit = problem.penalty / total
@@ -254,10 +253,10 @@ def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *,
 def _most_evidence(
     problem: SoftmaxProblem, theta: FloatArray, unit: FloatArray, total: float, strength: float
 ) -> tuple[float, FloatArray]:
-    """Return the strength of the penalty by evidence, and where about it moves the minimiser `theta` of `strength`.
+    """Return the strength of most evidence, and about where it moves `theta`, the minimiser of `strength`.
 
-    In coordinates of unit penalty along the Hessian's axes, of curvatures e, the minimiser t of strength s0 moves to
-    u = t (e + s0) / (e + s) with strength s, as far as the likelihood is a parabola.
+    Along the axes of the Hessian, in coordinates of unit penalty, with curvatures e: if the likelihood is a parabola,
+    the minimiser t of strength s0 moves to u = t (e + s0) / (e + s) with strength s.
     """
     root = np.sqrt(unit * total).ravel()
     likelihood = total * (problem.few().hessian(theta) - np.diag(problem.penalty.ravel()))
@@ -290,7 +289,7 @@ def minimise(problem: SoftmaxProblem, start: FloatArray, *, what: str) -> FloatA
 
 
 def _solve(problem: SoftmaxProblem, start: FloatArray) -> tuple[FloatArray, float, int]:
-    """Run Newton where all Hessians are worth their work, else L-BFGS from that of a sample, or from its diagonal."""
+    """Run Newton where Hessians of all rows cost little, else L-BFGS from that of a sample or from its diagonal."""
     few = problem.few()
     tol = _TOL if few is problem else _TOL_OF_MANY
     if start.size > _DENSE:
@@ -300,7 +299,7 @@ def _solve(problem: SoftmaxProblem, start: FloatArray) -> tuple[FloatArray, floa
 
 
 def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return the solution of systems with a Hessian, which may be singular by a shift of all logits."""
+    """Return the solution of systems with a Hessian, which is singular where a shift of all logits has no penalty."""
     ridge = 1e-13 * max(float(np.trace(hessian)), 1e-300)
     while True:
         try:
@@ -319,7 +318,7 @@ def _descend(
 ) -> tuple[FloatArray, float, int]:
     """Return the minimiser, the last decrement and the number of iterations of L-BFGS.
 
-    Its first matrix is made anew `every` so many iterations: each time, it is Newton's method.
+    Its first matrix is computed again after `every` so many iterations; after each one, it is Newton's method.
     """
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
     value, gradient = problem.value_gradient(theta)

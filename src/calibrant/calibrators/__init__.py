@@ -6,19 +6,21 @@ from calibrant.calibrators.auto import AutoCalibrator as AutoCalibrator
 from calibrant.calibrators.auto_multiclass import fit_classes as fit_classes
 from calibrant.calibrators.auto_report import MOST_ROWS as MOST_ROWS
 from calibrant.calibrators.base import (
+    ALIASES as ALIASES,
     BINARY_CALIBRATORS as BINARY_CALIBRATORS,
     CALIBRATORS as CALIBRATORS,
     BinaryCalibrator as BinaryCalibrator,
     Calibrator as Calibrator,
-    as_one_score as as_one_score,
+    calibrator_kind as calibrator_kind,
     decode_calibrator_setting as decode_calibrator_setting,
     encode_calibrator_setting as encode_calibrator_setting,
-    fit_one_vs_rest as fit_one_vs_rest,
+    make_binary_calibrator as make_binary_calibrator,
+    make_calibrator as make_calibrator,
     map_without_rows as map_without_rows,
 )
 from calibrant.calibrators.beta import BetaCalibrator as BetaCalibrator
 from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
-from calibrant.calibrators.cross_fit import Fittable as Fittable, out_of_fold as out_of_fold
+from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
 from calibrant.calibrators.dirichlet import DirichletCalibrator as DirichletCalibrator
 from calibrant.calibrators.ensemble_temperature import (
     EnsembleTemperatureCalibrator as EnsembleTemperatureCalibrator,
@@ -35,12 +37,7 @@ from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator as Matr
 from calibrant.calibrators.mimic import BinTable as BinTable, MimicCalibrator as MimicCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCalibrator
-from calibrant.calibrators.registry import (
-    ALIASES as ALIASES,
-    calibrator_kind as calibrator_kind,
-    make_binary_calibrator as make_binary_calibrator,
-    make_calibrator as make_calibrator,
-)
+from calibrant.calibrators.settings import Configured as Configured
 from calibrant.calibrators.sigmoid import SigmoidCalibrator as SigmoidCalibrator
 from calibrant.calibrators.softmax_family import SoftmaxCalibrator as SoftmaxCalibrator, line_of as line_of
 from calibrant.calibrators.spline import SplineCalibrator as SplineCalibrator

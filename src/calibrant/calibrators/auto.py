@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from calibrant.calibrators.auto_report import (
     make_report,
 )
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
+from calibrant.calibrators.cross_fit import fits_by_fold
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.dependence import stratified_folds
 from calibrant.document_field import DocumentField
-from calibrant.errors import CalibrantWarning, DataWarning
+from calibrant.errors import DataWarning
 from calibrant.maps import (
     IDENTITY_LOGIT,
     BetaMap,
@@ -46,10 +47,10 @@ from calibrant.numerics import (
     FloatArray,
     IntArray,
     clip_open,
+    descend_on_simplex,
     dot,
     expit,
     logit,
-    project_simplex,
     softplus,
 )
 from calibrant.rows import Rows
@@ -60,7 +61,7 @@ _MAX_ITER = 500
 _TOL = 1e-7
 
 
-@named
+@named("auto")
 class AutoCalibrator(BinaryCalibrator):
     """Blend the methods that cross-validation favours, or leave the scores alone.
 
@@ -76,28 +77,28 @@ class AutoCalibrator(BinaryCalibrator):
     Attributes
     ----------
     report_ : AutoReport
-        What was tried and why it won. Files don't keep it.
+        What was tried, and why it was chosen. Documents don't hold it.
 
     Notes
     -----
     The candidates are the scores as they are, temperature (of raw scores: sigmoid), spline and Venn-Abers. Their
     out-of-fold logits are blended by the weights, none negative and their sum one, that minimise the out-of-fold log
-    loss plus a pull towards equal weights that is worth five rows. Where the blend doesn't beat the scores as they
-    are by three quarters of the standard error of the difference, they are left alone. All candidates rise with the
-    score and so does the blend; none gives exactly 0 or 1. More candidates (sigmoid, beta, quadratic, isotonic) made
-    held-out log loss worse on the score sets of the benchmarks: what they can say, the spline says.
+    loss plus a penalty on unequal weights that is worth five rows. Where the blend doesn't beat the scores as they are
+    by three quarters of the standard error of the difference, they are left alone. All candidates rise with the score
+    and so does the blend; none gives exactly 0 or 1. More candidates (sigmoid, beta, quadratic, isotonic) made held-out
+    log loss worse on the score sets of the benchmarks.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
-    as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. Of more than
-    20,000 rows a sample finds the weights; the maps are fitted to all rows.
+    as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
+    20,000 rows a sample decides on the weights; the maps are fitted to all rows.
 
     Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline and
     Venn-Abers one-vs-rest with "likelihood" coupling; of more than 100 classes vector scaling takes the place of the
-    last three. What is blended are log-probabilities, by the same rule: the result is their weighted product,
-    divided by its sum. Half a row that may show any class alike is mixed in, so that a few rows that are all
-    classified correctly make no class impossible. Rows may change their order of classes. Neither the order of rows
-    nor that of classes matters but by rounding. Raw scores enter temperature and matrix scaling as logits do; where
-    a class has fewer than two rows of them, these two are all that is blended.
+    last three. Log-probabilities are blended by the same rule: the result is their weighted product, divided by its
+    sum. Equal probabilities are mixed in with the weight of half a row, so that a few rows that are all classified
+    correctly make no class impossible. Rows may change their order of classes. The order of rows and that of classes
+    matter by rounding only. Raw scores enter temperature and matrix scaling as logits do; where a class has fewer than
+    two rows of them, only these two are blended.
 
     References
     ----------
@@ -114,14 +115,14 @@ class AutoCalibrator(BinaryCalibrator):
     >>> y = rng.uniform(size=2000) < truth
     >>> cb.AutoCalibrator().fit(truth, y).report_.chosen
     'none'
-    >>> mended = cb.AutoCalibrator().fit(truth**3, y)
-    >>> mended.report_.chosen
+    >>> calibrator = cb.AutoCalibrator().fit(truth**3, y)
+    >>> calibrator.report_.chosen
     'blend'
-    >>> mended.predict_proba([0.5**3]).round(1)
+    >>> calibrator.predict_proba([0.5**3]).round(1)
     array([0.5])
     """
 
-    name: ClassVar[str] = "auto"
+    map_kinds = (BlendMap, BetaMap)
     report_: AutoReport
 
     def __init__(self, *, cv: int = 5, seed: int = 0, input: InputKind = "probability") -> None:
@@ -130,14 +131,9 @@ class AutoCalibrator(BinaryCalibrator):
         self.input = input
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_integer("cv", self.cv, minimum=2)
         check_integer("seed", self.seed, minimum=0)
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (BlendMap, BetaMap) if input == "probability" else (BlendMap,)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Weigh the candidates on folds of the rows, and blend their fits to all of them."""
@@ -172,14 +168,12 @@ class AutoCalibrator(BinaryCalibrator):
         return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), SMALLEST_CLIP)
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the blend of one score, or the product of all classes."""
         if rows.n_classes == 2:
             return super().map_of(rows)
         fitted, self.report_ = fit_classes(rows, input=self.input, cv=self.cv, seed=self.seed)
         return fitted
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if n_classes > 2 and isinstance(fitted, SoftmaxMap):
             check_softmax(fitted, self.input, n_classes, field)
         elif n_classes > 2 and isinstance(fitted, LogPoolMap):
@@ -240,8 +234,8 @@ def _temperature(input: InputKind) -> _Fit:
 def _sample(summary: ScoreSummary, seed: int) -> Rows:
     """Return the summary as rows, or a sample of at most 20,000 of them.
 
-    Cells of whole weight hold so many rows of weight one; others Kish's effective number of equal weight. The order
-    is that of the scores, positives first, so that it depends on nothing but the summary.
+    Ties of whole weight become so many rows of weight one; others Kish's effective number of rows of equal weight. The
+    order is that of the scores, positives first, so that it depends on the summary only.
     """
     scores, weight, squared, positives = summary.distinct
     parts = np.column_stack((positives, weight - positives))
@@ -264,42 +258,32 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
 
 def _held_out(fit: _Fit, sample: Rows, folds: IntArray) -> FloatArray:
     """Return the logit of each row by a fit to the other folds; where those show one class, by their smoothed rate."""
-    out = np.empty(sample.scores.size)
-    for fold in range(int(folds.max()) + 1):
-        held = folds == fold
-        rest = sample.take(~held)
-        n_positive = int(np.count_nonzero(rest.positive))
-        if 0 < n_positive < rest.positive.size:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CalibrantWarning)  # said, where it matters, by the fit on all rows
-                q = fit(rest).apply(sample.scores[held])
-            out[held] = logit(clip_open(q, SMALLEST_CLIP))
+    out = np.empty(sample.n_rows)
+    for held, rest, fitted in fits_by_fold(sample, folds, fit):
+        if fitted is not None:
+            out[held] = logit(clip_open(fitted.apply(sample.scores[held]), SMALLEST_CLIP))
         else:
-            out[held] = np.log((n_positive + 1.0) / (rest.positive.size - n_positive + 1.0))
+            n_positive = int(np.count_nonzero(rest.positive))
+            out[held] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
     return out
 
 
 def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
-    """Return the weights on the simplex of least log loss, pulled to equal ones, by accelerated projected gradient."""
+    """Return the weights on the simplex that minimise log loss of the mean logit plus PULL |weights - equal ones|^2."""
     n_tried, n = z.shape
     z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)
     y = sample.positive.astype(np.float64)
     w = sample.weights * (n / sample.total_weight)
     equal = np.full(n_tried, 1.0 / n_tried)
-    gram = np.array([[dot(w * a, b) for b in z] for a in z])
+
+    def gradient(weights: FloatArray) -> FloatArray:
+        residual = w * (expit(np.einsum("j,ji->i", weights, z)) - y)
+        slope: FloatArray = np.array([dot(row, residual) for row in z]) + 2.0 * PULL * (weights - equal)
+        return slope
+
+    gram = np.array([[dot(w * a, b) for b in z] for a in z])  # four times the largest Hessian
     step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
-    weights, ahead, momentum = equal, equal, 1.0
-    for _ in range(_MAX_ITER):
-        residual = w * (expit(np.einsum("j,ji->i", ahead, z)) - y)
-        gradient = np.array([dot(row, residual) for row in z]) + 2.0 * PULL * (ahead - equal)
-        moved = project_simplex(ahead - step * gradient)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - weights
-        ahead = moved + (momentum - 1.0) / following * change
-        weights, momentum = moved, following
-        if float(np.abs(change).max()) < _TOL:
-            break
-    return weights
+    return descend_on_simplex(gradient, equal, step, tol=_TOL, max_iter=_MAX_ITER)
 
 
 def _report(names: list[str], z: FloatArray, sample: Rows, weights: FloatArray, n_folds: int) -> AutoReport:

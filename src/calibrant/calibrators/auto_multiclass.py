@@ -21,18 +21,19 @@ from calibrant.calibrators.auto_report import (
     make_report,
 )
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator, fit_one_vs_rest
+from calibrant.calibrators.cross_fit import fits_by_fold, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
-from calibrant.dependence import stratified_folds
-from calibrant.errors import CalibrantWarning, DataWarning
+from calibrant.errors import DataWarning
 from calibrant.maps import LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
     FloatArray,
     IntArray,
+    descend_on_simplex,
     dot,
     log_softmax,
     project_simplex,
@@ -41,11 +42,11 @@ from calibrant.numerics import (
 from calibrant.rows import Rows
 from calibrant.validation import InputKind
 
-#: Classes up to which matrices and single columns are fitted: both cost too much beyond, and few rows show much.
+#: Classes up to which matrices and single columns are fitted: beyond, both cost too much, and rows per class are few.
 _MOST_CLASSES = 100
-#: Rows that count as having shown any class alike: what a product of sure methods leaves to surprises.
+#: Rows of equal probabilities that are mixed in, so that no class becomes impossible.
 _SPARE = 0.5
-#: Entries of a table of rows and classes that the cross-validation looks at.
+#: Entries, rows times classes, that the cross-validation takes at most.
 _MOST_ENTRIES = 1 << 21
 _MAX_ITER = 50
 _TOL = 1e-9
@@ -73,7 +74,7 @@ def fit_classes(
     codes = sample.codes.astype(np.intp)
     tried = _candidates(input, sample)
     n_folds = min(cv, codes.size)
-    folds = stratified_folds(rank[codes], n_folds, seed)
+    folds = sample.folds(n_folds, rng=seed, strata=rank[codes])
     z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
     w = sample.weights
     weights = _pool_weights(z, codes, w)
@@ -105,7 +106,7 @@ def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
     if n_classes > _MOST_CLASSES:
         return {**tried, "vector": _softmax_fit(VectorScalingCalibrator(input=input))}
     tried["matrix"] = _softmax_fit(MatrixScalingCalibrator(input=input))
-    # raw scores of a class say nothing without its rows
+    # raw scores of a class say nothing without rows of it
     if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
         tried["spline"] = _column_fit(SplineCalibrator(input=input))
         tried["venn_abers"] = _column_fit(VennAbersCalibrator(input=input))
@@ -134,7 +135,7 @@ def _column_fit(calibrator: BinaryCalibrator) -> _Fit:
 
 
 def _ranks(rows: Rows) -> IntArray:
-    """Return a rank of each class that doesn't depend on how classes are called: by weight, then by mean own score."""
+    """Return a rank of each class that doesn't depend on its label: by weight, then by mean own score."""
     w = rows.weights
     own = _in_range(rows.scores)[np.arange(w.size), rows.codes]
     n_classes = rows.n_classes
@@ -145,13 +146,13 @@ def _ranks(rows: Rows) -> IntArray:
 
 
 def _in_range(values: FloatArray) -> FloatArray:
-    """Return scores in a unit in which they are no larger than one: the order, and squares that are numbers."""
+    """Return scores in a unit in which none is larger than one, so that their squares are finite."""
     largest = float(np.abs(values).max())
     return values if largest <= 1.0 else values / float(2.0 ** np.frexp(largest)[1].clip(max=1023))
 
 
 def _in_order(rows: Rows, rank: IntArray) -> Rows:
-    """Return the rows in an order of their own: by class, own score, and two figures that tell rows apart."""
+    """Return the rows in an order that doesn't depend on the given one: by class, own score, and two sums of scores."""
     values, codes = _in_range(rows.scores), rows.codes
     own = values[np.arange(codes.size), codes]
     squares = np.einsum("ik,ik->i", values, values)
@@ -175,22 +176,16 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
 def _held_out(fit: _Fit, rows: Rows, folds: IntArray) -> FloatArray:
     """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
     out = np.empty(rows.scores.shape)
-    for fold in range(int(folds.max()) + 1):
-        held = folds == fold
-        rest = rows.take(~held)
-        counts = np.bincount(rest.codes, minlength=rest.n_classes)
-        if np.count_nonzero(counts) < 2:
-            out[held] = np.log((counts + 1.0) / (counts.sum() + counts.size))
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)  # said, where it matters, by the fit to all rows
-            fitted = fit(rest)
-        out[held] = log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
+    for held, rest, fitted in fits_by_fold(rows, folds, fit):
+        if fitted is not None:
+            out[held] = log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
+        else:
+            out[held] = np.log(smoothed_shares(rest))
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 
 def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> FloatArray:
-    """Return the weights on the simplex of least log loss, pulled to equal ones, by Newton's method.
+    """Return the weights on the simplex that minimise log loss plus PULL |weights - equal ones|^2, by Newton's method.
 
     `z` holds the log-probabilities of each candidate, shape (J, n, K).
     """
@@ -215,7 +210,7 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
         for j in range(n_tried):
             bent = spread * (z[j] - mean[j][:, None])
             hessian[j] += np.einsum("ik,lik->l", bent, z)
-        step = _simplex_newton(weights, gradient, hessian) - weights
+        step = _newton_point(weights, gradient, hessian) - weights
         slope = dot(gradient, step)
         if float(np.abs(step).max()) < _TOL or slope >= 0.0:
             break
@@ -230,24 +225,18 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
     return project_simplex(weights)
 
 
-def _simplex_newton(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-    """Return the point of the simplex that minimises the quadratic model, by accelerated projected gradient."""
+def _newton_point(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+    """Return the point of the simplex that minimises the quadratic model of a function around `weights`."""
+
+    def slope(at: FloatArray) -> FloatArray:
+        return np.asarray(gradient + np.einsum("jl,l->j", hessian, at - weights))
+
     step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
-    found, ahead, momentum = weights, weights, 1.0
-    for _ in range(1_000):
-        slope = gradient + np.einsum("jl,l->j", hessian, ahead - weights)
-        moved = project_simplex(ahead - step * slope)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - found
-        ahead = moved + (momentum - 1.0) / following * change
-        found, momentum = moved, following
-        if float(np.abs(change).max()) < 0.01 * _TOL:
-            break
-    return found
+    return descend_on_simplex(slope, weights, step, tol=0.01 * _TOL, max_iter=1_000)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:
-    """Return the product of maps by their shares; softmax maps of one clip are one softmax map."""
+    """Return the product of maps by their shares; softmax maps of one clip become one softmax map."""
     parts: list[tuple[PoolPart, float]] = []
     for clip in dict.fromkeys(m.clip for m, _ in kept if isinstance(m, SoftmaxMap)):
         linear = [(m, share) for m, share in kept if isinstance(m, SoftmaxMap) and m.clip == clip]

@@ -1,4 +1,4 @@
-"""What automatic calibration tried and why it chose, and the margin by which it chooses."""
+"""What automatic calibration tried, what it chose and why; the constants of this choice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from calibrant.numerics import FloatArray, mean_and_error
 
 #: The candidate that changes nothing.
 NONE = "none"
-#: Rows that the cross-validation looks at; more would change the weights by less than their own noise.
+#: Rows that the cross-validation takes at most; more would change the weights by less than their own noise.
 MOST_ROWS = 20_000
-#: Strength of the pull of the weights to equal ones, in rows.
+#: Strength of the penalty on unequal weights, in rows.
 PULL = 5.0
 #: Candidates of less weight are dropped.
 LEAST_WEIGHT = 1e-3
@@ -50,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class AutoReport:
-    """What was tried, and why it won.
+    """What was tried, what was chosen, and why.
 
     Attributes
     ----------

@@ -1,16 +1,15 @@
-"""What all calibrators share: the gate before a fit, the map after it, and their place in documents."""
+"""What all calibrators share: the gate before a fit, the map after it, their names, and their form in documents."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from calibrant.calibrators.settings import Configured
 from calibrant.document_field import DocumentField
 from calibrant.errors import (
     CalibrantError,
@@ -32,29 +31,37 @@ from calibrant.maps import (
     is_identity,
 )
 from calibrant.numerics import softmax
+from calibrant.phrases import quoted
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import INPUT_KINDS, ArrayLike, InputKind, check_choice
 
-#: The calibrators by name, for documents, the command line and arguments that take a name; see `named`.
+#: The calibrators by name, for documents, the command line and arguments that take a name. They enter by `named`.
 CALIBRATORS: dict[str, type[Calibrator]] = {}
 #: Those of one score, among them.
 BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {}
+#: Other names that users know a method by.
+ALIASES = {"platt": "sigmoid"}
 
 _Class = TypeVar("_Class", bound="type[Calibrator]")
 _Kind = TypeVar("_Kind", bound="Calibrator")
 
 
-def named(cls: _Class) -> _Class:
-    """Enter a calibrator, as a class decorator, into `CALIBRATORS` by its `name`."""
-    CALIBRATORS[cls.name] = cls
-    if issubclass(cls, BinaryCalibrator):
-        BINARY_CALIBRATORS[cls.name] = cls
-    return cls
+def named(name: str) -> Callable[[_Class], _Class]:
+    """Return a class decorator that enters a calibrator into `CALIBRATORS` by this name."""
+
+    def enter(cls: _Class) -> _Class:
+        cls.name = name
+        CALIBRATORS[name] = cls
+        if issubclass(cls, BinaryCalibrator):
+            BINARY_CALIBRATORS[name] = cls
+        return cls
+
+    return enter
 
 
 @register("calibrator")
-class Calibrator(MapFitted):
+class Calibrator(Configured, MapFitted):
     """A calibrator: `fit` on scores and labels gives a map, `predict_proba` applies it.
 
     Attributes
@@ -71,6 +78,11 @@ class Calibrator(MapFitted):
 
     #: The name in documents, on the command line and in `make_calibrator`.
     name: ClassVar[str]
+    #: The kinds of map that a fit to one score, or to two columns, can give.
+    map_kinds: ClassVar[tuple[type[Map], ...]] = ()
+
+    def __init__(self, *, input: InputKind = "probability") -> None:
+        self.input = input
 
     def fit(
         self,
@@ -108,7 +120,7 @@ class Calibrator(MapFitted):
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:
-        """Fit to rows that the gate has checked, of scores of the calibrator's kind."""
+        """Fit to checked rows, of scores of the calibrator's kind."""
         self.map_ = self.map_of(rows)
         self.classes_ = rows.classes
         self.n_rows_ = rows.n_rows
@@ -117,26 +129,18 @@ class Calibrator(MapFitted):
 
     @abstractmethod
     def map_of(self, rows: Rows) -> Map:
-        """Fit the map to scores of shape (n,) or (n, K)."""
-
-    def fresh(self) -> Self:
-        """Return an unfitted calibrator with the same settings."""
-        return type(self)(**self.get_params(deep=False))
+        """Fit the map to checked rows."""
 
     def check_params(self) -> None:
         """Raise if a constructor argument can't be used."""
         check_choice("input", self.input, INPUT_KINDS)
 
-    @abstractmethod
-    def map_kinds(self, input: InputKind) -> tuple[type[Map], ...]:
-        """Return the kinds of map that a fit to one score of kind `input` can give."""
-
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         """Refuse a map, held by a field of a document, that this calibrator can't have produced for so many classes.
 
-        A document whose parts don't go together has been changed.
+        Somebody has changed a document whose parts don't go together.
         """
-        if n_classes != 2 or type(fitted) not in self.map_kinds(self.input):
+        if n_classes != 2 or type(fitted) not in self.map_kinds:
             self.refuse_map(n_classes, field)
         fitted.check_input(self.input, field)
 
@@ -145,7 +149,6 @@ class Calibrator(MapFitted):
         field.member("kind").refuse(f"is a kind of map that {self!r} doesn't produce for {n_classes} classes")
 
     def encode(self) -> dict[str, Any]:
-        """Return settings and map as plain data."""
         names = self.score_names_
         return {
             **encode_settings(self),
@@ -157,7 +160,6 @@ class Calibrator(MapFitted):
 
     @classmethod
     def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
-        """Return the fitted calibrator of checked settings, and a map that these can have produced."""
         parts = body.members(("name", "params", "classes", "n_rows", "score_names", "map"))
         made = decode_settings(parts["name"], parts["params"], cls)
         made.classes_ = parts["classes"].labels(minimum=2)
@@ -176,35 +178,6 @@ class Calibrator(MapFitted):
     def adapted(cls, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments of the constructor for those of `make_calibrator`."""
         return dict(params)
-
-    @classmethod
-    @cache  # a signature takes longer to read than a small fit
-    def param_names(cls) -> tuple[str, ...]:
-        """Return the names of the constructor's arguments."""
-        return tuple(inspect.signature(cls).parameters)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
-        return {name: getattr(self, name) for name in self.param_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments."""
-        for name, value in params.items():
-            if name not in self.param_names():
-                raise unknown_name(f"parameter of {type(self).__name__}", name, self.param_names())
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
-        from sklearn.base import BaseEstimator
-
-        return BaseEstimator().__sklearn_tags__()
 
 
 class BinaryCalibrator(Calibrator):
@@ -236,20 +209,56 @@ class BinaryCalibrator(Calibrator):
         self.score_names_ = None
         return self
 
+    def of_probabilities(self) -> Self:
+        """Return an unfitted calibrator with the same settings, but for probabilities."""
+        return type(self)(**{**self.get_params(deep=False), "input": "probability"})
+
     def map_of(self, rows: Rows) -> Map:
-        """Fit the map of one score, or one for each class."""
         if rows.is_binary or rows.scores.shape[1] == 2:
             return self.fit_map(as_one_score(rows, self.input))
         return fit_one_vs_rest(self, rows)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if n_classes == 2 or not isinstance(fitted, OneVsRestMap):
             super().check_map(fitted, n_classes, field)
             return
         check_columns(self, fitted, n_classes, field)
         if fitted.coupling != "normalise":
             field.member("coupling").refuse(f"does not go with {self!r}, which couples rows by 'normalise'")
+
+
+def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:
+    """Return a new, unfitted calibrator of the named kind, or like the given instance but for the parameters given.
+
+    Raises
+    ------
+    UnknownNameError
+        If no calibrator has that name.
+    """
+    if isinstance(calibrator, Calibrator):
+        kind, params = type(calibrator), {**calibrator.get_params(deep=False), **params}
+    else:
+        kind = calibrator_kind(calibrator)
+    return kind(**kind.adapted(params))
+
+
+def calibrator_kind(name: str) -> type[Calibrator]:
+    """Return the class of the calibrators of this name."""
+    known = ALIASES.get(name, name)
+    if known not in CALIBRATORS:
+        raise unknown_name("calibrator", name, CALIBRATORS)
+    return CALIBRATORS[known]
+
+
+def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrator:
+    """Return a new, unfitted calibrator of one score, or say why the one asked for is none."""
+    made = make_calibrator(calibrator)
+    if not isinstance(made, BinaryCalibrator):
+        raise InvalidTypeError(
+            f"{calibrator!r} calibrates all columns at once, so it can't be used one-vs-rest. "
+            f"Choose one of: {quoted(list(BINARY_CALIBRATORS))}."
+        )
+    return made
 
 
 def as_one_score(rows: Rows, input: InputKind) -> Rows:
@@ -266,7 +275,7 @@ def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     is_logit = calibrator.input == "logit"
     if is_logit:
         rows = rows.with_scores(softmax(rows.scores))
-        calibrator = type(calibrator)(**{**calibrator.get_params(), "input": "probability"})
+        calibrator = calibrator.of_probabilities()
     counts = rows.class_weight
     maps: list[BinaryMap] = []
     for k, label in enumerate(rows.classes.tolist()):
@@ -301,11 +310,10 @@ def check_columns(
     if fitted.is_logit != (single.input == "logit"):
         field.member("is_logit").refuse(f"does not go with input {single.input!r}")
     kind: InputKind = "probability" if fitted.is_logit else single.input
-    kinds = single.map_kinds(kind)
     for item, column in zip(field.member("maps").items(), fitted.maps, strict=True):
         # a class without rows keeps its probabilities
         keeps = kind != "score" and isinstance(column, SingleMap) and is_identity(column)
-        if type(column) not in kinds and not keeps:
+        if type(column) not in single.map_kinds and not keeps:
             item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
         column.check_input(kind, item)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from calibrant.validation import InputKind, check_choice
 BetaForm = Literal["abm", "am", "ab", "a"]
 
 
-@named
+@named("beta")
 class BetaCalibrator(BinaryCalibrator):
     """Beta calibration: q = expit(a log(p) - b log(1 - p) + c) with a, b >= 0.
 
@@ -50,46 +50,41 @@ class BetaCalibrator(BinaryCalibrator):
     array([0.466])
     """
 
-    name: ClassVar[str] = "beta"
+    map_kinds = (BetaMap,)
+
     input: InputKind = "probability"
 
     def __init__(self, *, form: BetaForm = "abm") -> None:
         self.form = form
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_choice("form", self.form, get_args(BetaForm))
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (BetaMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Fit the beta map to checked rows or their summary."""
-        groups = data.tied()
-        clip = clip_from_data(groups.scores, float(groups.weight.sum()))
-        p = clip_open(groups.scores, clip)
+        ties = data.tied()
+        clip = clip_from_data(ties.scores, float(ties.weight.sum()))
+        p = clip_open(ties.scores, clip)
         log_p, log_rest = np.log(p), -np.log1p(-p)
         one = np.ones_like(p)
-        target_weight = groups.positives
-        if separates(groups):
+        target_weight = ties.positives
+        if separates(ties):
             warnings.warn(
                 "the scores separate the classes: beta's optimum is not finite, so Platt's targets are used",
                 DataWarning,
                 stacklevel=4,
             )
-            target_weight = platt_targets(groups)
+            target_weight = platt_targets(ties)
 
         def fit(*columns: FloatArray) -> tuple[FloatArray, float]:
-            problem = LogisticProblem(np.vstack(columns), groups.weight, target_weight)
+            problem = LogisticProblem(np.vstack(columns), ties.weight, target_weight)
             theta = minimise(problem, what="beta fit")
             return theta, problem.value(theta)
 
         has_intercept = "m" in self.form
         extra = (one,) if has_intercept else ()
         if has_intercept and float(p.min()) == float(p.max()):
-            _, c = fit_slope_intercept(groups)
+            _, c = fit_slope_intercept(ties)
             return BetaMap(0.0, 0.0, c, clip)
         if "b" not in self.form:
             a, c = _one_slope(fit, log_p + log_rest, one, has_intercept=has_intercept)
@@ -103,7 +98,7 @@ class BetaCalibrator(BinaryCalibrator):
         for column, is_a in ((log_p, True), (log_rest, False)):
             slope, intercept = _one_slope(fit, column, one, has_intercept=has_intercept)
             z = slope * column + intercept
-            loss = dot(groups.weight, softplus(z)) - dot(target_weight, z)
+            loss = dot(ties.weight, softplus(z)) - dot(target_weight, z)
             faces.append((loss, slope if is_a else 0.0, 0.0 if is_a else slope, intercept))
         _, a, b, c = min(faces)
         return BetaMap(a, b, c, clip)

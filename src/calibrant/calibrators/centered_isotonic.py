@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
@@ -13,7 +11,7 @@ from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind
 
 
-@named
+@named("centered_isotonic")
 class CenteredIsotonicCalibrator(BinaryCalibrator):
     """Centred isotonic regression: strictly rising between the centres of isotonic regression's blocks.
 
@@ -44,18 +42,13 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
     array([0.25, 0.5 , 0.75])
     """
 
-    name: ClassVar[str] = "centered_isotonic"
+    map_kinds = (InterpolatedMap,)
 
     def __init__(self, *, bounded: bool = False, input: InputKind = "probability") -> None:
         self.bounded = bounded
         self.input = input
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (InterpolatedMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Pool the rows or their summary into one knot per block."""
         summary = data.summary()
         blocks = summary.isotonic_blocks()
         rate = blocks.rate

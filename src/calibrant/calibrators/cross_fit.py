@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Protocol, Self
+from collections.abc import Callable, Iterator
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
 from calibrant.errors import CalibrantWarning
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.rows import Rows
+
+_Result = TypeVar("_Result")
 
 
 class Fittable(Protocol):
@@ -25,33 +28,52 @@ class Fittable(Protocol):
         """Return the probabilities of checked rows."""
 
 
-def out_of_fold(calibrator: Fittable, rows: Rows, folds: IntArray) -> FloatArray:
-    """Calibrate each fold by a fit to the others; where those show one class only, leave it as it is.
+def fits_by_fold(
+    rows: Rows, folds: IntArray, fit: Callable[[Rows], _Result]
+) -> Iterator[tuple[BoolArray, Rows, _Result | None]]:
+    """Yield of each fold which rows are held out, the rows to fit to, and the fit; None where these show one class.
 
-    Raw scores, which can't be left as they are, get the shares of the classes in the others, each class counted once
-    more than it was seen.
+    Warnings of the fits are dropped: the fit to all rows gives them where they matter.
+    """
+    for fold in np.unique(folds).tolist():
+        rest = rows.take(rows.fitted_without(folds, fold))
+        fitted = None
+        if (rest.codes != rest.codes[:1]).any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CalibrantWarning)
+                fitted = fit(rest)
+        yield folds == fold, rest, fitted
+
+
+def smoothed_shares(rows: Rows) -> FloatArray:
+    """Return the share of each class among the rows, each class counted once more than it was seen, shape (K,)."""
+    counts = np.bincount(rows.codes, minlength=rows.n_classes)
+    shares: FloatArray = (counts + 1.0) / (counts.sum() + counts.size)
+    return shares
+
+
+def out_of_fold(calibrator: Fittable, rows: Rows, folds: IntArray) -> FloatArray:
+    """Return the probabilities of each fold by a fit to the others.
+
+    Where the others show one class only, scores of the fold stay as they are; raw scores, which are no probabilities,
+    become the smoothed shares of the classes.
 
     Parameters
     ----------
     calibrator : Fittable
-        Left as it is: each fold fits a new one of its kind.
+        It is not changed: each fold fits a new one of its kind.
     rows : Rows
     folds : ndarray of shape (n,)
         As `Rows.folds` gives them.
     """
-    as_they_are = rows.probabilities()
+    unchanged = rows.probabilities()
     out = np.empty(rows.scores.shape)
-    for fold in np.unique(folds):
-        held_out = folds == fold
-        rest, held = rows.split(folds, fold)
-        counts = np.bincount(rest.codes, minlength=rest.n_classes)
-        if np.count_nonzero(counts) < 2:
-            shares = (counts + 1.0) / (counts.sum() + counts.size)
-            out[held_out] = (
-                as_they_are[held_out] if as_they_are is not None else shares[1:] if rows.is_binary else shares
-            )
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
-            out[held_out] = calibrator.fresh().fit_rows(rest).apply(held)
+    for held_out, rest, fitted in fits_by_fold(rows, folds, lambda rest: calibrator.fresh().fit_rows(rest)):
+        if fitted is not None:
+            out[held_out] = fitted.apply(rows.take(held_out))
+        elif unchanged is not None:
+            out[held_out] = unchanged[held_out]
+        else:
+            shares = smoothed_shares(rest)
+            out[held_out] = shares[1:] if rows.is_binary else shares
     return out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from calibrant.calibrators.base import as_one_score, named
@@ -16,7 +14,7 @@ from calibrant.softmax_fit import CorrelatedProblem, SoftmaxProblem
 from calibrant.validation import InputKind
 
 
-@named
+@named("dirichlet")
 class DirichletCalibrator(SoftmaxCalibrator):
     """Dirichlet calibration: softmax(W log p + b) of probabilities p, with a penalty on W and b.
 
@@ -55,18 +53,17 @@ class DirichletCalibrator(SoftmaxCalibrator):
     array([[0.866, 0.133, 0.002]])
     """
 
-    name: ClassVar[str] = "dirichlet"
+    map_kinds = (BetaMap,)
+
     input: InputKind = "probability"
 
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
         self.penalty: Penalty = penalty
 
     def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        """Return the problem of temperature-scaled logits."""
         return matrix_problem(x, codes, weight, CorrelatedProblem)
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix and the intercepts of fitted parameters."""
         return theta[:, :-1], theta[:, -1].copy()
 
     def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -78,10 +75,6 @@ class DirichletCalibrator(SoftmaxCalibrator):
     def centred(self, rows: FloatArray) -> FloatArray:
         """Return the rows as they are: no shift leaves a matrix of logarithms alone."""
         return rows
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to one score can give."""
-        return (BetaMap,)
 
     def fit_binary(self, rows: Rows) -> BinaryMap:
         """Fit beta calibration, which is Dirichlet calibration of two classes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,9 @@ from calibrant.calibrators.base import Calibrator, named
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning
-from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
+from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.rows import Rows
-from calibrant.validation import InputKind
 
 Parts: TypeAlias = tuple[SoftmaxMap | BetaMap | LogisticMap, ...]
 
@@ -29,7 +28,7 @@ _ACCEPTED = 1e-8
 _BLOCK = 1 << 13
 
 
-@named
+@named("ensemble_temperature")
 class EnsembleTemperatureCalibrator(Calibrator):
     """Ensemble temperature scaling: w1 softmax(z / T) + w2 softmax(z) + w3 / K of logits z of K classes.
 
@@ -66,14 +65,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
     array([0.685])
     """
 
-    name: ClassVar[str] = "ensemble_temperature"
-
-    def __init__(self, *, input: InputKind = "probability") -> None:
-        self.input = input
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to one score of kind `input` can give."""
-        return (MeanMap,)
+    map_kinds = (MeanMap,)
 
     @property
     def weights_(self) -> FloatArray:
@@ -96,13 +88,11 @@ class EnsembleTemperatureCalibrator(Calibrator):
                 raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the temperature, then the shares of the three parts."""
         parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
         problem = MixtureProblem(own_probabilities(parts, rows.scores, rows.codes), rows.weights)
         return mixture_of(parts, find_shares(problem, len(parts), rows.total_weight))
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if n_classes == 2 or not isinstance(fitted, MixtureMap):
             super().check_map(fitted, n_classes, field)
             return

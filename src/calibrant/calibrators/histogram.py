@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from calibrant.validation import InputKind, check_choice, check_integer
 Strategy = Literal["quantile", "uniform"]
 
 
-@named
+@named("histogram")
 class HistogramCalibrator(BinaryCalibrator):
     """Histogram binning: each bin of scores gets its share of positives.
 
@@ -48,7 +48,7 @@ class HistogramCalibrator(BinaryCalibrator):
     array([0.5, 1. ])
     """
 
-    name: ClassVar[str] = "histogram"
+    map_kinds = (StepMap,)
 
     def __init__(
         self,
@@ -62,28 +62,22 @@ class HistogramCalibrator(BinaryCalibrator):
         self.input = input
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_integer("n_bins", self.n_bins, minimum=1)
         check_choice("strategy", self.strategy, get_args(Strategy))
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (StepMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Count positives by bin in the rows or their summary."""
-        cells = data.summary().distinct
+        distinct = data.summary().distinct
         if self.strategy == "quantile":
-            bin_of = equal_mass_bins(cells.weight, self.n_bins)
+            bin_of = equal_mass_bins(distinct.weight, self.n_bins)
             first = np.flatnonzero(np.diff(bin_of, prepend=-1))
-            edges = midpoints(cells.scores[first[1:] - 1], cells.scores[first[1:]])
+            edges = midpoints(distinct.scores[first[1:] - 1], distinct.scores[first[1:]])
         else:
-            low, high = (0.0, 1.0) if self.input == "probability" else (cells.scores[0], cells.scores[-1])
+            low, high = (0.0, 1.0) if self.input == "probability" else (distinct.scores[0], distinct.scores[-1])
             inner = np.linspace(low, high, self.n_bins + 1)[1:-1]
-            bin_of = np.searchsorted(inner, cells.scores, side="left")
+            bin_of = np.searchsorted(inner, distinct.scores, side="left")
             first = np.flatnonzero(np.diff(bin_of, prepend=-1))
             found = bin_of[first]
             edges = midpoints(inner[found[:-1]], inner[found[1:] - 1])
-        weight = np.add.reduceat(cells.weight, first)
-        return StepMap(edges, np.add.reduceat(cells.positives, first) / weight)
+        weight = np.add.reduceat(distinct.weight, first)
+        return StepMap(edges, np.add.reduceat(distinct.positives, first) / weight)

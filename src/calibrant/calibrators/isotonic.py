@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
@@ -14,7 +12,7 @@ from calibrant.summary import Blocks, ScoreSummary
 from calibrant.validation import InputKind, check_flag
 
 
-@named
+@named("isotonic")
 class IsotonicCalibrator(BinaryCalibrator):
     """Isotonic regression of the labels on the scores: the best fit among all rising maps.
 
@@ -45,23 +43,17 @@ class IsotonicCalibrator(BinaryCalibrator):
     array([0.25, 0.5 , 0.75])
     """
 
-    name: ClassVar[str] = "isotonic"
+    map_kinds = (InterpolatedMap,)
 
     def __init__(self, *, bounded: bool = False, input: InputKind = "probability") -> None:
         self.bounded = bounded
         self.input = input
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_flag("bounded", self.bounded)
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (InterpolatedMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Pool the rows or their summary into an interpolated map."""
         summary = data.summary()
         blocks = summary.isotonic_blocks()
         rate = blocks.rate

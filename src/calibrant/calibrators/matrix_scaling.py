@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from calibrant.calibrators.base import named
 from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.numerics import FloatArray
@@ -11,7 +9,7 @@ from calibrant.softmax_fit import SoftmaxProblem
 from calibrant.validation import InputKind
 
 
-@named
+@named("matrix")
 class MatrixScalingCalibrator(SoftmaxCalibrator):
     """Matrix scaling: softmax(W z + b) of logits z, drawn towards temperature scaling by a penalty.
 
@@ -56,16 +54,12 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
     array([[0.865, 0.133, 0.002]])
     """
 
-    name: ClassVar[str] = "matrix"
-
     def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
         self.penalty: Penalty = penalty
         self.input = input
 
     def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        """Return the problem of temperature-scaled logits."""
         return matrix_problem(x, codes, weight)
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix and the intercepts of fitted parameters."""
         return theta[:, :-1], theta[:, -1].copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class _Fit(NamedTuple):
     history: tuple[BinTable, ...] | None
 
 
-@named
+@named("mimic")
 class MimicCalibrator(BinaryCalibrator):
     """Mimic calibration: small bins of equal positives, merged until their rates rise, joined by straight lines.
 
@@ -95,7 +95,8 @@ class MimicCalibrator(BinaryCalibrator):
     array([0.333, 0.467, 0.6  ])
     """
 
-    name: ClassVar[str] = "mimic"
+    map_kinds = (InterpolatedMap,)
+
     _fit: _Fit
 
     def __init__(
@@ -112,7 +113,6 @@ class MimicCalibrator(BinaryCalibrator):
         self.input = input
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_integer("threshold_pos", self.threshold_pos, minimum=1)
         check_flag("record_history", self.record_history)
@@ -135,16 +135,11 @@ class MimicCalibrator(BinaryCalibrator):
         history = self._tables("history_").history
         return None if history is None else list(history)
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (InterpolatedMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Fill and merge bins of the rows or their summary."""
         bins = _Bins(data.summary().distinct, self.threshold_pos * (1.0 - _ROUNDING))
         history = [bins.table(self.boundary)] if self.record_history else None
         while bins.n_work:
-            bins.merge(n_passes=1 if self.record_history else bins.weight.size)
+            bins.merge(n_passes=1 if self.record_history else bins.first.size)
             if history is not None and bins.is_kept.sum() < history[-1].size:
                 history.append(bins.table(self.boundary))
         final = bins.table(self.boundary) if history is None else history[-1]
@@ -168,43 +163,28 @@ class MimicCalibrator(BinaryCalibrator):
 
 
 class _Bins:
-    """The bins of sorted groups of rows while they are merged; a merged bin keeps the place of its leftmost part."""
+    """The bins of sorted ties while they are merged; a merged bin keeps the place of its leftmost part."""
 
-    def __init__(self, cells: DistinctScores, least: float) -> None:
-        self.cells = cells
-        room = int(min(cells.scores.size, cells.positives.sum() / least + 2.0))
-        first, columns = np.empty(room, np.int64), np.empty((3, room))
-        n = kernels.fill_bins(cells.scores, cells.weight, cells.positives, least, first, *columns)
-        self.first = first[:n]
-        self.weight, self.positives, self.mean = (column[:n].copy() for column in columns)
-        self.unweighted = self.mean.copy()
+    def __init__(self, distinct: DistinctScores, least: float) -> None:
+        self.distinct = distinct
+        room = int(min(distinct.scores.size, distinct.positives.sum() / least + 2.0))
+        first, columns = np.empty(room, np.int64), np.empty((4, room))
+        n = kernels.fill_bins(distinct.scores, distinct.weight, distinct.positives, least, first, columns)
+        self.first, self.columns = first[:n], columns[:, :n].copy()
         self.is_kept = np.ones(n, dtype=bool)
-        self.left, self.right = np.arange(-1, n - 1), np.arange(1, n + 1)
+        self.beside = np.vstack((np.arange(-1, n - 1), np.arange(1, n + 1)))
         self.work, self.n_work = np.arange(n - 1), n - 1
 
     def merge(self, *, n_passes: int) -> None:
         """Merge for a number of passes, or until the rates don't fall."""
-        self.n_work = kernels.merge_bins(
-            self.weight,
-            self.positives,
-            self.mean,
-            self.unweighted,
-            self.is_kept,
-            self.left,
-            self.right,
-            self.work,
-            self.n_work,
-            n_passes,
-        )
+        self.n_work = kernels.merge_bins(self.columns, self.is_kept, self.beside, self.work, self.n_work, n_passes)
 
     def table(self, boundary: Boundary) -> BinTable:
         """Return the bins as they are now."""
-        kept = np.flatnonzero(self.is_kept)
-        first = self.first[kept]
-        end = np.append(first[1:], self.cells.scores.size)
-        n, positives = self.weight[kept], self.positives[kept]
-        lowest, highest = self.cells.scores[first], self.cells.scores[end - 1]
-        mean = self.mean[kept]
+        scores, first = self.distinct.scores, self.first[self.is_kept]
+        end = np.append(first[1:], scores.size)
+        n, positives, mean, unweighted = self.columns[:, self.is_kept]
+        lowest, highest = scores[first], scores[end - 1]
         match boundary:
             case "mean":
                 recorded = mean
@@ -213,10 +193,10 @@ class _Bins:
             case "max":
                 recorded = highest
             case "median":
-                recorded = _medians(self.cells, first, end)
+                recorded = _medians(self.distinct, first, end)
             case "unweighted":
-                recorded = self.unweighted[kept]
-        mean, recorded = (np.clip(scores, lowest, highest) for scores in (mean, recorded))  # against rounding
+                recorded = unweighted
+        mean, recorded = (np.clip(at, lowest, highest) for at in (mean, recorded))  # against rounding
         n_below = np.concatenate(([0.0], np.cumsum(n[:-1])))
         columns = (n_below, lowest, highest, mean, positives, n, positives / n, recorded)
         table = np.empty(n.size, dtype=[(name, np.float64) for name in COLUMNS])
@@ -226,10 +206,10 @@ class _Bins:
         return table.view(np.recarray)
 
 
-def _medians(cells: DistinctScores, first: IntArray, end: IntArray) -> FloatArray:
+def _medians(distinct: DistinctScores, first: IntArray, end: IntArray) -> FloatArray:
     """Return the median score of each bin, midway between the two middle ones where they differ."""
-    below = np.concatenate(([0.0], np.cumsum(cells.weight)))
+    below = np.concatenate(([0.0], np.cumsum(distinct.weight)))
     half = 0.5 * below[first] + 0.5 * below[end]
     lower, upper = (np.searchsorted(below[1:], half, side=side) for side in ("left", "right"))
-    inside = [cells.scores[np.clip(place, first, end - 1)] for place in (lower, upper)]
+    inside = [distinct.scores[np.clip(place, first, end - 1)] for place in (lower, upper)]
     return 0.5 * inside[0] + 0.5 * inside[1]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
-from calibrant.calibrators._wrapping import WrappingCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, fit_one_vs_rest, named
+from calibrant.calibrators.wrapping import WrappingCalibrator
 from calibrant.document_field import DocumentField
 from calibrant.maps import COUPLINGS, Coupling, Map, OneVsRestMap
 from calibrant.rows import Rows
 from calibrant.validation import check_choice
 
 
-@named
+@named("one_vs_rest")
 class OneVsRestCalibrator(WrappingCalibrator):
     """Calibrate each column against its own class, then couple each row into one distribution.
 
@@ -69,26 +68,21 @@ class OneVsRestCalibrator(WrappingCalibrator):
     array([1., 1., 1., 1.])
     """
 
-    name: ClassVar[str] = "one_vs_rest"
-
     def __init__(self, calibrator: str | BinaryCalibrator = "isotonic", *, coupling: Coupling = "normalise") -> None:
         self.calibrator = calibrator
         self.coupling: Coupling = coupling
 
     def check_params(self) -> None:
-        """Raise if an argument can't be used."""
         check_choice("coupling", self.coupling, COUPLINGS)
         super().check_params()
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the map of one score, or one for each class."""
         inner = self.inner()
         if rows.is_binary:
             return inner.map_of(rows)
         return replace(fit_one_vs_rest(inner, rows), coupling=self.coupling)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if not isinstance(fitted, OneVsRestMap):
             super().check_map(fitted, n_classes, field)
             return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
@@ -12,13 +10,12 @@ from calibrant.maps import BinaryMap, QuadraticMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import InputKind
 
 #: Share of the square's variation that a line may leave before the scores count as more than two points.
 _STRAIGHT = 1e-8
 
 
-@named
+@named("quadratic")
 class QuadraticCalibrator(BinaryCalibrator):
     """Quadratic logistic calibration: logit(q) = c + a z + b z^2 of the logit or score z, not falling over the data.
 
@@ -49,26 +46,18 @@ class QuadraticCalibrator(BinaryCalibrator):
     array([0.363, 0.58 , 0.797])
     """
 
-    name: ClassVar[str] = "quadratic"
-
-    def __init__(self, *, input: InputKind = "probability") -> None:
-        self.input = input
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (QuadraticMap,)
+    map_kinds = (QuadraticMap,)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Fit the parabola to checked rows or their summary."""
-        groups, clip = on_logits(data.tied(), self.input)
-        z, w = groups.scores, groups.weight
+        ties, clip = on_logits(data.tied(), self.input)
+        z, w = ties.scores, ties.weight
         low, high = float(z.min()), float(z.max())
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         if half == 0.0:
-            return QuadraticMap(0.0, 0.0, base_logit(groups), low, low, clip)
+            return QuadraticMap(0.0, 0.0, base_logit(ties), low, low, clip)
         t = (z - middle) / half
         one = np.ones_like(t)
-        target_weight = platt_targets(groups)
+        target_weight = platt_targets(ties)
 
         def fit(*columns: FloatArray) -> tuple[float, FloatArray]:
             problem = LogisticProblem(np.vstack(columns), w, target_weight)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.logistic import fit_slope_intercept, on_logits
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import InputKind
 
 
-@named
+@named("sigmoid")
 class SigmoidCalibrator(BinaryCalibrator):
     """Platt scaling: a logistic regression of the labels on the score, with Platt's targets.
 
@@ -41,19 +38,11 @@ class SigmoidCalibrator(BinaryCalibrator):
     array([0.525])
     """
 
-    name: ClassVar[str] = "sigmoid"
-
-    def __init__(self, *, input: InputKind = "probability") -> None:
-        self.input = input
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (BetaMap,) if input == "probability" else (LogisticMap,)
+    map_kinds = (BetaMap, LogisticMap)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Fit the logistic map to checked rows or their summary."""
-        groups, clip = on_logits(data.tied(), self.input)
-        slope, intercept = fit_slope_intercept(groups)
+        ties, clip = on_logits(data.tied(), self.input)
+        slope, intercept = fit_slope_intercept(ties)
         if clip is None:
             return LogisticMap(slope, intercept)
         return BetaMap(slope, slope, intercept, clip)

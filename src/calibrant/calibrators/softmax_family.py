@@ -18,7 +18,7 @@ from calibrant.numerics import LARGEST, FloatArray, clip_open, logit
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.softmax_fit import MatrixProblem, SoftmaxProblem, fit_softmax
-from calibrant.validation import InputKind, check_number
+from calibrant.validation import check_number
 
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 Penalty: TypeAlias = float | Literal["evidence"]
@@ -32,12 +32,10 @@ _MOST_NAMED = 10
 class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, drawn towards temperature scaling by a penalty."""
 
+    map_kinds = (BetaMap, LogisticMap)
+
     penalty: Penalty
     penalty_: float
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
-        """Return the kinds of map that a fit to one score of kind `input` can give."""
-        return (BetaMap,) if input == "probability" else (LogisticMap,)
 
     @abstractmethod
     def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
@@ -48,13 +46,11 @@ class SoftmaxCalibrator(Calibrator):
         """Return the matrix, shape (K, K), and the intercepts of fitted parameters."""
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         if self.penalty != "evidence":
             check_number("penalty", self.penalty, minimum=0.0, is_open=True, example="2.0, or 'evidence'")
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the temperature, then the deviation from it."""
         if rows.is_binary or rows.n_classes == 2:
             return self.fit_binary(rows)
         warn_of_absent_classes(rows)
@@ -67,7 +63,6 @@ class SoftmaxCalibrator(Calibrator):
                 raise TypeError(f"temperature scaling gave a {type(other).__name__}")
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
             return

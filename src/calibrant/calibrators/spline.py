@@ -1,9 +1,14 @@
-"""Calibration by a rising smoothing spline on the logit."""
+"""Calibration by a rising smoothing spline on the logit.
+
+Knots are placed; for each of 11 penalties `kernels.spline` fits the values at the knots; each curve's leave-one-out log
+loss is estimated from the inverse of its last system; the curves are averaged by these losses. `SplineCalibrator` says
+what is minimised and where it is from.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +24,13 @@ from calibrant.validation import InputKind, check_integer
 
 #: Penalties on the squared change of slope at a knot, scores in units of their standard deviation.
 _PENALTIES = np.logspace(4.0, -1.0, 11)
-#: TiedScores that more distinct scores are gathered into.
-_MAX_GROUPS = 1 << 11
+#: Ties that more distinct scores are gathered into.
+_MOST_TIES = 1 << 11
 #: Smallest distance of knots in standard deviations of the scores: closer ones spoil the system's condition.
 _LEAST_GAP = 0.01
-#: Smallest standard deviation of scores between -1 and 1 that is taken for their unit.
+#: Smallest standard deviation, of scores between -1 and 1, that is used as their unit.
 _LEAST_SPREAD = 1e-3
-#: Penalties per unit of weight beyond which a curve is all data, or all straight, to the last digits that matter.
+#: Penalties per unit of weight beyond which a curve changes no more.
 _LEAST_SHARE, _LARGEST_SHARE = 1e-8, 1e6
 _TOL = 1e-10
 #: Duality measure per unit of weight that the rounding of the stiffest systems may leave.
@@ -33,13 +38,13 @@ _ACCEPTED = 1e-6
 _MAX_ITER = 200
 #: The start is Platt's line, made to rise by this much per standard deviation and to end within these logits.
 _LEAST_START, _FARTHEST_START = 0.2, 8.0
-#: Least share of a row's own pull that the others are taken to oppose.
+#: Least share of a row's own influence that the other rows are taken to oppose.
 _LEAST_REST = 1e-3
-#: What its inverse, times the square of a number near one, leaves finite.
+#: Smallest curvature whose inverse, times a number near one, is finite when squared.
 _LEAST_CURVATURE = TINY**0.5
 
 
-@named
+@named("spline")
 class SplineCalibrator(BinaryCalibrator):
     """A smooth rising curve: logit(q) = f(z) of the logit or score z, as straight as cross-validation finds best.
 
@@ -65,8 +70,8 @@ class SplineCalibrator(BinaryCalibrator):
     sets of the benchmarks the mean has a lower held-out log loss than the single best curve has, most of all at 100
     and 300 rows.
 
-    More than 2,048 distinct scores are first gathered into as many groups. Rows that are few or separable are
-    safe: the targets keep f finite. Constant scores give the base rate.
+    More than 2,048 distinct scores are first gathered into as many means of neighbours. The targets keep f finite where
+    rows are few or the scores separate the classes. Constant scores give the base rate.
 
     References
     ----------
@@ -86,35 +91,29 @@ class SplineCalibrator(BinaryCalibrator):
     array([0.08, 0.25, 0.53])
     """
 
-    name: ClassVar[str] = "spline"
+    map_kinds = (LogitInterpolatedMap,)
 
     def __init__(self, *, n_knots: int = 64, input: InputKind = "probability") -> None:
         self.n_knots = n_knots
         self.input = input
 
     def check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
         super().check_params()
         check_integer("n_knots", self.n_knots, minimum=2)
 
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (LogitInterpolatedMap,)
-
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Fit the curve to checked rows or their summary."""
-        groups, clip = on_logits(data.summary().tied(), self.input)
-        low, high = float(groups.scores[0]), float(groups.scores[-1])
+        ties, clip = on_logits(data.summary().tied(), self.input)
+        low, high = float(ties.scores[0]), float(ties.scores[-1])
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         if half == 0.0:
-            return LogitInterpolatedMap(groups.scores[:1].copy(), np.array([base_logit(groups)]), clip)
-        groups = gather(TiedScores((groups.scores - middle) / half, groups.weight, groups.positives), _MAX_GROUPS)
-        mean, spread = _moments(groups)
-        groups = TiedScores((groups.scores - mean) / spread, groups.weight, groups.positives)
+            return LogitInterpolatedMap(ties.scores[:1].copy(), np.array([base_logit(ties)]), clip)
+        ties = gather(TiedScores((ties.scores - middle) / half, ties.weight, ties.positives), _MOST_TIES)
+        mean, spread = _moments(ties)
+        ties = TiedScores((ties.scores - mean) / spread, ties.weight, ties.positives)
         with np.errstate(over="ignore"):  # beyond the largest number; clipped to the scores' range
-            places = middle + half * (mean + spread * _place_knots(groups, self.n_knots))
+            places = middle + half * (mean + spread * _place_knots(ties, self.n_knots))
         x = np.unique(np.clip(places, low, high))
-        path = fit_path(groups, ((x - middle) / half - mean) / spread)
+        path = fit_path(ties, ((x - middle) / half - mean) / spread)
         weights = np.exp(path.loss.min() - path.loss)
         y = np.einsum("i,ij->j", weights / weights.sum(), path.curves)
         return LogitInterpolatedMap(x, np.maximum.accumulate(y), clip)
@@ -127,60 +126,60 @@ class SplinePath(NamedTuple):
     loss: FloatArray
 
 
-def fit_path(groups: TiedScores, knots: FloatArray) -> SplinePath:
+def fit_path(ties: TiedScores, knots: FloatArray) -> SplinePath:
     """Fit the straight line and a curve for each penalty, and estimate the leave-one-out log loss of each.
 
     Parameters
     ----------
-    groups : TiedScores
+    ties : TiedScores
         In rising order of their scores, which have mean 0 and standard deviation 1.
     knots : ndarray of shape (k,)
         From the lowest score to the highest.
     """
-    u, w = groups.scores, groups.weight
-    target_weight = platt_targets(groups)
-    slope, intercept = fit_slope_intercept(groups)
+    u, w = ties.scores, ties.weight
+    target_weight = platt_targets(ties)
+    slope, intercept = fit_slope_intercept(ties)
     level = float(np.log(target_weight.sum()) - np.log((w - target_weight).sum()))
     if slope < 0.0:
         slope, intercept = 0.0, level
     line = slope * u + intercept
     curves = [slope * knots + intercept]
-    losses = [leave_one_out(groups, line, _line_leverage(line, groups, has_slope=slope > 0.0))]
+    losses = [leave_one_out(ties, line, _line_leverage(line, ties, has_slope=slope > 0.0))]
     if knots.size > 2:
         steepest = _FARTHEST_START / max(-float(knots[0]), float(knots[-1]))
         start = min(max(slope, _LEAST_START), steepest) * knots + level
-        place = _Place.of(u, knots)
-        for penalty in _PENALTIES:
-            curve, inverse = _fit_curve(place, groups, target_weight, knots, start, float(penalty))
+        place, rows = _Place.of(u, knots), np.vstack((w, target_weight))
+        for penalty in _PENALTIES.tolist():
+            curve, inverse = _fit_curve(place, rows, knots, start, penalty)
             curves.append(curve)
-            losses.append(leave_one_out(groups, place.read(curve), place.leverage(inverse)))
+            losses.append(leave_one_out(ties, place.read(curve), place.leverage(inverse)))
     return SplinePath(np.vstack(curves), np.array(losses))
 
 
-def gather(groups: TiedScores, n_groups: int) -> TiedScores:
-    """Return at most `n_groups` groups at their mean scores, of more groups in rising order.
+def gather(ties: TiedScores, n_ties: int) -> TiedScores:
+    """Return ties in rising order, neighbours gathered at their mean scores where there are more than `n_ties`.
 
-    Cells are even in the mean of rank and range, so that the tails, where a curve bends on few rows, stay fine.
+    They are cut evenly in the mean of rank and range, so that the tails, where a curve bends on few rows, stay fine.
     """
-    if groups.scores.size <= n_groups:
-        return groups
-    cell = np.minimum((n_groups * _evenly(groups)).astype(np.int64), n_groups - 1)
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
-    weight = np.add.reduceat(groups.weight, first)
-    scores = np.add.reduceat(groups.weight * groups.scores, first) / weight
-    return TiedScores(np.maximum.accumulate(scores), weight, np.add.reduceat(groups.positives, first))
+    if ties.scores.size <= n_ties:
+        return ties
+    part = np.minimum((n_ties * _evenly(ties)).astype(np.int64), n_ties - 1)
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    weight = np.add.reduceat(ties.weight, first)
+    scores = np.add.reduceat(ties.weight * ties.scores, first) / weight
+    return TiedScores(np.maximum.accumulate(scores), weight, np.add.reduceat(ties.positives, first))
 
 
-def _evenly(groups: TiedScores) -> FloatArray:
+def _evenly(ties: TiedScores) -> FloatArray:
     """Return the mean of rank and place in the range, from 0 to 1, of each score."""
-    u, w = groups.scores, groups.weight
+    u, w = ties.scores, ties.weight
     rank = np.cumsum(w) - 0.5 * w
     mean: FloatArray = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (u - u[0]) / (u[-1] - u[0])
     return mean
 
 
 class _Place(NamedTuple):
-    """Where each group lies among the knots: right of knot `left` by `share` of the gap."""
+    """Where each tie lies among the knots: right of knot `left` by `share` of the gap."""
 
     left: IntArray
     share: FloatArray
@@ -192,12 +191,12 @@ class _Place(NamedTuple):
         return cls(left, np.clip(share, 0.0, 1.0))
 
     def read(self, curve: FloatArray) -> FloatArray:
-        """Return the curve's value at each group."""
+        """Return the curve's value at each tie."""
         values: FloatArray = (1.0 - self.share) * curve[self.left] + self.share * curve[self.left + 1]
         return values
 
     def leverage(self, inverse: FloatArray) -> FloatArray:
-        """Return what one unit of gradient at each group moves the curve there, by the inverse's bands."""
+        """Return by how much one unit of gradient at each tie moves the curve there, from the bands of the inverse."""
         t, s = self.share, 1.0 - self.share
         moved: FloatArray = (
             s * s * inverse[0, self.left] + 2.0 * s * t * inverse[1, self.left] + t * t * inverse[0, self.left + 1]
@@ -205,34 +204,33 @@ class _Place(NamedTuple):
         return moved
 
 
-def _moments(groups: TiedScores) -> tuple[float, float]:
+def _moments(ties: TiedScores) -> tuple[float, float]:
     """Return mean and standard deviation of scores between -1 and 1; outliers don't make the latter tiny."""
-    total = float(groups.weight.sum())
-    mean = dot(groups.weight, groups.scores) / total
-    deviation = groups.scores - mean
-    return mean, max(float(np.sqrt(dot(groups.weight, deviation * deviation) / total)), _LEAST_SPREAD)
+    total = float(ties.weight.sum())
+    mean = dot(ties.weight, ties.scores) / total
+    deviation = ties.scores - mean
+    return mean, max(float(np.sqrt(dot(ties.weight, deviation * deviation) / total)), _LEAST_SPREAD)
 
 
-def _place_knots(groups: TiedScores, n_knots: int) -> FloatArray:
+def _place_knots(ties: TiedScores, n_knots: int) -> FloatArray:
     """Return knots from the lowest score to the highest, even in the mean of rank and range but for those too close."""
-    u = groups.scores
+    u = ties.scores
     knots = [float(u[0])]
-    for knot in np.interp(np.linspace(0.0, 1.0, n_knots)[1:-1], _evenly(groups), u).tolist():
+    for knot in np.interp(np.linspace(0.0, 1.0, n_knots)[1:-1], _evenly(ties), u).tolist():
         if knot - knots[-1] >= _LEAST_GAP and u[-1] - knot >= _LEAST_GAP:
             knots.append(knot)
     return np.array([*knots, float(u[-1])])
 
 
 def _fit_curve(
-    place: _Place, groups: TiedScores, target_weight: FloatArray, knots: FloatArray, start: FloatArray, penalty: float
+    place: _Place, rows: FloatArray, knots: FloatArray, start: FloatArray, penalty: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the curve of one penalty at the knots, and the bands of the inverse of its system."""
     curve, inverse = start.copy(), np.empty((3, knots.size))
-    total = float(groups.weight.sum())
-    weight, target = groups.weight / total, target_weight / total
+    total = float(rows[0].sum())
     share = min(max(penalty / total, _LEAST_SHARE), _LARGEST_SHARE)
     measure, n_iter = kernels.fit_rising_curve(
-        place.left, place.share, weight, target, np.diff(knots), share, _TOL, _MAX_ITER, curve, inverse
+        place.left, place.share, rows / total, np.diff(knots), share, _TOL, _MAX_ITER, curve, inverse
     )
     inverse /= total
     if measure > _ACCEPTED:
@@ -245,23 +243,23 @@ def _fit_curve(
     return curve, inverse
 
 
-def _line_leverage(f: FloatArray, groups: TiedScores, *, has_slope: bool) -> FloatArray:
+def _line_leverage(f: FloatArray, ties: TiedScores, *, has_slope: bool) -> FloatArray:
     q = expit(f)
-    v = groups.weight * q * (1.0 - q)
+    v = ties.weight * q * (1.0 - q)
     total = max(float(v.sum()), _LEAST_CURVATURE)
     if not has_slope:
         return np.full(f.size, 1.0 / total)
-    deviation = groups.scores - dot(v, groups.scores) / total
+    deviation = ties.scores - dot(v, ties.scores) / total
     leverage: FloatArray = 1.0 / total + deviation**2 / max(dot(v, deviation**2), _LEAST_CURVATURE)
     return leverage
 
 
-def leave_one_out(groups: TiedScores, f: FloatArray, leverage: FloatArray) -> float:
+def leave_one_out(ties: TiedScores, f: FloatArray, leverage: FloatArray) -> float:
     """Return the log loss of all rows, each predicted by one Newton step from the fit to the fit without it.
 
-    A row counts as one unit of weight: it leaves a group of more, and takes all of a group of less.
+    A row is one unit of weight of its tie, or all of a tie of less weight.
     """
-    w, positives = groups.weight, groups.positives
+    w, positives = ties.weight, ties.positives
     n1 = float(positives.sum())
     n0 = float(w.sum()) - n1
     q = expit(f)

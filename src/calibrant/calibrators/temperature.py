@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ _BLOCK_ENTRIES = 1 << 15
 _WARM_START_FROM = 1 << 17
 
 
-@named
+@named("temperature")
 class TemperatureCalibrator(Calibrator):
     """Temperature scaling: divide the logits by one number that maximises the likelihood.
 
@@ -62,14 +62,7 @@ class TemperatureCalibrator(Calibrator):
     0.347
     """
 
-    name: ClassVar[str] = "temperature"
-
-    def __init__(self, *, input: InputKind = "probability") -> None:
-        self.input = input
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
-        """Return the kinds of map that a fit to one score of kind `input` can give."""
-        return (BetaMap,) if input == "probability" else (LogisticMap,)
+    map_kinds = (BetaMap, LogisticMap)
 
     @property
     def inverse_temperature_(self) -> float:
@@ -88,7 +81,6 @@ class TemperatureCalibrator(Calibrator):
         return self.inverse_temperature_
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the inverse temperature of one score, or of the logits of all classes."""
         values = rows.scores
         if values.ndim == 1 or values.shape[1] == 2:
             return self._fit_binary(rows)
@@ -100,7 +92,6 @@ class TemperatureCalibrator(Calibrator):
         return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), None)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
             return

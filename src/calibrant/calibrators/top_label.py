@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy.typing as npt
 
-from calibrant.calibrators._wrapping import WrappingCalibrator
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
+from calibrant.calibrators.wrapping import WrappingCalibrator
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError
 from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap
@@ -21,7 +21,7 @@ from calibrant.validation import check_flag
 _MOST_NAMED = 10
 
 
-@named
+@named("top_label")
 class TopLabelCalibrator(WrappingCalibrator):
     """Calibrate the confidence in the top label of each row: how often it is right.
 
@@ -65,19 +65,15 @@ class TopLabelCalibrator(WrappingCalibrator):
     array([[0.8, 0.2, 0. ]])
     """
 
-    name: ClassVar[str] = "top_label"
-
     def __init__(self, calibrator: str | BinaryCalibrator = "isotonic", *, per_class: bool = False) -> None:
         self.calibrator = calibrator
         self.per_class = per_class
 
     def check_params(self) -> None:
-        """Raise if an argument can't be used."""
         check_flag("per_class", self.per_class)
         super().check_params()
 
     def map_of(self, rows: Rows) -> Map:
-        """Fit the map of the confidence in the top label, or of one score."""
         inner = self.inner()
         n_classes = rows.n_classes
         if n_classes == 2:
@@ -85,7 +81,7 @@ class TopLabelCalibrator(WrappingCalibrator):
         is_logit = inner.input == "logit"
         if is_logit:
             rows = rows.with_scores(softmax(rows.scores))
-            inner = type(inner)(**{**inner.get_params(), "input": "probability"})
+            inner = inner.of_probabilities()
         if inner.input == "score":
             raise InvalidInputError(
                 "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
@@ -100,7 +96,6 @@ class TopLabelCalibrator(WrappingCalibrator):
         return top_label_map(rows.classes, pooled, own, is_logit=is_logit, n_rows=rows.n_rows, is_right=is_right)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map that this calibrator can't have produced for so many classes."""
         if not isinstance(fitted, TopLabelMap):
             super().check_map(fitted, n_classes, field)
             return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from calibrant.calibrators.base import named
@@ -13,7 +11,7 @@ from calibrant.softmax_fit import SoftmaxProblem, VectorProblem
 from calibrant.validation import InputKind
 
 
-@named
+@named("vector")
 class VectorScalingCalibrator(SoftmaxCalibrator):
     """Vector scaling: softmax of a_k z_k + b_k over the classes k, drawn towards temperature scaling by a penalty.
 
@@ -51,18 +49,14 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
     array([[0.898, 0.1  , 0.001]])
     """
 
-    name: ClassVar[str] = "vector"
-
     def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
         self.penalty: Penalty = penalty
         self.input = input
 
     def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        """Return the problem of temperature-scaled logits."""
         one = np.ones(x.shape[1])
         intercept, slope, _ = penalties(one.size)
         return VectorProblem(x, codes, weight, np.vstack((one, 0.0 * one)), np.vstack((slope * one, intercept * one)))
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix and the intercepts of fitted parameters."""
         return np.diag(theta[0]), theta[1].copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap
 from calibrant.numerics import FloatArray, softmax
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike, InputKind
+from calibrant.validation import ArrayLike
 
 
-@named
+@named("venn_abers")
 class VennAbersCalibrator(BinaryCalibrator):
     """Venn-Abers: isotonic regression fitted twice, with the new object as a negative and as a positive.
 
@@ -57,22 +57,16 @@ class VennAbersCalibrator(BinaryCalibrator):
     (array([0.   , 0.333]), array([0.667, 1.   ]))
     """
 
-    name: ClassVar[str] = "venn_abers"
+    map_kinds = (VennAbersMap,)
+
     map_: VennAbersMap | OneVsRestMap
-
-    def __init__(self, *, input: InputKind = "probability") -> None:
-        self.input = input
-
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
-        return (VennAbersMap,)
 
     def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
         """Fit the rows or their summary with one more object at each score, of either label."""
-        cells = data.summary().distinct
-        scores, m = cells.scores, cells.scores.size
+        distinct = data.summary().distinct
+        scores, m = distinct.scores, distinct.scores.size
         points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)
-        kernels.sum_diagram(cells.weight, cells.positives, points, following)
+        kernels.sum_diagram(distinct.weight, distinct.positives, points, following)
         start, level = np.empty(m, np.int64), np.empty(m)
 
         n = kernels.added_levels(points, following, 1.0, start, level)

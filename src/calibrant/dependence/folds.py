@@ -13,15 +13,15 @@ from calibrant.numerics import IntArray
 def stratified_folds(codes: npt.NDArray[np.integer[Any]], n_folds: int, seed: int) -> IntArray:
     """Return the fold, 0 to `n_folds` - 1, of each row, with each class spread evenly over the folds.
 
-    The rows of each class are shuffled, then dealt out in turn; the next class goes on where the last one ended, so
-    that fold sizes differ by one at most. The same seed gives the same folds.
+    The rows of each class are shuffled and put into the folds in turn; the next class goes on where the last one ended,
+    so that fold sizes differ by one at most. The same seed gives the same folds.
 
     Parameters
     ----------
     codes : ndarray of shape (n,)
         Class of each row, as non-negative integers.
     n_folds : int
-        At most n are of use.
+        No more than n: others stay empty.
     seed : int
         Seed of the shuffle.
     """
@@ -36,8 +36,8 @@ def stratified_folds(codes: npt.NDArray[np.integer[Any]], n_folds: int, seed: in
 def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntArray:
     """Return the fold, 0 to `n_folds` - 1, of each row, each class cut into consecutive parts.
 
-    The folds of scikit-learn's StratifiedKFold without a shuffle: sizes of folds differ by one at most, and so do a
-    class's parts.
+    These are the folds of scikit-learn's StratifiedKFold without a shuffle: their sizes differ by one at most, and so
+    do the parts of a class.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntA
     present = present[np.argsort(first[present])]  # classes in the order of their first rows
     folds = np.empty(codes.size, dtype=np.int64)
     start = 0
-    for k in present:  # dealt out in turn, the next class goes on where the last one ended
+    for k in present:  # sizes as if rows went into the folds in turn; the next class goes on where the last one ended
         sizes = np.bincount(np.arange(start, start + counts[k]) % n_folds, minlength=n_folds)
         folds[codes == k] = np.repeat(np.arange(n_folds), sizes)
         start += int(counts[k])
@@ -62,8 +62,8 @@ def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntA
 def cluster_folds(codes: npt.NDArray[np.integer[Any]], cluster: IntArray, n_folds: int, seed: int) -> IntArray:
     """Return the fold, 0 to `n_folds` - 1, of each row, where no cluster is in two folds.
 
-    Clusters come in the order of their size, equal ones in random order; each goes into the fold where the counts of
-    its classes are then furthest below an equal share, summed over the classes in squares.
+    Clusters are assigned from the largest to the smallest, equal ones in random order. Each goes into the fold where it
+    adds least to the sum over the classes of the squared shares of their rows, which is least where shares are equal.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def cluster_folds(codes: npt.NDArray[np.integer[Any]], cluster: IntArray, n_fold
     cluster : ndarray of shape (n,)
         Cluster of each row, numbered from 0.
     n_folds : int
-        At most the number of clusters is of use.
+        No more than clusters: others stay empty.
     seed : int
         Seed of the random order.
     """

@@ -16,18 +16,18 @@ from calibrant.dependence.times import TimeArray, as_label_times
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike
 
-#: A block is this many times as long as a label: blocks cut through 1 / 12 of the variance that overlap makes.
+#: A block is this many times as long as a label: its ends then lose 1 / 12 of the variance that overlap adds.
 LABELS_PER_BLOCK = 4
 _LEAST_BLOCKS = 10
-#: Draws are made in parts of about so many numbers.
+#: Numbers that are drawn at a time, about.
 _PART = 1 << 22
 
 
 def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, embargo: object = 0) -> BoolArray:
     """Say which rows have labels that overlap those of a block of rows, or start within the embargo after them.
 
-    The rows of a block are next to each other in time: its first starts before whatever overlaps it from the left,
-    and its last label ends after whatever overlaps it from the right. So its span is as good as its rows.
+    The rows of a block are next to each other in time, so that a label overlaps one of them where it overlaps the span
+    from the first start to the last end.
     """
     first, last = start[block].min(), end[block].max()
     reached: BoolArray = (end >= first) & (start <= last + embargo)
@@ -71,7 +71,7 @@ def effective_rows(time: ArrayLike, label_end: ArrayLike) -> float:
     Parameters
     ----------
     time, label_end : array-like of shape (n,)
-        When the label of each row starts and is known. Labels of all symbols count as overlapping.
+        When the label of each row starts and is known.
 
     Notes
     -----

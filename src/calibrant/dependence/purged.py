@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from inspect import signature
 from itertools import combinations
 from math import comb
@@ -34,13 +35,14 @@ class _Label:
         return overlapping(self.start, self.end, block, self.embargo)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _PurgedSplit(ABC):
-    """What the splits have in common."""
+    """What the splits have in common; see `PurgedKFold` for the fields."""
 
-    n_splits: int
-    times: ArrayLike | None
-    label_end: ArrayLike | None
-    purge: Any
+    n_splits: int = field(init=False)
+    times: ArrayLike | None = None
+    label_end: ArrayLike | None = None
+    purge: Any = 0
     embargo: Any = 0
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:  # noqa: ARG002
@@ -51,7 +53,7 @@ class _PurgedSplit(ABC):
         X : array-like of n rows
             Only their number counts.
         y, groups : ignored
-            There because scikit-learn passes them.
+            scikit-learn passes them.
 
         Raises
         ------
@@ -73,6 +75,7 @@ class _PurgedSplit(ABC):
         return f"{type(self).__name__}({', '.join(given)})"
 
 
+@dataclass(eq=False, repr=False)
 class PurgedKFold(_PurgedSplit):
     """K-fold splits of rows in time, without the training rows whose labels overlap the test fold.
 
@@ -89,15 +92,15 @@ class PurgedKFold(_PurgedSplit):
         Added to every `label_end`: the horizon, where all labels end equally long after their rows. In the unit of
         `times`; rows, where these are left out.
     embargo : number or timedelta
-        Rows that start within this span after the last label of a test fold has ended are not trained on either,
-        for their features may hold what the test rows show.
+        Rows that start within this span after the last label of a test fold has ended are not trained on either:
+        their features may contain what the test rows show.
 
     Notes
     -----
-    With labels that overlap, plain folds put almost the same label on both sides. Ends decide and not rows: a label
-    that ends at the very time at which the test starts is purged. Without overlap the splits are those of
-    scikit-learn's ``KFold``. Use it as `cv` wherever scikit-learn takes one; all rows must then be passed, for times
-    are told by their place.
+    With labels that overlap, plain folds put almost the same label on both sides. What decides is when a label ends,
+    not how many rows lie between: a label that ends at the time at which the test starts is purged. Without overlap the
+    splits are those of scikit-learn's ``KFold``. Use it as `cv` wherever scikit-learn takes one, and pass all rows:
+    row i of X has the i-th of the times.
 
     References
     ----------
@@ -113,26 +116,17 @@ class PurgedKFold(_PurgedSplit):
     [0 1 2 3 4] [6 7 8]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        times: ArrayLike | None = None,
-        label_end: ArrayLike | None = None,
-        purge: Any = 0,
-        embargo: Any = 0,
-    ) -> None:
-        self.n_splits = check_integer("n_splits", n_splits, minimum=2)
-        self.times = times
-        self.label_end = label_end
-        self.purge = purge
-        self.embargo = embargo
+    n_splits: int = 5
+
+    def __post_init__(self) -> None:
+        self.n_splits = check_integer("n_splits", self.n_splits, minimum=2)
 
     def _splits(self, label: _Label) -> Iterator[tuple[IntArray, IntArray]]:
         for number, block in enumerate(_blocks(label, self.n_splits, "n_splits")):
             yield _keep(~label.overlaps(block), number), np.sort(block)
 
 
+@dataclass(eq=False, repr=False)
 class CombinatorialPurgedKFold(_PurgedSplit):
     """Every choice of some of the folds for testing, purged and embargoed around each.
 
@@ -150,7 +144,7 @@ class CombinatorialPurgedKFold(_PurgedSplit):
     n_splits : int
         Number of splits, `n_folds` over `n_test_folds`.
     n_paths : int
-        How often each row is tested, so that the predictions make as many series over all rows.
+        How often each row is tested: the predictions make as many series over all rows.
 
     References
     ----------
@@ -168,28 +162,20 @@ class CombinatorialPurgedKFold(_PurgedSplit):
            [2, 4, 5, 5]])
     """
 
-    def __init__(
-        self,
-        n_folds: int = 6,
-        n_test_folds: int = 2,
-        *,
-        times: ArrayLike | None = None,
-        label_end: ArrayLike | None = None,
-        purge: Any = 0,
-        embargo: Any = 0,
-    ) -> None:
-        self.n_folds = check_integer("n_folds", n_folds, minimum=2)
-        self.n_test_folds = check_integer("n_test_folds", n_test_folds, minimum=1)
+    n_folds: int = 6
+    n_test_folds: int = 2
+    n_paths: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_folds = check_integer("n_folds", self.n_folds, minimum=2)
+        self.n_test_folds = check_integer("n_test_folds", self.n_test_folds, minimum=1)
         if self.n_test_folds >= self.n_folds:
             raise InvalidInputError(
-                f"n_test_folds={n_test_folds} leaves none of n_folds={n_folds} to train on. Pass a smaller number."
+                f"n_test_folds={self.n_test_folds} leaves none of n_folds={self.n_folds} to train on. Pass a smaller "
+                "number."
             )
         self.n_splits = comb(self.n_folds, self.n_test_folds)
         self.n_paths = comb(self.n_folds - 1, self.n_test_folds - 1)
-        self.times = times
-        self.label_end = label_end
-        self.purge = purge
-        self.embargo = embargo
 
     def paths(self) -> IntArray:
         """Return the number of the split that predicts each fold in each series, shape (n_paths, n_folds)."""
@@ -207,19 +193,20 @@ class CombinatorialPurgedKFold(_PurgedSplit):
             yield _keep(~left_out, number), np.sort(np.concatenate([blocks[fold] for fold in chosen]))
 
 
+@dataclass(eq=False, repr=False)
 class PurgedTimeSeriesSplit(_PurgedSplit):
-    """Walk forward: train on what is past, and its labels too, when the test fold starts.
+    """Walk forward: train on the rows whose labels are known when the test fold starts.
 
     Parameters
     ----------
     n_splits : int
-        Number of test folds, which follow on each other and end with the last row.
+        Number of test folds, one after the other; the last one ends with the last row.
     test_size : int, optional
         Rows of each; n // (n_splits + 1) by default.
     max_train_size : int, optional
         Train on so many rows at most, the last ones before the test.
     times, label_end, purge
-        As for `PurgedKFold`. An embargo has no place here, as no training row comes after the test.
+        As for `PurgedKFold`. There is no embargo, since no training row comes after the test.
 
     Notes
     -----
@@ -234,24 +221,16 @@ class PurgedTimeSeriesSplit(_PurgedSplit):
     [0 1 2] [4 5]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        test_size: int | None = None,
-        max_train_size: int | None = None,
-        times: ArrayLike | None = None,
-        label_end: ArrayLike | None = None,
-        purge: Any = 0,
-    ) -> None:
-        self.n_splits = check_integer("n_splits", n_splits, minimum=1)
-        self.test_size = None if test_size is None else check_integer("test_size", test_size, minimum=1)
-        self.max_train_size = (
-            None if max_train_size is None else check_integer("max_train_size", max_train_size, minimum=1)
-        )
-        self.times = times
-        self.label_end = label_end
-        self.purge = purge
+    n_splits: int = 5
+    test_size: int | None = field(default=None, kw_only=True)
+    max_train_size: int | None = field(default=None, kw_only=True)
+    embargo: Any = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.n_splits = check_integer("n_splits", self.n_splits, minimum=1)
+        for name in ("test_size", "max_train_size"):
+            if getattr(self, name) is not None:
+                setattr(self, name, check_integer(name, getattr(self, name), minimum=1))
 
     def _splits(self, label: _Label) -> Iterator[tuple[IntArray, IntArray]]:
         n = label.order.size
@@ -305,7 +284,7 @@ def _some(train: IntArray, number: int) -> IntArray:
 
 
 def _short(value: Any) -> str:
-    """Write an argument; of an array only how long it is."""
+    """Write an argument; of an array only its length."""
     if hasattr(value, "__len__") and not isinstance(value, str):
         return f"<{len(value):,} values>"
     return repr(value)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.validation import ArrayLike, as_scores, check_same_length
+from calibrant.validation import ArrayLike, as_scores, at_first, check_same_length
 
 TimeArray = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
     Raises
     ------
     CalibrantError
-        If a time is missing or not finite, or if these are no times.
+        If a time is missing or not finite, or these are no times.
     """
     values = _values(times, name)
     if values.ndim != 1:
@@ -31,10 +31,7 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
     if values.dtype.kind == "M":
         missing = np.isnat(values)
         if missing.any():
-            raise InvalidInputError(
-                f"{name} row {int(missing.argmax())}: missing time ({missing.sum():,} of {values.size:,} rows). "
-                "Drop these rows first."
-            )
+            raise InvalidInputError(at_first(missing, name, "missing time", "Drop these rows first."))
         return values
     if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
         return values.astype(np.int64)
@@ -56,10 +53,9 @@ def as_label_times(time: ArrayLike, label_end: ArrayLike, *, name: str = "time")
     early = end < start
     if early.any():
         row = int(early.argmax())
-        raise InvalidInputError(
-            f"label_end row {row}: {end[row]!s} is before the row's time {start[row]!s} ({early.sum():,} of "
-            f"{start.size:,} rows). Pass the time at which the label is known."
-        )
+        problem = f"{end[row]!s} is before the row's time {start[row]!s}"
+        fix = "Pass the time at which the label is known."
+        raise InvalidInputError(at_first(early, "label_end", problem, fix))
     return start, end
 
 

@@ -1,4 +1,4 @@
-"""GroupedCalibrator: one map per group of rows, each drawn towards the map of all rows."""
+"""GroupedCalibrator: one map per group of rows, each blended with the map of all rows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import math
 import warnings
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators import Calibrator, make_calibrator
+from calibrant.calibrators import Calibrator, Configured, make_calibrator
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError
 from calibrant.fitted import Fitted, apply_map, register
 from calibrant.grouped.fitting import (
     STRENGTHS,
-    GroupFits,
     GroupMap,
     blend,
     cross_validate,
+    fit_groups,
     rows_of_codes,
     share_of,
 )
@@ -44,8 +43,8 @@ _MOST_NAMED = 10
 
 
 @register("grouped_calibrator")
-class GroupedCalibrator(Fitted):
-    """Calibrate each group of rows by its own map, drawn towards the map of all rows where the group is small.
+class GroupedCalibrator(Configured, Fitted):
+    """Calibrate each group of rows by its own map, blended with the map of all rows where the group is small.
 
     Parameters
     ----------
@@ -53,8 +52,8 @@ class GroupedCalibrator(Fitted):
         The calibrator of each group and of all rows, by name or as an instance, which is left unfitted.
     shrinkage : "auto" or float
         The number of rows m that the map of all rows counts for: the map of a group with n effective rows gets the
-        share n / (n + m). 0 takes each group by itself, infinity none. "auto" takes the m of `STRENGTHS` that has
-        the lowest log loss in a five-fold cross-validation.
+        share n / (n + m). 0 calibrates each group by itself, infinity all rows alike. "auto" takes the m of
+        `STRENGTHS` that has the lowest log loss in a five-fold cross-validation.
 
     Attributes
     ----------
@@ -78,8 +77,8 @@ class GroupedCalibrator(Fitted):
     Notes
     -----
     The blend is a mean of logits (for K classes: of log-probabilities, then normalised), so it rises with the score
-    where both maps do. Outputs that touch 0 or 1 are first moved inward by `calibrant.numerics.clip_from_data`, as
-    a group of n rows can't say that something never happens. A group whose rows are all of one class has the
+    where both maps do. Outputs of 0 or 1 are first moved inward by `calibrant.numerics.clip_from_data`: a group of n
+    rows can't show that something never happens. A group whose rows are all of one class has the
     constant (count of the class + 1) / (n + K) as its own map.
 
     With equal sizes the share n / (n + m) is the empirical-Bayes weight of a group mean, m being the ratio of the
@@ -127,17 +126,15 @@ class GroupedCalibrator(Fitted):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there are maps."""
         return hasattr(self, "group_maps_")
 
     @property
     def takes_one(self) -> bool:
-        """Whether one score of each row is enough."""
         return self.map_.is_binary
 
     @property
     def map_(self) -> Map:
-        """The map of all rows, which groups that were not seen at fit get."""
+        """The map of all rows, which is used for groups that were not seen at fit."""
         self.check_fitted()
         return self.pooled_
 
@@ -188,28 +185,24 @@ class GroupedCalibrator(Fitted):
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:
-        """Fit to rows that the gate has checked, with one column of groups."""
+        """Fit to checked rows with one column of groups."""
         ((name, groups),) = rows.groups.items()
-        strengths, calibrator = self._strengths(), make_calibrator(self.calibrator)
-        calibrator.fit_rows(rows)
-        losses = cross_validate(rows, groups, calibrator, strengths) if len(strengths) > 1 else None
+        strengths, pooled = self._strengths(), make_calibrator(self.calibrator).fit_rows(rows)
+        self.cv_log_loss_ = losses = cross_validate(rows, pooled, strengths) if len(strengths) > 1 else None
         self.shrinkage_ = strengths[0] if losses is None else min(losses, key=lambda m: (losses[m], -m))
-        self.cv_log_loss_ = losses
-        self.pooled_, self.classes_ = calibrator.map_, calibrator.classes_
-        self.n_rows_, self.score_names_ = calibrator.n_rows_, calibrator.score_names_
+        self._keep(pooled)
         self.groups_, self.group_name_ = groups.classes, None if name == _GROUPS else name
-        fits = GroupFits.of(rows, groups, calibrator, self.pooled_)
+        fits = fit_groups(rows, pooled, pooled.map_)
         self.pooled_clip_ = fits.pooled_clip
-        n_rows = np.bincount(groups.codes, minlength=len(groups.classes)).tolist()
         self.group_maps_ = tuple(
             GroupMap(n, share_of(size, self.shrinkage_), clip, own)
-            for n, size, clip, own in zip(n_rows, fits.sizes, fits.clips, fits.own, strict=True)
+            for n, size, clip, own in zip(groups.counts().tolist(), fits.sizes, fits.clips, fits.own, strict=True)
         )
         return self
 
-    def fresh(self) -> Self:
-        """Return an unfitted calibrator with the same settings."""
-        return type(self)(self.calibrator, shrinkage=self.shrinkage)
+    def _keep(self, pooled: Calibrator) -> None:
+        self.pooled_ = pooled.map_
+        self.take_over(pooled)
 
     def read(self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "") -> Rows:
         """Check the scores and groups of new rows; a group that was not seen at fit has the code -1."""
@@ -237,11 +230,11 @@ class GroupedCalibrator(Fitted):
         )
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, whose groups are places in `groups_`, or -1 for none of them."""
+        """Return the probabilities of checked rows, whose groups index `groups_`; -1 for any other group."""
         (groups,) = rows.groups.values()
         pooled = apply_map(self.map_, rows.scores, self.input)
         out = pooled.copy()
-        for place, at in rows_of_codes(groups.codes, 0, len(self.groups_)):
+        for place, at in rows_of_codes(groups.codes, len(self.groups_)):
             group = self.group_maps_[place]
             own = apply_map(group.map, rows.scores[at], self.input)
             out[at] = blend(pooled[at], own, group.share, self.pooled_clip_, group.clip)
@@ -252,7 +245,6 @@ class GroupedCalibrator(Fitted):
         raise InvalidInputError(f"a GroupedCalibrator {self.export_problem}")
 
     def describe(self) -> list[str]:
-        """Return what the map of all rows does, and how much of its own map each of the largest groups has."""
         shown = sorted(zip(self.groups_.tolist(), self.group_maps_, strict=True), key=lambda item: -item[1].n_rows)
         lines = [
             f"  {g!r}: {count(own.n_rows, 'row')}, {own.share:.0%} of its own map" for g, own in shown[:_MOST_NAMED]
@@ -261,10 +253,9 @@ class GroupedCalibrator(Fitted):
         return ["Of each group:", *lines, *more, "All rows:", *self.map_.describe(self.classes_.tolist())]
 
     def encode(self) -> dict[str, Any]:
-        """Return all maps as plain data."""
         pooled = make_calibrator(self.calibrator)
-        pooled.map_, pooled.classes_ = self.pooled_, self.classes_
-        pooled.n_rows_, pooled.score_names_ = self.n_rows_, self.score_names_
+        pooled.map_ = self.pooled_
+        pooled.take_over(self)
         return {
             "pooled": pooled.encode(),
             "pooled_clip": self.pooled_clip_,
@@ -277,7 +268,6 @@ class GroupedCalibrator(Fitted):
 
     @classmethod
     def decode(cls, body: DocumentField, version: int) -> Self:
-        """Return the calibrator of a checked map of all rows, and one for each group that goes with it."""
         names = ("pooled", "pooled_clip", "is_auto", "shrinkage", "group_name", "groups", "maps")
         parts = body.members(names)
         pooled = Calibrator.decode(parts["pooled"], version)
@@ -285,8 +275,7 @@ class GroupedCalibrator(Fitted):
         if strength < 0.0:
             parts["shrinkage"].refuse("is below 0")
         made = cls(pooled.fresh(), shrinkage="auto" if parts["is_auto"].boolean() else strength)
-        made.pooled_, made.classes_ = pooled.map_, pooled.classes_
-        made.n_rows_, made.score_names_ = pooled.n_rows_, pooled.score_names_
+        made._keep(pooled)
         made.shrinkage_, made.cv_log_loss_ = strength, None
         made.pooled_clip_ = decode_clip(parts["pooled_clip"])
         made.group_name_ = None if parts["group_name"].value is None else parts["group_name"].text()
@@ -296,14 +285,6 @@ class GroupedCalibrator(Fitted):
             parts["maps"].refuse(f"does not go with {len(made.groups_):,} groups: one item for each is needed")
         made.group_maps_ = tuple(GroupMap.decode(item, made.pooled_) for item in items)
         return made
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
-        return {"calibrator": self.calibrator, "shrinkage": self.shrinkage}
-
-    def __repr__(self) -> str:
-        more = "" if self.shrinkage == "auto" else f", shrinkage={self.shrinkage!r}"
-        return f"{type(self).__name__}({self.calibrator!r}{more})"
 
     def _strengths(self) -> tuple[float, ...]:
         if self.shrinkage == "auto":

@@ -11,8 +11,6 @@ Source: https://github.com/scikit-learn-contrib/mimic, `mimic.py`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from calibrant.kernels._jit import compiled
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 

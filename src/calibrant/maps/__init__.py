@@ -10,7 +10,6 @@ from calibrant.maps.base import (
     decode_clip as decode_clip,
     decode_map as decode_map,
     decode_maps as decode_maps,
-    encode_map as encode_map,
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap

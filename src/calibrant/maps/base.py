@@ -1,4 +1,4 @@
-"""What every map has: how it is applied, its formula for SQL and ONNX, its place in documents, and a line of words."""
+"""What every map has: a way to be applied, a formula for SQL and ONNX, a form in documents, and a description."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Map = TypeVar("_Map", bound="Map")
 class Map(ABC):
     """A fitted map: a frozen dataclass of floats, arrays and other maps.
 
-    A map knows how it is applied and written down, and nothing of how it was fitted.
+    It says how it is applied and written down, and nothing of how it was fitted.
     """
 
     __slots__ = ()
@@ -85,7 +85,6 @@ class BinaryMap(Map):
         """Return a line that says what the map does."""
 
     def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
-        """Return lines that say in formulas and figures what the map does."""
         return [self.in_words()]
 
     def step_edges(self) -> FloatArray | None:
@@ -93,11 +92,11 @@ class BinaryMap(Map):
         return None
 
     def fitted_scores(self) -> FloatArray:
-        """Return the scores of a map of steps at or just above which it changes, as they were fitted."""
+        """Return the scores of the fit at or just above which a map of steps changes."""
         return np.empty(0)
 
     def score_range(self) -> tuple[float, float]:
-        """Return a range of raw scores over which the map does most of its work."""
+        """Return a range of raw scores within which most of the map's change lies."""
         return -5.0, 5.0
 
 
@@ -129,11 +128,6 @@ class PoolPart(MulticlassMap):
     @abstractmethod
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:
         """Return what `log_outputs` does, in the terms of a builder."""
-
-
-def encode_map(fitted: Map) -> dict[str, Any]:
-    """Return a map as plain data."""
-    return fitted.encode()
 
 
 def decode_map(field: DocumentField, of: type[_Map] = Map) -> _Map:  # type: ignore[assignment]
@@ -186,9 +180,15 @@ def check_same_size(maps: Sequence[MulticlassMap], field: DocumentField) -> None
 
 
 def check_clip(clip: float | None, input: InputKind, field: DocumentField) -> None:
-    """Refuse a clip of scores that are no probabilities, and probabilities without one."""
+    """Refuse a clip where scores are no probabilities, and none where they are."""
     if (clip is None) == (input == "probability"):
         field.member("clip").refuse(f"does not go with input {input!r}")
+
+
+def check_parts(maps: Sequence[Map], input: InputKind, field: DocumentField) -> None:
+    """Refuse a part of a map that can't be one of scores of this kind."""
+    for item, part in zip(field.member("maps").items(), maps, strict=True):
+        part.check_input(input, item)
 
 
 def signed(value: float) -> str:

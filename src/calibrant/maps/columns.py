@@ -49,33 +49,27 @@ class OneVsRestMap(PoolPart):
         return len(self.maps)
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
         if self.is_logit:
             scores = softmax(scores)
         columns = [m.apply(np.ascontiguousarray(scores[:, j])) for j, m in enumerate(self.maps)]
         return couple(np.column_stack(columns), self.coupling)
 
     def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:
-        """Return the logarithms of the outputs, which may be zero, clipped to at least `clip`."""
         return np.log(np.maximum(self.apply(scores), clip))
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         p = b.hold(softmax_formula(b, s)) if self.is_logit else s
         rates = b.hold(b.columns([part.formula(b, b.column(p, k)) for k, part in enumerate(self.maps)]))
         return coupling_formula(b, rates, len(self.maps), self.coupling)
 
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:
-        """Return what `log_outputs` does, in the terms of a builder."""
         return b.ln(b.greatest(self.formula(b, s), b.number(clip)))
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
-        """Return the map of each of the first classes."""
         return [f"One map per class, then each row {_COUPLED[self.coupling]}:", *_each(classes, self.maps)]
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of a binary map per class."""
         maps = decode_maps(parts["maps"], BinaryMap, minimum=2)  # type: ignore[type-abstract]
         return cls(maps, parts["is_logit"].boolean(), parts["coupling"].choice(COUPLINGS))
 
@@ -84,11 +78,11 @@ class OneVsRestMap(PoolPart):
 class TopLabelMap(MulticlassMap):
     """The largest probability p of each row becomes q, by a binary map; the other classes share 1 - q.
 
-    They share it in their old proportions, equally where they had nothing to share. Where one of them would so
-    reach q, all are drawn towards equal shares, just as far as the top label stays on top; a q below 1 / K, which no
-    top label of K classes can have, is raised to it. `maps` holds one map, or one for each class that may be on top.
-    Logits, where `is_logit` says so, are turned into probabilities by softmax first. Of equal probabilities the
-    first is on top.
+    They share it in their old proportions, or equally where all others were zero. Where one of them would then reach q,
+    the shares are moved towards equal ones, just as far as the top label stays on top; a q below 1 / K, which no top
+    label of K classes can have, is raised to it. `maps` holds one map, or one for each class that may be on top.
+    Logits, where `is_logit` says so, are turned into probabilities by softmax first. Of equal probabilities the first
+    is on top.
     """
 
     kind: ClassVar[str] = "top_label"
@@ -97,7 +91,6 @@ class TopLabelMap(MulticlassMap):
     is_logit: bool = False
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
         p = softmax(scores) if self.is_logit else scores
         top = p.argmax(axis=1)
         at = np.arange(top.size)
@@ -113,7 +106,7 @@ class TopLabelMap(MulticlassMap):
         excess = np.maximum(left * highest - q, 0.0)
         pull = np.minimum(excess / np.maximum(left * (highest - equal), TINY), 1.0)
         share += pull[:, None] * (equal - share)
-        out = np.minimum(left[:, None] * share, np.nextafter(q, 0.0)[:, None])  # whatever was rounded, below q
+        out = np.minimum(left[:, None] * share, np.nextafter(q, 0.0)[:, None])  # below q, however it was rounded
         out[at, top] = q
         return out
 
@@ -139,7 +132,6 @@ class TopLabelMap(MulticlassMap):
         return b.choose(is_top, q, b.least(drawn, q * _JUST_BELOW_ONE))
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
-        """Return the map, or that of each of the first classes."""
         if len(self.maps) == 1:
             return ["The largest of each row; the others share the rest:", f"  {self.maps[0].in_words()}"]
         first = "The largest of each row, by the class that it is of; the others share the rest:"
@@ -147,7 +139,6 @@ class TopLabelMap(MulticlassMap):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of one binary map, or one per class."""
         n_classes = parts["n_classes"].integer(minimum=3)
         maps = decode_maps(parts["maps"], BinaryMap)  # type: ignore[type-abstract]
         if len(maps) not in (1, n_classes):
@@ -185,7 +176,6 @@ class LogPoolMap(MulticlassMap):
         return self.maps[0].n_classes
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
         z = np.zeros(scores.shape)
         for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
             z += weight * part.log_outputs(scores, self.clip)
@@ -195,13 +185,11 @@ class LogPoolMap(MulticlassMap):
         return q
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         logs = [part.log_formula(b, s, self.clip) for part in self.maps]
         q = softmax_formula(b, b.weighted_total(logs, self.weights))
         return q * (1.0 - self.uniform) + self.uniform / self.n_classes
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
-        """Return the parts with their weights."""
         mixed = f", mixed with {self.uniform:.3g} of equal ones" if self.uniform > 0.0 else ""
         lines = [f"Product of probabilities, each to the power of its weight{mixed}:"]
         for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
@@ -211,7 +199,6 @@ class LogPoolMap(MulticlassMap):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of several parts with positive shares that sum to one."""
         maps = tuple(decode_map(item, PoolPart) for item in parts["maps"].items())  # type: ignore[type-abstract]
         check_same_size(maps, parts["maps"])
         weights = decode_shares(parts["weights"], len(maps))

@@ -11,7 +11,7 @@ from calibrant.terms import Builder, Term
 
 Coupling: TypeAlias = Literal["normalise", "likelihood"]
 COUPLINGS: tuple[Coupling, ...] = get_args(Coupling)
-#: Every second step at least halves the bracket or the excess: more than enough for float64.
+#: At least every second step halves the bracket or the excess: more than enough for float64.
 _MOST_STEPS = 200
 
 
@@ -45,8 +45,8 @@ def most_likely(rates: FloatArray) -> FloatArray:
     which rises with mu, and mu is found by Newton's method within a bracket. At mu = 0 p is r; a row that falls
     short of one has mu in (0, K / (K - 1)], one that exceeds it has mu in [1 - 2 sum_k r_k, 0).
 
-    A rate of zero stays zero unless the others can't make up for it, that is unless the sum of sqrt(r_k) is below
-    one. A rate of one stays one only where all others are zero. A row of zeros, as one of ones, becomes uniform.
+    A rate of zero stays zero unless the others fall too far short of one: unless the sum of sqrt(r_k) is below one. A
+    rate of one stays one only where all others are zero. A row of zeros, as one of ones, becomes uniform.
 
     References
     ----------

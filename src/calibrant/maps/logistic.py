@@ -27,7 +27,6 @@ class LogisticMap(SingleMap):
     intercept: float
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probability of the positive class for each score, shape (n,)."""
         with np.errstate(over="ignore"):  # infinity is right: the probability is 0 or 1
             return expit(self.slope * scores + self.intercept)
 
@@ -41,20 +40,20 @@ class LogisticMap(SingleMap):
         return b.expit(self.slope * s + self.intercept)
 
     def in_words(self) -> str:
-        """Return the formula."""
         return f"q = expit({self.slope:.6g} * s {signed(self.intercept)})"
 
     def score_range(self) -> tuple[float, float]:
-        """Return the scores at which the logit is -5 and 5."""
         if self.slope == 0.0:
             return -5.0, 5.0
-        return -self.intercept / self.slope - 5.0 / abs(self.slope), -self.intercept / self.slope + 5.0 / abs(
-            self.slope
-        )
+        middle, half = -self.intercept / self.slope, 5.0 / abs(self.slope)  # where the logit is 0, and goes to -5 and 5
+        return middle - half, middle + half
+
+    def check_input(self, input: InputKind, field: DocumentField) -> None:
+        if input == "probability":
+            field.member("kind").refuse(f"does not go with input {input!r}")
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of two finite numbers."""
         return cls(parts["slope"].number(), parts["intercept"].number())
 
 
@@ -69,33 +68,33 @@ class BetaMap(SingleMap):
     clip: float
 
     def apply(self, p: FloatArray) -> FloatArray:
-        """Return the probability of the positive class for each probability, shape (n,)."""
         p = clip_open(p, self.clip)
         return expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         p = b.hold(b.clip(s, self.clip, 1.0 - self.clip))
         return b.expit(self.a * b.ln(p) - self.b * b.ln(1.0 - p) + self.c)
 
     def in_words(self) -> str:
-        """Return the formula."""
         formula = f"q = expit({self.a:.6g} * log p {signed(-self.b)} * log(1 - p) {signed(self.c)})"
         return f"{formula}, p clipped to [{self.clip:.3g}, 1 - {self.clip:.3g}]"
 
+    def check_input(self, input: InputKind, field: DocumentField) -> None:
+        if input != "probability":
+            field.member("kind").refuse(f"does not go with input {input!r}")
+
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of three finite numbers and a clip."""
         a, b, c = (parts[name].number() for name in "abc")
         return cls(a, b, c, decode_clip(parts["clip"]))
 
 
 @dataclass(frozen=True, slots=True)
 class QuadraticMap(SingleMap):
-    """q = expit(c + a t + b t^2), t the place of z in [low, high] as a number from -1 to 1, and held there.
+    """q = expit(c + a t + b t^2), t the place of z in [low, high] as a number from -1 to 1, z clipped to this range.
 
     z = logit(p) with p clipped to [clip, 1 - clip], or a score where `clip` is None. The parabola doesn't fall:
-    |2 b| <= a. Of z itself its coefficients would cancel where scores lie far from 0.
+    |2 b| <= a. In z itself the terms would cancel where scores lie far from 0.
     """
 
     kind: ClassVar[str] = "quadratic"
@@ -107,17 +106,15 @@ class QuadraticMap(SingleMap):
     clip: float | None
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probability of the positive class for each score, shape (n,)."""
         z = scores if self.clip is None else logit(clip_open(scores, self.clip))
         middle, half = self._range()
         t = (np.clip(z, self.low, self.high) - middle) / half if half > 0.0 else np.zeros(z.shape)
         from_vertex = 1.0 + math.copysign(1.0, self.b) * t
         spare = self.a - 2.0 * abs(self.b)
-        # the same parabola as a sum of terms that rise with t each, so that rounding can't make it fall
+        # the same parabola as a sum of terms that rise with t, so that rounding can't make it fall
         return expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         middle, half = self._range()
         z = input_logit(b, s, self.clip)
         t = b.hold((b.clip(z, self.low, self.high) - middle) / half) if half > 0.0 else 0.0 * s
@@ -126,17 +123,14 @@ class QuadraticMap(SingleMap):
         return b.expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
 
     def in_words(self) -> str:
-        """Return the formula."""
         formula = f"q = expit({self.a:.6g} * t {signed(self.b)} * t^2 {signed(self.c)})"
         return f"{formula}, t from -1 to 1 for z from {self.low:.6g} to {self.high:.6g}"
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
-        """Refuse a clip of scores that are no probabilities, and probabilities without one."""
         check_clip(self.clip, input, field)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of a parabola that doesn't fall on its range."""
         a, b, c, low, high = (parts[name].number() for name in ("a", "b", "c", "low", "high"))
         if not low <= high:
             parts["high"].refuse("is below the lower end of the range")

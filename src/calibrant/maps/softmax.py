@@ -14,6 +14,7 @@ from calibrant.maps.base import (
     MulticlassMap,
     PoolPart,
     check_clip,
+    check_parts,
     check_same_size,
     decode_maps,
     decode_optional_clip,
@@ -23,7 +24,7 @@ from calibrant.numerics import FloatArray, row_max, softmax
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
-#: Products of numbers from which loading the compiled loop is worth while.
+#: Multiplications from which loading the compiled loop is worth its time.
 _COMPILED_FROM = 1 << 25
 #: Numbers per block of rows: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 15
@@ -48,7 +49,6 @@ class SoftmaxMap(PoolPart):
         return self.bias.size
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
         n, n_classes = scores.shape
         size = max(1, _BLOCK // n_classes)
         if n <= size or (self.weight.ndim == 2 and n * self.weight.size >= _COMPILED_FROM):
@@ -71,7 +71,6 @@ class SoftmaxMap(PoolPart):
             return z - row_max(z)[:, None]
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         return softmax_formula(b, self.logits_formula(b, s))
 
     def logits_formula(self, b: Builder, s: Term) -> Term:
@@ -82,12 +81,10 @@ class SoftmaxMap(PoolPart):
         return b.number(float(self.weight) if self.weight.ndim == 0 else self.weight) * z + b.number(self.bias)
 
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:  # noqa: ARG002
-        """Return what `log_outputs` does, in the terms of a builder."""
         z = b.hold(self.logits_formula(b, s))
         return z - b.largest(z)
 
     def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
-        """Return the formula."""
         z = "z" if self.clip is None else "log p"
         is_number = self.weight.ndim == 0
         by = f"{self.weight.item():.6g} * {z}" if is_number else f"W {z}, W of shape {self.weight.shape}"
@@ -95,7 +92,6 @@ class SoftmaxMap(PoolPart):
         return [f"softmax of {by}{plus}"]
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
-        """Refuse a clip of scores that are no probabilities, and probabilities without one."""
         check_clip(self.clip, input, field)
 
     @classmethod
@@ -119,29 +115,23 @@ class MixtureMap(MulticlassMap):
         return self.maps[0].n_classes
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of all classes, shape (n, K)."""
         q = np.zeros(scores.shape)
         for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
             q += weight * part.apply(scores)
         return np.minimum(q, 1.0, out=q)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         return b.least(b.weighted_total([part.formula(b, s) for part in self.maps], self.weights), b.number(1.0))
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
-        """Return the parts with their weights."""
         parts = zip(self.weights.tolist(), self.maps, strict=True)
         return ["Mean of probabilities:", *(f"  {w:.3g} of {line}" for w, m in parts for line in m.describe(classes))]
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
-        """Refuse a part that can't be one of scores of this kind."""
-        for item, part in zip(field.member("maps").items(), self.maps, strict=True):
-            part.check_input(input, item)
+        check_parts(self.maps, input, field)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of several softmax maps with shares that sum to one."""
         maps = decode_maps(parts["maps"], SoftmaxMap)
         check_same_size(maps, parts["maps"])
         return cls(maps, decode_shares(parts["weights"], len(maps)))

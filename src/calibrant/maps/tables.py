@@ -27,32 +27,25 @@ class StepMap(SingleMap):
     levels: FloatArray
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the level of the step that each score lies in, shape (n,)."""
         return step_levels(scores, self.edges, self.levels)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         return step_formula(b, s, self)
 
     def step_edges(self) -> FloatArray:
-        """Return the edges."""
         return self.edges
 
     def fitted_scores(self) -> FloatArray:
-        """Return the edges."""
         return self.edges
 
     def in_words(self) -> str:
-        """Return the number and the range of the levels."""
         return f"{count(self.levels.size, 'step')} with levels from {self.levels.min():.6g} to {self.levels.max():.6g}"
 
     def score_range(self) -> tuple[float, float]:
-        """Return the first and the last edge."""
         return _ends(self.edges)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of rising edges and one level more than edges."""
         return cls(*decode_steps(parts["edges"], parts["levels"]))
 
 
@@ -65,27 +58,22 @@ class InterpolatedMap(SingleMap):
     y: FloatArray
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the interpolated value at each score, shape (n,)."""
         return interpolate(scores, self.x, self.y)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         return b.interpolate(b.near(s, self.x), self.x, self.y) if self.x.size > 1 else b.step(s, self.x[1:], self.y)
 
     def in_words(self) -> str:
-        """Return the number of knots, and the range of scores and outputs."""
         return (
             f"linear between {count(self.x.size, 'knot')} at scores from {self.x[0]:.6g} to {self.x[-1]:.6g}, "
             f"outputs from {self.y.min():.6g} to {self.y.max():.6g}"
         )
 
     def score_range(self) -> tuple[float, float]:
-        """Return the first and the last knot."""
         return _ends(self.x)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of rising knots with a probability each."""
         x, y = parts["x"].rising(), parts["y"].probabilities()
         _check_one_per_knot(x, y, parts)
         return cls(x, y)
@@ -95,8 +83,8 @@ class InterpolatedMap(SingleMap):
 class LogitInterpolatedMap(SingleMap):
     """q = expit(f(z)) of z = logit(p), with p clipped to [clip, 1 - clip], or of a score z where `clip` is None.
 
-    f is linear between knots (x, y) with x strictly rising and y not falling, and goes on beyond the outer knots with
-    the slopes of the outer pieces.
+    f is linear between knots (x, y), x strictly rising and y not falling, and goes on beyond the outer knots with the
+    slopes of the outer pieces.
     """
 
     kind: ClassVar[str] = "logit_interpolated"
@@ -105,7 +93,6 @@ class LogitInterpolatedMap(SingleMap):
     clip: float | None
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the probability of the positive class for each score, shape (n,)."""
         z = scores if self.clip is None else logit(clip_open(scores, self.clip))
         x = self.x
         inner = interpolate(z, x, self.y)
@@ -117,7 +104,7 @@ class LogitInterpolatedMap(SingleMap):
             return expit(inner + (below * first + above * last))
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does, the outer lines as far as expit can tell where they end."""
+        """Return what `apply` does, the outer lines as far as expit is not 0 or 1."""
         z, x, y = input_logit(b, s, self.clip), self.x, self.y
         if x.size == 1:
             return b.expit(b.step(z, x[1:], y))
@@ -131,12 +118,10 @@ class LogitInterpolatedMap(SingleMap):
         return b.expit(b.interpolate(z, x, y) + (below * slopes[0] + above * slopes[1]))
 
     def in_words(self) -> str:
-        """Return the number of knots and the range of logits."""
         knots = f"{count(self.x.size, 'knot')} at z from {self.x[0]:.6g} to {self.x[-1]:.6g}"
         return f"q = expit(f(z)), f linear between {knots}"
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
-        """Refuse a clip of scores that are no probabilities, and probabilities without one."""
         check_clip(self.clip, input, field)
 
     @classmethod
@@ -196,17 +181,14 @@ class VennAbersMap(SingleMap):
         return StepMap(edges, _merge(*self.pair(np.append(edges, np.inf))))
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        """Return the merged probability of the positive class for each score, shape (n,)."""
         if scores.size > self.edges0.size + self.edges1.size:
             return self.merged().apply(scores)
         return _merge(*self.pair(scores))
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does."""
         return step_formula(b, s, self)
 
     def step_edges(self) -> FloatArray:
-        """Return the edges of both, rising."""
         return np.union1d(self.lower.edges, self.edges1)
 
     def fitted_scores(self) -> FloatArray:
@@ -214,12 +196,10 @@ class VennAbersMap(SingleMap):
         return np.union1d(self.edges0, self.edges1)
 
     def in_words(self) -> str:
-        """Return the formula and the numbers of steps."""
         steps = f"p0 of {count(self.levels0.size, 'step')} and p1 of {count(self.levels1.size, 'step')}"
         return f"q = p1 / (1 - p0 + p1), {steps}"
 
     def score_range(self) -> tuple[float, float]:
-        """Return the first and the last edge of p1."""
         return _ends(self.edges1)
 
     @classmethod
@@ -257,7 +237,7 @@ def is_identity(fitted: SingleMap) -> bool:
 def step_formula(b: Builder, s: Term, fitted: BinaryMap) -> Term:
     """Return a map that is made of steps alone as one table of steps, of the same values to the last bit."""
     edges = fitted.step_edges()
-    assert edges is not None, "a map of steps alone"  # noqa: S101 - for the type checker: callers have looked
+    assert edges is not None, "a map of steps alone"  # noqa: S101 - for the type checker: callers have asked
     levels = fitted.apply(np.append(edges, np.inf))  # a step holds its upper edge, and the last one all above
     is_edge = levels[1:] != levels[:-1]
     return b.step(b.near(s, fitted.fitted_scores()), edges[is_edge], levels[np.append(is_edge, True)])

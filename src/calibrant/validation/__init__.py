@@ -1,10 +1,11 @@
 """The gate: any container to float64 arrays and back, with every refusal said once and precisely.
 
-Each public function passes its arguments through here; everything below trusts what it is given.
+Each public function passes its arguments through here; private code trusts what it is given. Nothing here is public.
 """
 
 from calibrant.validation.arguments import (
     as_generator as as_generator,
+    at_first as at_first,
     check_choice as check_choice,
     check_flag as check_flag,
     check_fraction as check_fraction,
@@ -13,8 +14,6 @@ from calibrant.validation.arguments import (
     check_same_length as check_same_length,
 )
 from calibrant.validation.groups import as_groups as as_groups, match_groups as match_groups
-
-# For other folders of calibrant; no part of the public API.
 from calibrant.validation.labels import (
     Labels as Labels,
     as_indicators as as_indicators,

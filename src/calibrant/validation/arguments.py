@@ -1,4 +1,4 @@
-"""Checks of single arguments: lengths, choices, whole numbers, other numbers, flags, seeds."""
+"""Checks of single arguments: lengths, choices, whole numbers, other numbers, flags, seeds; where an array is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
+from calibrant.numerics import BoolArray
+
+
+def at_first(bad: BoolArray, name: str, problem: str, fix: str, *, column: object = None) -> str:
+    """Return the message about the first of the bad rows: where it is, its problem, how many there are, and the fix."""
+    where = "" if column is None else f", column {column!r}"
+    return f"{name} row {int(bad.argmax())}{where}: {problem} ({bad.sum():,} of {bad.size:,} rows). {fix}"
 
 
 def check_same_length(n_first: int, n_second: int, first: str, second: str) -> None:

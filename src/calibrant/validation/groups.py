@@ -1,4 +1,4 @@
-"""Groups of rows: labels of any kind and number, encoded against those that are known."""
+"""Groups of rows: labels of any kind and number."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from calibrant.errors import InvalidLabelError
 from calibrant.numerics import IntArray
+from calibrant.validation.arguments import at_first
 from calibrant.validation.labels import Labels, label_values, normalise_labels
 from calibrant.validation.scores import ArrayLike
 
@@ -46,18 +47,13 @@ def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "gro
     labels = as_groups(groups, name=name)
     found = labels.classes.tolist()
     is_text = isinstance(found[0], str) != isinstance(known.tolist()[0], str)
-    if is_text:
-        place: dict[Any, int] = {str(label): i for i, label in enumerate(known.tolist())}
-        at = np.array([place.get(str(label), -1) for label in found], dtype=np.int64)
-        return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
-    place = {_key(label): i for i, label in enumerate(known.tolist())}
-    at = np.array([place.get(_key(label), -1) for label in found], dtype=np.int64)
+
+    def key(label: object) -> object:
+        return str(label) if is_text else (isinstance(label, bool), label)  # Python takes True and 1 for equal
+
+    place = {key(label): i for i, label in enumerate(known.tolist())}
+    at = np.array([place.get(key(label), -1) for label in found], dtype=np.int64)
     return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
-
-
-def _key(label: object) -> tuple[bool, object]:
-    """Tell True from 1, which Python takes for equal."""
-    return isinstance(label, bool), label
 
 
 def _group_values(groups: ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -65,9 +61,7 @@ def _group_values(groups: ArrayLike, name: str) -> npt.NDArray[Any]:
     if values.dtype.kind == "f":
         odd = np.isfinite(values) & (values != np.floor(values))
         if odd.any():
-            row = int(odd.argmax())
-            raise InvalidLabelError(
-                f"{name} row {row}: {values[row].item()!r} names no group ({odd.sum():,} of {odd.size:,} rows). "
-                "Cut numbers into ranges first, and pass the name of each row's range."
-            )
+            problem = f"{values[odd.argmax()].item()!r} names no group"
+            fix = "Cut numbers into ranges first, and pass the name of each row's range."
+            raise InvalidLabelError(at_first(odd, name, problem, fix))
     return normalise_labels(values, name)

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation.scores import ArrayLike, as_columns, is_arrow_array
+from calibrant.phrases import quoted
+from calibrant.validation.arguments import at_first
+from calibrant.validation.scores import ArrayLike, as_columns, is_arrow_array, is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def as_labels(
             f"pos_label={pos_label!r} needs two classes, but {name} has {len(labels.classes)}. "
             "Leave pos_label out, or pass one column of scores and binary labels."
         )
-    found = [_scalar(c) for c in labels.classes]
+    found = labels.classes.tolist()
     if pos_label not in found:
         raise InvalidLabelError(f"pos_label={pos_label!r} is none of the labels {found!r} of {name}. Pass one of them.")
     if found.index(pos_label) == 1:
@@ -110,11 +112,9 @@ def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tup
     bad = (values != 0.0) & (values != 1.0)
     if bad.any():
         row, j = (int(i) for i in np.argwhere(bad)[0])
-        column: object = columns[j] if columns else j
-        raise InvalidLabelError(
-            f"{name} row {row}, column {column!r}: {values[row, j].item()!r} is neither 0 nor 1 "
-            f"({bad.any(axis=1).sum():,} of {len(values):,} rows). Pass 1 where a row has the label, else 0."
-        )
+        problem, fix = f"{values[row, j].item()!r} is neither 0 nor 1", "Pass 1 where a row has the label, else 0."
+        rows: BoolArray = bad.any(axis=1)
+        raise InvalidLabelError(at_first(rows, name, problem, fix, column=columns[j] if columns else j))
     return values == 1.0, columns
 
 
@@ -133,7 +133,7 @@ def check_both_classes(labels: Labels, name: str, weight: FloatArray | None = No
     first = counted[0]
     if bool((counted == first).all()):
         raise InvalidLabelError(
-            f"{name} holds one class only: {_scalar(labels.classes[first])!r} in all {counted.size:,} rows. "
+            f"{name} holds one class only: {labels.classes.tolist()[first]!r} in all {counted.size:,} rows. "
             "Pass rows of at least two classes."
         )
 
@@ -184,10 +184,7 @@ def _label_array(y: ArrayLike, name: str) -> npt.NDArray[Any]:
 
 def _refuse_missing_labels(missing: BoolArray, name: str) -> None:
     if missing.any():
-        raise InvalidLabelError(
-            f"{name} row {int(missing.argmax())}: missing label ({missing.sum():,} of {missing.size:,} rows). "
-            "Drop these rows first."
-        )
+        raise InvalidLabelError(at_first(missing, name, "missing label", "Drop these rows first."))
 
 
 def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -201,11 +198,9 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         _refuse_missing_labels(np.isnan(values), name)
         odd = ~np.isfinite(values) | (values != np.floor(values))
         if odd.any():
-            row = int(odd.argmax())
-            raise InvalidLabelError(
-                f"{name} row {row}: {values[row].item()!r} is not a class label ({odd.sum():,} of {odd.size:,} rows). "
-                "Are labels and scores swapped? Pass labels first in metrics and second in fit."
-            )
+            problem = f"{values[odd.argmax()].item()!r} is not a class label"
+            fix = "Are labels and scores swapped? Pass labels first in metrics and second in fit."
+            raise InvalidLabelError(at_first(odd, name, problem, fix))
         return values.astype(np.int64)
     if kind in "UT":
         return values.astype(object)
@@ -243,7 +238,7 @@ def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _is_missing(value: object) -> bool:
-    if value is None or type(value).__name__ == "NAType":
+    if is_null(value):
         return True
     try:
         return bool(value != value)  # NaN of any type
@@ -304,7 +299,7 @@ def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
 
 
 def _encode_single(values: npt.NDArray[Any], only: Any, name: str) -> Labels:
-    """Encode labels of one class, where the other class of the pair is known by convention."""
+    """Encode labels of one class, where convention says what the other class is: 0 and 1, or -1 and 1."""
     if only in (0, 1):
         pair: list[Any] = [False, True] if isinstance(only, bool) else [0, 1]
     elif only == -1:
@@ -329,14 +324,7 @@ def _encode_against(values: npt.NDArray[Any], classes: npt.NDArray[Any], name: s
         codes = np.where(classes[codes] == values, codes, -1)
     unknown = codes < 0
     if unknown.any():
-        row = int(unknown.argmax())
-        listed = ", ".join(repr(c) for c in classes.tolist()[:20])
-        raise InvalidLabelError(
-            f"{name} row {row}: unknown label {_scalar(values[row])!r} ({unknown.sum():,} of {unknown.size:,} rows). "
-            f"The classes are {listed}; add the label to them or drop these rows."
-        )
+        fix = f"The classes are {quoted(classes.tolist())}; add the label to them or drop these rows."
+        problem = f"unknown label {values[unknown].tolist()[0]!r}"
+        raise InvalidLabelError(at_first(unknown, name, problem, fix))
     return Labels(codes.astype(dtype), classes)
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

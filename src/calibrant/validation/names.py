@@ -37,7 +37,7 @@ def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) 
         return None if places == list(range(len(classes))) else places
     if len(columns) != len(classes):
         return None
-    # a few numbers in names may count something else: p1, p2, p3 of classes 0, 1, 2
+    # numbers in names may count something else, as in p1, p2, p3 of classes 0, 1, 2
     if isinstance(classes[0], str) and any(place != k for k, place in _some_places(columns, classes).items()):
         raise ColumnOrderError(
             f"{name} has the columns {list(columns[:_MOST_NAMED])!r}, in an order that contradicts that of the "

@@ -18,7 +18,7 @@ from calibrant.errors import (
     ShapeError,
 )
 from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
-from calibrant.validation.arguments import check_choice, check_same_length
+from calibrant.validation.arguments import at_first, check_choice, check_same_length
 
 InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
@@ -56,10 +56,11 @@ class Container:
         if isinstance(source, nw.Series):
             result = nw.new_series(name or source.name, values, backend=source.implementation)
         else:
-            place = {column: j for j, column in enumerate(self.columns or source.columns)}
-            result = nw.from_dict(
-                {column: values[:, place[column]] for column in source.columns}, backend=source.implementation
-            )
+            names = [str(column) for column in source.columns]
+            order = list(self.columns or names)
+            places = range(len(names)) if order == names else [order.index(name) for name in names]
+            parts = {column: values[:, j] for column, j in zip(source.columns, places, strict=True)}
+            result = nw.from_dict(parts, backend=source.implementation)
         native = result.to_native()
         index = nw.maybe_get_index(source)
         if index is not None:
@@ -225,10 +226,8 @@ def _series_values(series: Any, name: str, *, column: str | None = None) -> Floa
 
 def _refuse_nulls(missing: BoolArray, name: str, column: str | None = None) -> None:
     if missing.any():
-        where = _place(name, int(missing.argmax()), column)
-        raise InvalidScoreError(
-            f"{where}: missing value ({missing.sum():,} of {missing.size:,} rows). Drop or fill these rows first."
-        )
+        problem = at_first(missing, name, "missing value", "Drop or fill these rows first.", column=column)
+        raise InvalidScoreError(problem)
 
 
 def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> FloatArray:
@@ -256,24 +255,21 @@ def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> F
 
 
 def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> FloatArray:
-    out = np.empty(array.shape, dtype=np.float64)
-    width = int(np.prod(array.shape[1:], dtype=np.int64))
-    for i, value in enumerate(array.reshape(-1)):
-        if value is None or type(value).__name__ == "NAType":
-            missing = np.array([v is None or v is value for v in array.reshape(-1)])
-            rows: BoolArray = np.any(missing.reshape(array.shape[0], -1), axis=1)
-            _refuse_nulls(rows, name, column)
+    out = np.empty(array.shape)
+    flat, width = array.reshape(-1), max(int(np.prod(array.shape[1:])), 1)
+    for i, value in enumerate(flat):
+        if is_null(value):
+            missing = np.array([is_null(v) for v in flat]).reshape(array.shape[0], -1)
+            _refuse_nulls(missing.any(axis=1), name, column)
         try:
             out.reshape(-1)[i] = _real(value)
-        except OverflowError:
-            raise InvalidScoreError(
-                f"{_place(name, i // max(width, 1), column)}: a whole number too large for float64. Drop these rows."
-            ) from None
-        except (TypeError, ValueError, ArithmeticError):
-            raise InvalidTypeError(
-                f"{_place(name, i // max(width, 1), column)}: {value!r:.80} is not a number. "
-                "Convert the column to floats first."
-            ) from None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            where = f"{name} row {i // width}" + ("" if column is None else f", column {column!r}")
+            if isinstance(error, OverflowError):
+                problem = f"{where}: a whole number too large for float64. Drop these rows."
+                raise InvalidScoreError(problem) from None
+            problem = f"{where}: {value!r:.80} is not a number. Convert the column to floats first."
+            raise InvalidTypeError(problem) from None
     return out
 
 
@@ -307,11 +303,8 @@ def _check_row_sums(scores: Scores, name: str) -> None:
     total = row_sum(scores.values)
     bad = np.abs(total - 1.0) > ROW_SUM_TOLERANCE
     if bad.any():
-        row = int(bad.argmax())
-        raise InvalidProbabilityError(
-            f"{name} row {row}: the {scores.values.shape[1]} probabilities sum to {total[row].item():.6g}, not 1 "
-            f"({bad.sum():,} of {total.size:,} rows). Divide each row by its sum first."
-        )
+        problem = f"the {scores.n_columns} probabilities sum to {total[bad.argmax()].item():.6g}, not 1"
+        raise InvalidProbabilityError(at_first(bad, name, problem, "Divide each row by its sum first."))
 
 
 def _refuse(
@@ -323,20 +316,18 @@ def _refuse(
     fix: str,
     scores: Scores | None = None,
 ) -> None:
-    rows = bad if bad.ndim == 1 else bad.any(axis=1)
-    row = int(rows.argmax())
-    column: object = None
-    value = values[row]
+    rows: BoolArray = bad if bad.ndim == 1 else bad.any(axis=1)
+    value, column = values[rows.argmax()], None
     if bad.ndim == 2:
-        j = int(bad[row].argmax())
+        j = int(bad[rows.argmax()].argmax())
         names = scores.container.columns if scores is not None else None
-        column = names[j] if names is not None else j
-        value = values[row, j]
-    raise kind(f"{_place(name, row, column)}: {value.item()!r} {what} ({rows.sum():,} of {rows.size:,} rows). {fix}")
+        value, column = value[j], j if names is None else names[j]
+    raise kind(at_first(rows, name, f"{value.item()!r} {what}", fix, column=column))
 
 
-def _place(name: str, row: int, column: object = None) -> str:
-    return f"{name} row {row}" if column is None else f"{name} row {row}, column {column!r}"
+def is_null(value: object) -> bool:
+    """Say whether this is what stands for a missing value in a column of objects; NaN is a number."""
+    return value is None or type(value).__name__ == "NAType"
 
 
 def series_name(values: ArrayLike) -> str | None:
