@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+import os
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
 
 
 class CalibrantError(Exception):
@@ -89,3 +95,11 @@ def unknown_name(what: str, name: object, options: Iterable[object]) -> UnknownN
     known = list(options)
     listed = ", ".join(repr(option) for option in known)
     return UnknownNameError(f"unknown {what} {name!r}.{did_you_mean(name, known)} Choose one of: {listed}.")
+
+
+def warn(message: str, category: type[CalibrantWarning]) -> None:
+    """Issue a warning at the line that called into the package, however many of its functions lie between."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -12,14 +12,13 @@ Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant import kernels
-from calibrant.errors import ConvergenceWarning
+from calibrant.errors import ConvergenceWarning, warn
 from calibrant.numerics import LARGEST, TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
 from calibrant.summary import TiedScores
 from calibrant.validation import InputKind
@@ -157,11 +156,10 @@ def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | N
     scale[scale == 0.0] = 1.0
     theta, decrement, n_iter = _coarse_to_fine(problem, scale, coarse)
     if decrement > _ACCEPTED:
-        warnings.warn(
+        warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
             "the scores may separate the classes, or be nearly constant",
             ConvergenceWarning,
-            stacklevel=6,
         )
     return theta
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +15,7 @@ from calibrant.calibrators import (
     make_binary_calibrator,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import (
-    DataWarning,
-    InvalidInputError,
-    InvalidLabelError,
-    InvalidTypeError,
-    ShapeError,
-)
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, warn
 from calibrant.fitted import Fitted, register
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, decode_map
 from calibrant.numerics import FloatArray
@@ -222,11 +215,10 @@ def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str,
             f"Y holds one class only in each of its {len(labels):,} columns. Pass rows with and without each label."
         )
     if constant:
-        warnings.warn(
+        warn(
             f"{len(constant):,} of {len(labels):,} labels have rows of one class only to calibrate on, and keep "
             f"their scores as they are: {quoted(constant, most=_MOST_NAMED)}",
             DataWarning,
-            stacklevel=3,  # the caller of fit
         )
     return tuple(maps)
 

@@ -156,7 +156,7 @@ class ProbabilityCalibrator(MapFitted):
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to rows that the gate has checked, of probabilities."""
-        self._keep(_one_vs_rest(self._choose(rows)).fit_rows(rows))
+        self.keep(_one_vs_rest(self._choose(rows)).fit_rows(rows))
         self.metrics_ = self._measure(rows)
         _LOG.info(
             "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
@@ -167,7 +167,8 @@ class ProbabilityCalibrator(MapFitted):
         )
         return self
 
-    def _keep(self, calibrator: OneVsRestCalibrator) -> None:
+    def keep(self, calibrator: OneVsRestCalibrator) -> None:
+        """Keep the fitted calibrator, its map and what it knows of the rows."""
         self.calibrator_, self.map_ = calibrator, calibrator.map_
         self.take_over(calibrator)
 
@@ -256,7 +257,7 @@ class ProbabilityCalibrator(MapFitted):
             made = cls(CalibrationConfig(method=method, **numbers))
         except CalibrantError as error:
             raise DocumentError(f"config: {error}") from None
-        made._keep(OneVsRestCalibrator.decode(parts["calibrator"], version))
+        made.keep(OneVsRestCalibrator.decode(parts["calibrator"], version))
         made.metrics_ = _decode_metrics(parts["metrics"])
         return made
 

@@ -193,11 +193,11 @@ class Rows:
         """Return the fold, 0 to `n_folds` - 1, of each row; the same seed `rng` gives the same folds.
 
         Clusters stay whole. Rows with times make consecutive blocks: among shuffled ones, neighbours with almost the
-        same label would tell it. Of other rows, each class is spread evenly over the folds, or each of the `strata`, which
-        are whole numbers from 0.
+        same label would tell it. Of other rows, each class is spread evenly over the folds, or each stratum, where
+        `strata` numbers them from 0.
         """
         if self.cluster is not None:
-            return cluster_folds(self.codes if strata is None else strata, self.cluster, n_folds, rng)
+            return cluster_folds(self.codes, self.cluster, n_folds, rng)
         if self.time is not None:
             return time_blocks(self.time, n_folds)
         return stratified_folds(self.codes if strata is None else strata, n_folds, rng)

@@ -13,7 +13,6 @@ applied to classification networks, Neural Computation 4.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
-from calibrant.errors import ConvergenceWarning
+from calibrant.errors import ConvergenceWarning, warn
 from calibrant.numerics import EPS, FloatArray, dot, row_max, row_sum
 
 _MAX_ITER = 500
@@ -279,11 +278,10 @@ def minimise(problem: SoftmaxProblem, start: FloatArray, *, what: str) -> FloatA
     """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it."""
     theta, decrement, n_iter = _solve(problem, start)
     if decrement > _ACCEPTED:
-        warnings.warn(
+        warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
             "the scores may separate the classes: pass a larger penalty",
             ConvergenceWarning,
-            stacklevel=6,
         )
     return theta
 

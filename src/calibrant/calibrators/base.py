@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,6 +17,7 @@ from calibrant.errors import (
     InvalidInputError,
     InvalidTypeError,
     unknown_name,
+    warn,
 )
 from calibrant.fitted import MapFitted, positive_score, register
 from calibrant.maps import (
@@ -292,10 +292,9 @@ def map_without_rows(input: InputKind, label: object) -> BinaryMap:
         raise InvalidInputError(
             f"class {label!r} has no rows to calibrate its scores on. Drop its column, or pass rows of it."
         )
-    warnings.warn(
+    warn(
         f"class {label!r} has no rows to calibrate on: its probabilities stay as they are before rows are normalised",
         DataWarning,
-        stacklevel=5,
     )
     return IDENTITY
 
@@ -339,7 +338,9 @@ def decode_settings(name: DocumentField, params: DocumentField, of: type[_Kind])
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
     cls = known[name.choice(known)]
-    given = {key: decode_calibrator_setting(field) for key, field in params.members(cls.param_names()).items()}
+    given: dict[str, Any] = {
+        key: decode_calibrator_setting(field) for key, field in params.members(cls.param_names()).items()
+    }
     try:
         made = cls(**given)
         made.check_params()

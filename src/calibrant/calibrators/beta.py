@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, warn
 from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, separates
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, softplus
@@ -69,10 +68,9 @@ class BetaCalibrator(BinaryCalibrator):
         one = np.ones_like(p)
         target_weight = ties.positives
         if separates(ties):
-            warnings.warn(
+            warn(
                 "the scores separate the classes: beta's optimum is not finite, so Platt's targets are used",
                 DataWarning,
-                stacklevel=4,
             )
             target_weight = platt_targets(ties)
 

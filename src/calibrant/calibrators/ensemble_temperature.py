@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from calibrant.calibrators.base import Calibrator, named
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.document_field import DocumentField
-from calibrant.errors import ConvergenceWarning
+from calibrant.errors import ConvergenceWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.rows import Rows
@@ -211,10 +210,6 @@ def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:
         shares = shares + length * step
         value = loss(shares)
     if decrement > _ACCEPTED:
-        warnings.warn(
-            f"ensemble temperature fit: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e}",
-            ConvergenceWarning,
-            stacklevel=6,
-        )
+        warn(f"ensemble temperature fit: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e}", ConvergenceWarning)
     out: FloatArray = shares / shares.sum()
     return out

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, warn
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
 from calibrant.numerics import LARGEST, FloatArray, clip_open, logit
 from calibrant.phrases import quoted
@@ -32,7 +31,7 @@ _MOST_NAMED = 10
 class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, drawn towards temperature scaling by a penalty."""
 
-    map_kinds = (BetaMap, LogisticMap)
+    map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
 
     penalty: Penalty
     penalty_: float
@@ -116,11 +115,10 @@ def warn_of_absent_classes(rows: Rows) -> None:
     """Warn of classes without rows, whose probabilities nothing but the penalty holds up."""
     absent = rows.classes[rows.class_weight == 0.0].tolist()
     if absent:
-        warnings.warn(
+        warn(
             f"no rows of class {quoted(absent, most=_MOST_NAMED)}: their probabilities only fall, as far as the "
             "penalty lets them",
             DataWarning,
-            stacklevel=5,
         )
 
 

@@ -7,14 +7,13 @@ what is minimised and where it is from.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
-from calibrant.errors import ConvergenceWarning
+from calibrant.errors import ConvergenceWarning, warn
 from calibrant.logistic import base_logit, fit_slope_intercept, on_logits, platt_targets
 from calibrant.maps import BinaryMap, LogitInterpolatedMap
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, softplus
@@ -234,11 +233,10 @@ def _fit_curve(
     )
     inverse /= total
     if measure > _ACCEPTED:
-        warnings.warn(
+        warn(
             f"spline fit at penalty {penalty:g}: duality measure {measure:.2e} > tol {_ACCEPTED:.0e} after "
             f"{n_iter} iterations",
             ConvergenceWarning,
-            stacklevel=6,
         )
     return curve, inverse
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, named
 from calibrant.document_field import DocumentField
-from calibrant.errors import ConvergenceWarning, DataWarning
+from calibrant.errors import ConvergenceWarning, DataWarning, warn
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.rows import Rows
@@ -131,19 +130,17 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
     target = columns[codes, np.arange(n)]
     mean = columns.mean(axis=0)
     if float(target.min()) == 0.0:
-        warnings.warn(
+        warn(
             "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
             DataWarning,
-            stacklevel=6,
         )
         smooth = n_classes / ((float(n) if weight is None else float(weight.sum())) + n_classes)
         target = (1.0 - smooth) * target + smooth * mean
     if dot(w, mean - target) >= 0.0:
-        warnings.warn(
+        warn(
             "the scores say nothing of the labels, or run against them: the best temperature is infinite, "
             "and all classes become equally likely",
             DataWarning,
-            stacklevel=6,
         )
         return 0.0
     problem = TemperatureProblem(columns, target, w)
@@ -152,11 +149,10 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
         start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)), start)
     slope, converged = find_slope(problem, start)
     if not converged:
-        warnings.warn(
+        warn(
             f"temperature fit: no root of the gradient to {_TOL:.0e} after {_MAX_ITER} iterations; "
             f"inverse temperature {slope / unit:.6g}",
             ConvergenceWarning,
-            stacklevel=6,
         )
     return min(slope / unit, float(np.finfo(np.float64).max))  # scores may lie closer than any slope can part
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.wrapping import WrappingCalibrator
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning, InvalidInputError
+from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap
 from calibrant.numerics import softmax
 from calibrant.phrases import quoted
@@ -118,18 +117,20 @@ def top_label_map(
     """Make one map of that of all rows and those of each class on top, None where rows are all right or all wrong."""
     n_classes = len(classes)
     if pooled is None:
-        _say(
+        warn(
             f"the top label is {'right' if is_right else 'wrong'} in all {n_rows:,} rows: too few to "
-            "calibrate its confidence, which stays as it is"
+            "calibrate its confidence, which stays as it is",
+            DataWarning,
         )
         return TopLabelMap(n_classes, (IDENTITY,), is_logit)
     if own is None:
         return TopLabelMap(n_classes, (pooled,), is_logit)
     left = [label for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
     if left:
-        _say(
+        warn(
             f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
-            f"{quoted(left, most=_MOST_NAMED)}. They get the map of all rows"
+            f"{quoted(left, most=_MOST_NAMED)}. They get the map of all rows",
+            DataWarning,
         )
     return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
 
@@ -138,7 +139,3 @@ def _fit_mixed(inner: BinaryCalibrator, rows: Rows) -> BinaryMap | None:
     """Fit the confidence of rows, or return None where they are not both right and wrong."""
     right = rows.positive
     return None if right.all() or not right.any() else inner.fit_map(rows)
-
-
-def _say(message: str) -> None:
-    warnings.warn(message, DataWarning, stacklevel=6)  # the caller of fit

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
 from calibrant.calibrators import Calibrator, Configured, make_calibrator
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning, InvalidInputError
+from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.fitted import Fitted, apply_map, register
 from calibrant.grouped.fitting import (
     STRENGTHS,
@@ -190,7 +189,7 @@ class GroupedCalibrator(Configured, Fitted):
         strengths, pooled = self._strengths(), make_calibrator(self.calibrator).fit_rows(rows)
         self.cv_log_loss_ = losses = cross_validate(rows, pooled, strengths) if len(strengths) > 1 else None
         self.shrinkage_ = strengths[0] if losses is None else min(losses, key=lambda m: (losses[m], -m))
-        self._keep(pooled)
+        self.keep(pooled)
         self.groups_, self.group_name_ = groups.classes, None if name == _GROUPS else name
         fits = fit_groups(rows, pooled, pooled.map_)
         self.pooled_clip_ = fits.pooled_clip
@@ -200,7 +199,8 @@ class GroupedCalibrator(Configured, Fitted):
         )
         return self
 
-    def _keep(self, pooled: Calibrator) -> None:
+    def keep(self, pooled: Calibrator) -> None:
+        """Keep the map of all rows and what its calibrator knows of them."""
         self.pooled_ = pooled.map_
         self.take_over(pooled)
 
@@ -214,12 +214,11 @@ class GroupedCalibrator(Configured, Fitted):
         places, unseen = match_groups(groups, self.groups_, name=called)
         check_same_length(checked.values.shape[0], places.size, name or self.score_argument, called)
         if unseen:
-            warnings.warn(
+            warn(
                 f"{called} holds {count(len(unseen), 'group')} that fit has not seen, "
                 f"{quoted(unseen, most=_MOST_NAMED)} ({int((places < 0).sum()):,} of {places.size:,} rows): the map of "
                 "all rows is used for them",
                 DataWarning,
-                stacklevel=3,
             )
         return Rows(
             checked.values,
@@ -275,7 +274,7 @@ class GroupedCalibrator(Configured, Fitted):
         if strength < 0.0:
             parts["shrinkage"].refuse("is below 0")
         made = cls(pooled.fresh(), shrinkage="auto" if parts["is_auto"].boolean() else strength)
-        made._keep(pooled)
+        made.keep(pooled)
         made.shrinkage_, made.cv_log_loss_ = strength, None
         made.pooled_clip_ = decode_clip(parts["pooled_clip"])
         made.group_name_ = None if parts["group_name"].value is None else parts["group_name"].text()

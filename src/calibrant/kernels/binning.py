@@ -13,7 +13,7 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray
 
 
 @compiled
-def _bin_of(s: float, edges: FloatArray, n_bins: int) -> int:
+def _bin_of(s: float, edges: FloatArray, n_bins: int) -> np.int64:
     """Return the bin of a score: an inner edge belongs to the bin below it, 0 and 1 to the outer bins."""
     b = min(np.int64(s * np.float64(n_bins)), np.int64(n_bins - 1))
     while b > 0 and edges[b] >= s:

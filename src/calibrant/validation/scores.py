@@ -260,7 +260,7 @@ def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> Flo
     for i, value in enumerate(flat):
         if is_null(value):
             missing = np.array([is_null(v) for v in flat]).reshape(array.shape[0], -1)
-            _refuse_nulls(missing.any(axis=1), name, column)
+            _refuse_nulls(np.any(missing, axis=1), name, column)
         try:
             out.reshape(-1)[i] = _real(value)
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -316,7 +316,7 @@ def _refuse(
     fix: str,
     scores: Scores | None = None,
 ) -> None:
-    rows: BoolArray = bad if bad.ndim == 1 else bad.any(axis=1)
+    rows: BoolArray = bad if bad.ndim == 1 else np.any(bad, axis=1)
     value, column = values[rows.argmax()], None
     if bad.ndim == 2:
         j = int(bad[rows.argmax()].argmax())
