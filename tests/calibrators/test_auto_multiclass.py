@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 import calibrant as cb
 from calibrant.calibrators.auto_multiclass import _pool, _pool_weights
 from calibrant.calibrators.auto_report import PULL
-from calibrant.cli.inspect import describe
 from calibrant.errors import DocumentError
 from calibrant.maps import LogPoolMap, OneVsRestMap, SoftmaxMap
 from calibrant.numerics import log_softmax
@@ -250,7 +249,7 @@ def test_files_give_the_same_bits(tmp_path, sharpened, input, suffix):
 
 
 def test_inspection_names_the_parts_and_their_weights(fitted):
-    lines = describe(fitted.map_, [0, 1, 2])
+    lines = fitted.describe()
     first = "Product of probabilities, each to the power of its weight, mixed with 0.000333 of equal ones:"
     assert lines[0] == first
     shown = [line for line in lines if " of softmax of " in line or " of One map per class" in line]

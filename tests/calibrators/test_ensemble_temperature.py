@@ -9,7 +9,6 @@ from scipy.special import softmax
 
 import calibrant as cb
 from calibrant.calibrators import ensemble_temperature
-from calibrant.cli.inspect import describe
 from calibrant.errors import ConvergenceWarning, DocumentError
 from calibrant.maps import MeanMap, MixtureMap
 from calibrant.persistence import from_document, to_document
@@ -110,9 +109,9 @@ def test_a_document_whose_mixture_was_changed_is_refused(change, text):
 def test_inspection_names_the_parts_and_their_shares():
     z, y, _ = draw()
     fitted = cb.EnsembleTemperatureCalibrator(input="logit").fit(z, y)
-    first, *parts = describe(fitted.map_, [0, 1, 2])
+    first, *parts = fitted.describe()
     assert first == "Mean of probabilities:"
     assert parts[0] == f"  {fitted.weights_[0]:.3g} of softmax of {fitted.inverse_temperature_:.6g} * z"
     assert len(parts) == 3
     two = cb.EnsembleTemperatureCalibrator(input="logit").fit(z[:, 1] - z[:, 0], y > 0)
-    assert describe(two.map_, [0, 1])[0].startswith(f"mean: {two.weights_[0]:.3g} of q = expit(")
+    assert two.describe()[0].startswith(f"mean: {two.weights_[0]:.3g} of q = expit(")

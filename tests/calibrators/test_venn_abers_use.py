@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 
 import calibrant as cb
-from calibrant.cli.inspect import describe_binary, example_scores
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DataWarning, DocumentError, NotFittedError, ShapeError
-from calibrant.maps import VennAbersMap, decode_map, encode_map
+from calibrant.maps import VennAbersMap, decode_map
 
 
 def draw(n, seed=0, decimals=None):
@@ -115,8 +114,8 @@ PAIR = {
 
 def test_pair_that_touches_is_read_and_written_bit_for_bit():
     fitted = decode_map(DocumentField(PAIR, "map"))
-    assert encode_map(fitted) == PAIR
-    assert json.loads(json.dumps(encode_map(fitted))) == PAIR
+    assert fitted.encode() == PAIR
+    assert json.loads(json.dumps(fitted.encode())) == PAIR
 
 
 @pytest.mark.parametrize(
@@ -150,8 +149,7 @@ def test_levels_of_zero_and_one_merge_without_a_warning():
     assert certain.apply(np.array([0.1, 0.45, 0.6] * 9)).tolist() == [0.0, 0.5, 1.0] * 9
 
 
-def test_inspect_says_what_it_is_and_shows_the_range_of_its_scores():
+def test_description_says_what_it_is_and_the_range_of_its_scores_is_known():
     fitted = cb.VennAbersCalibrator(input="score").fit([-30.0, -20.0, 10.0, 50.0], [0, 1, 0, 1])
-    assert "q = p1 / (1 - p0 + p1), p0 of " in describe_binary(fitted.map_)
-    shown = example_scores((fitted.map_,), "score")
-    assert (shown[0], shown[-1]) == (fitted.map_.edges1[0], fitted.map_.edges1[-1])
+    assert "q = p1 / (1 - p0 + p1), p0 of " in fitted.map_.in_words()
+    assert fitted.map_.score_range() == (fitted.map_.edges1[0], fitted.map_.edges1[-1])

@@ -107,11 +107,15 @@ def test_labels_are_named_by_the_scores_or_counted_where_nothing_names_them() ->
     assert cb.MultilabelCalibrator().fit(p, Y).score_names_ is None
 
 
-def test_columns_of_the_same_names_in_another_order_are_refused() -> None:
+def test_columns_of_the_same_names_are_matched_and_others_stay_in_their_order() -> None:
     p, Y = draw()
-    labels = pd.DataFrame(Y, columns=["cat", "eel", "dog"])
-    with pytest.raises(ShapeError, match=r"column 1 of scores is 'dog' and of Y 'eel'\. Pass Y with its columns in"):
-        cb.MultilabelCalibrator().fit(pd.DataFrame(p, columns=NAMES), labels)
+    wanted = cb.MultilabelCalibrator().fit(p, Y).predict_proba(p)
+    scores, labels = pd.DataFrame(p, columns=NAMES), pd.DataFrame(Y, columns=NAMES)
+    fitted = cb.MultilabelCalibrator().fit(scores, labels[["eel", "cat", "dog"]])
+    assert fitted.label_names_ == tuple(NAMES)
+    np.testing.assert_array_equal(fitted.predict_proba(scores), wanted)
+    named = cb.MultilabelCalibrator().fit(scores.add_prefix("p_"), labels)
+    np.testing.assert_array_equal(named.predict_proba(scores.add_prefix("p_")), wanted)
 
 
 @pytest.mark.parametrize("value", [0, 1])
@@ -232,7 +236,7 @@ def test_new_rows_are_checked() -> None:
     with pytest.raises(NotFittedError, match=r"this MultilabelCalibrator is not fitted. Call fit\(scores, Y\) first"):
         cb.MultilabelCalibrator().predict_proba(P)
     fitted = cb.MultilabelCalibrator().fit(P, Y3)
-    with pytest.raises(ShapeError, match=r"scores has 2 columns, but .* for the 3 labels \['0', '1', '2'\]"):
+    with pytest.raises(ShapeError, match=r"scores has 2 columns, but .* for the 3 labels '0', '1', '2'\."):
         fitted.predict_proba(P[:, :2])
     with pytest.raises(InvalidProbabilityError, match=r"scores row 5, column 1: -1.0 is outside"):
         fitted.predict_proba(at(-1.0))

@@ -108,7 +108,7 @@ def test_unseen_group_gets_the_map_of_all_rows_and_is_named() -> None:
     p, y, city = cities()
     calibrator = cb.GroupedCalibrator("beta").fit(p, y, groups=city)
     new = np.where(np.arange(100) < 3, "Oslo", "Rome")
-    with pytest.warns(DataWarning, match=r"by holds 1 group that fit has not seen, 'Oslo' \(3 of 100 rows\)"):
+    with pytest.warns(DataWarning, match=r"groups holds 1 group that fit has not seen, 'Oslo' \(3 of 100 rows\)"):
         out = calibrator.predict_proba(p[:100], groups=new)
     pooled = cb.BetaCalibrator().fit(p, y).predict_proba(p[:100])
     assert out[:3].tolist() == pooled[:3].tolist()
@@ -247,6 +247,10 @@ def test_groups_lacking_a_class_come_back(tmp_path: Path) -> None:
     )
 
 
+SOFTMAX = {"kind": "softmax", "weight": 1.0, "bias": [0.0, 0.0, 0.0], "clip": None}
+MAPS = [{"n_rows": 1, "share": 0.5, "clip": 0.1, "map": SOFTMAX}] * 2
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -254,16 +258,16 @@ def test_groups_lacking_a_class_come_back(tmp_path: Path) -> None:
         (("groups", 0), 3, r"groups\[1\]: 'Kyiv' is of another kind"),
         (("groups",), [], "groups: an empty list is too short"),
         (("groups",), ["Bonn"], "does not go with 1 groups"),
-        (("shares", 0), 1.5, r"shares\[0\]: 1.5 is outside \[0, 1\]"),
-        (("shares",), [0.5], "shares: a list of 1 does not go with 3 groups"),
-        (("clips", 0), 0.5, r"clips\[0\]: 0.5 is outside \(0, 0.5\)"),
+        (("maps", 0, "share"), 1.5, r"maps\[0\].share: 1.5 is outside \[0, 1\]"),
+        (("maps",), MAPS[:1], "maps: a list of 1 does not go with 3 groups"),
+        (("maps", 0, "clip"), 0.5, r"maps\[0\].clip: 0.5 is outside \(0, 0.5\)"),
         (("pooled_clip",), 0.0, r"pooled_clip: 0.0 is outside \(0, 0.5\)"),
-        (("group_rows", 0), 0, r"group_rows\[0\]: 0 is outside"),
+        (("maps", 0, "n_rows"), 0, r"maps\[0\].n_rows: 0 is outside"),
         (("shrinkage",), -1.0, "shrinkage: -1.0 is below 0"),
         (("is_auto",), 1, "is_auto: 1 is not true or false"),
-        (("maps", 0), {"kind": "softmax", "weight": 1.0, "bias": [0.0, 0.0, 0.0], "clip": None}, "another number of"),
-        (("maps", 0, "kind"), "step", r"maps\[0\]"),
-        (("pooled", "name"), "beet", "pooled: name: 'beet' is none of"),
+        (("maps", 0, "map"), MAPS[1]["map"], "map: an object of 4 takes another number of columns"),
+        (("maps", 0, "map", "kind"), "step", r"maps\[0\]"),
+        (("pooled", "name"), "beet", "pooled.name: 'beet' is none of"),
         (("extra",), 1, "unknown field 'extra'"),
     ],
 )
@@ -284,9 +288,9 @@ def test_broken_document_is_refused_by_field(path: tuple[Any, ...], value: Any, 
 @pytest.mark.parametrize(
     ("shrinkage", "kind", "message"),
     [
-        ("much", InvalidInputError, "shrinkage='much' is no strength"),
-        (-1, InvalidInputError, "shrinkage=-1 is not a number of rows"),
-        (math.nan, InvalidInputError, "shrinkage=nan is not a number of rows"),
+        ("much", InvalidTypeError, "shrinkage='much' is not a number"),
+        (-1, InvalidInputError, r"shrinkage=-1 is outside \[0, inf\)\. Pass a number .* infinity or \"auto\""),
+        (math.nan, InvalidInputError, "shrinkage=nan is outside"),
         (True, InvalidTypeError, "shrinkage=True is not a number"),
         (None, InvalidTypeError, "shrinkage=None is not a number"),
     ],
@@ -301,14 +305,14 @@ def test_what_can_not_be_used_is_said() -> None:
     p, y, city = cities(50)
     with pytest.raises(NotFittedError, match="Call fit\\(scores, y, groups=groups\\) first"):
         cb.GroupedCalibrator().predict_proba(p, groups=city)
-    with pytest.raises(ShapeError, match="scores has 50 rows and by has 49"):
+    with pytest.raises(ShapeError, match="scores has 50 rows and groups has 49"):
         cb.GroupedCalibrator().fit(p, y, groups=city[1:])
-    with pytest.raises(InvalidLabelError, match="by row 0: missing label"):
+    with pytest.raises(InvalidLabelError, match="groups row 0: missing label"):
         cb.GroupedCalibrator().fit(p, y, groups=[None, *city[1:]])
     with pytest.raises(UnknownNameError, match="unknown calibrator 'isotone'"):
         cb.GroupedCalibrator("isotone").fit(p, y, groups=city)
     fitted = cb.GroupedCalibrator().fit(p, y, groups=city)
-    with pytest.raises(ShapeError, match="scores has 50 rows and by has 1"):
+    with pytest.raises(ShapeError, match="scores has 50 rows and groups has 1"):
         fitted.predict_proba(p, groups=["Rome"])
     with pytest.raises(ShapeError, match="scores has 3 columns"):
         fitted.predict_proba([[0.2, 0.3, 0.5]], groups=["Rome"])

@@ -14,7 +14,7 @@ from calibrant.errors import ConvergenceWarning, InvalidInputError
 from calibrant.kernels.spline import factor_bands, inverse_bands, solve_bands
 from calibrant.logistic import fit_slope_intercept, platt_targets
 from calibrant.numerics import expit, softplus
-from calibrant.summary import Groups
+from calibrant.summary import TiedScores
 
 RATES = {
     "bent": lambda z: expit(np.where(z > 0, 2.0 * z, 0.3 * z)),
@@ -30,12 +30,12 @@ def draw(rate="bent", n=400, seed=0):
     return z, rng.random(n) < RATES[rate](z)
 
 
-def standard_groups(rate="bent", n=400, seed=0, weighted=False):
+def standard_ties(rate="bent", n=400, seed=0, weighted=False):
     z, y = draw(rate, n, seed)
     z, y = np.sort(z), y[np.argsort(z)]
     w = np.random.default_rng(seed + 1).exponential(size=n) if weighted else np.ones(n)
     mean = np.average(z, weights=w)
-    return Groups((z - mean) / np.sqrt(np.average((z - mean) ** 2, weights=w)), w, np.where(y, w, 0.0))
+    return TiedScores((z - mean) / np.sqrt(np.average((z - mean) ** 2, weights=w)), w, np.where(y, w, 0.0))
 
 
 def hats(u, knots):
@@ -49,17 +49,16 @@ def bends(knots):
     return np.diff(slopes, axis=0)
 
 
-def fit(groups, knots, penalty, target, weight=None):
-    left = np.clip(np.searchsorted(knots, groups.scores, side="right") - 1, 0, knots.size - 2)
-    share = (groups.scores - knots[left]) / np.diff(knots)[left]
+def fit(ties, knots, penalty, target, weight=None):
+    left = np.clip(np.searchsorted(knots, ties.scores, side="right") - 1, 0, knots.size - 2)
+    share = (ties.scores - knots[left]) / np.diff(knots)[left]
     curve, inverse = np.linspace(-1.0, 1.0, knots.size), np.empty((3, knots.size))
-    weight = groups.weight if weight is None else weight
+    weight = ties.weight if weight is None else weight
     total = weight.sum()
     measure, _ = kernels.fit_rising_curve(
         left,
         share,
-        weight / total,
-        target / total,
+        np.vstack((weight, target)) / total,
         np.diff(knots),
         penalty / total,
         1e-12,
@@ -76,17 +75,17 @@ def fit(groups, knots, penalty, target, weight=None):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_curve_is_the_constrained_optimum(rate, penalty, weighted):
     """Against SLSQP, with rises as variables that are not negative."""
-    groups = standard_groups(rate, weighted=weighted)
-    knots = np.linspace(groups.scores[0], groups.scores[-1], 9)
-    target = platt_targets(groups)
-    X, D, total = hats(groups.scores, knots), bends(knots), groups.weight.sum()
+    ties = standard_ties(rate, weighted=weighted)
+    knots = np.linspace(ties.scores[0], ties.scores[-1], 9)
+    target = platt_targets(ties)
+    X, D, total = hats(ties.scores, knots), bends(knots), ties.weight.sum()
     rising = np.tril(np.ones((9, 9)))
 
     def objective(theta):
         f = X @ (rising @ theta)
-        residual = groups.weight * expit(f) - target
+        residual = ties.weight * expit(f) - target
         bend = D @ (rising @ theta)
-        value = groups.weight @ softplus(f) - target @ f + 0.5 * penalty * bend @ bend
+        value = ties.weight @ softplus(f) - target @ f + 0.5 * penalty * bend @ bend
         return value / total, rising.T @ (X.T @ residual + penalty * D.T @ bend) / total
 
     theirs = minimize(
@@ -97,7 +96,7 @@ def test_each_curve_is_the_constrained_optimum(rate, penalty, weighted):
         method="SLSQP",
         options={"ftol": 1e-15, "maxiter": 1000},
     )
-    curve, _ = fit(groups, knots, penalty, target)
+    curve, _ = fit(ties, knots, penalty, target)
     ours = objective(np.diff(curve, prepend=0.0))[0]
     assert ours <= theirs.fun + 1e-9
     assert (np.diff(curve) >= 0.0).all()
@@ -105,46 +104,46 @@ def test_each_curve_is_the_constrained_optimum(rate, penalty, weighted):
 
 
 def test_a_huge_penalty_gives_the_line_of_platt():
-    groups = standard_groups()
-    knots = np.linspace(groups.scores[0], groups.scores[-1], 20)
-    slope, intercept = fit_slope_intercept(groups)
-    curve, _ = fit(groups, knots, 1e9, platt_targets(groups))
+    ties = standard_ties()
+    knots = np.linspace(ties.scores[0], ties.scores[-1], 20)
+    slope, intercept = fit_slope_intercept(ties)
+    curve, _ = fit(ties, knots, 1e9, platt_targets(ties))
     np.testing.assert_allclose(curve, slope * knots + intercept, atol=1e-5)
-    np.testing.assert_allclose(fit_path(groups, knots).curves[0], slope * knots + intercept, atol=1e-12)
+    np.testing.assert_allclose(fit_path(ties, knots).curves[0], slope * knots + intercept, atol=1e-12)
 
 
 @pytest.mark.parametrize("penalty", [0.1, 10.0, 1e4])
 def test_leave_one_out_loss_is_that_of_refits(penalty):
     """Each row left out in turn and the curve fitted anew, at the same knots and targets."""
-    groups = standard_groups(n=80, seed=3)
-    knots = np.linspace(groups.scores[0], groups.scores[-1], 15)
-    target, X = platt_targets(groups), hats(groups.scores, knots)
-    curve, bands = fit(groups, knots, penalty, target)
+    ties = standard_ties(n=80, seed=3)
+    knots = np.linspace(ties.scores[0], ties.scores[-1], 15)
+    target, X = platt_targets(ties), hats(ties.scores, knots)
+    curve, bands = fit(ties, knots, penalty, target)
     inverse = np.diag(bands[0]) + np.diag(bands[1, :-1], 1) + np.diag(bands[1, :-1], -1)
-    estimate = leave_one_out(groups, X @ curve, np.einsum("ij,jk,ik->i", X, inverse, X))
+    estimate = leave_one_out(ties, X @ curve, np.einsum("ij,jk,ik->i", X, inverse, X))
     refits = 0.0
-    for i in range(groups.weight.size):
-        kept = np.ones(groups.weight.size)
+    for i in range(ties.weight.size):
+        kept = np.ones(ties.weight.size)
         kept[i] = 0.0
-        without, _ = fit(groups, knots, penalty, target * kept, weight=kept)
+        without, _ = fit(ties, knots, penalty, target * kept, weight=kept)
         f = X[i] @ without
-        refits += np.logaddexp(0.0, f) - groups.positives[i] * f
-    fitted = np.sum(softplus(X @ curve) - groups.positives * (X @ curve))
+        refits += np.logaddexp(0.0, f) - ties.positives[i] * f
+    fitted = np.sum(softplus(X @ curve) - ties.positives * (X @ curve))
     assert refits - fitted > 1.0
     assert estimate == pytest.approx(refits, abs=0.1 * (refits - fitted))
 
 
 def test_the_straight_line_s_leave_one_out_loss_is_that_of_refits():
-    groups = standard_groups(n=80, seed=3)
-    target = platt_targets(groups)
-    estimate = fit_path(groups, groups.scores[[0, -1]]).loss[0]
+    ties = standard_ties(n=80, seed=3)
+    target = platt_targets(ties)
+    estimate = fit_path(ties, ties.scores[[0, -1]]).loss[0]
     refits = 0.0
     for i in range(80):
         kept = np.arange(80) != i
-        rest = Groups(groups.scores[kept], groups.weight[kept], groups.positives[kept])
+        rest = TiedScores(ties.scores[kept], ties.weight[kept], ties.positives[kept])
         slope, intercept = fit_slope_intercept(rest, target[kept])
-        f = slope * groups.scores[i] + intercept
-        refits += np.logaddexp(0.0, f) - groups.positives[i] * f
+        f = slope * ties.scores[i] + intercept
+        refits += np.logaddexp(0.0, f) - ties.positives[i] * f
     assert estimate == pytest.approx(refits, abs=0.05)
 
 
@@ -254,21 +253,21 @@ def test_any_total_weight_fits(factor):
     assert q.mean() == pytest.approx(y.mean() if factor > 1.0 else 0.5, abs=0.01)
 
 
-def test_gathered_groups_keep_weight_positives_and_mean():
-    groups = standard_groups(n=5000, weighted=True)
-    few = gather(groups, 256)
+def test_gathered_ties_keep_weight_positives_and_mean():
+    ties = standard_ties(n=5000, weighted=True)
+    few = gather(ties, 256)
     assert few.weight.size <= 256
-    assert few.weight.max() < 2.5 * groups.weight.sum() / 256
-    for whole, part in ((groups.weight, few.weight), (groups.positives, few.positives)):
+    assert few.weight.max() < 2.5 * ties.weight.sum() / 256
+    for whole, part in ((ties.weight, few.weight), (ties.positives, few.positives)):
         assert part.sum() == pytest.approx(whole.sum())
-    assert few.weight @ few.scores == pytest.approx(groups.weight @ groups.scores, abs=1e-9)
-    assert gather(groups, 5000) is groups
+    assert few.weight @ few.scores == pytest.approx(ties.weight @ ties.scores, abs=1e-9)
+    assert gather(ties, 5000) is ties
 
 
 def test_many_rows_fit_as_they_would_ungathered(monkeypatch):
     z, y = draw(n=20_000)
     gathered = cb.SplineCalibrator(input="score").fit(z, y).predict_proba(z)
-    monkeypatch.setattr("calibrant.calibrators.spline._MAX_GROUPS", 10**6)
+    monkeypatch.setattr("calibrant.calibrators.spline._MOST_TIES", 10**6)
     whole = cb.SplineCalibrator(input="score").fit(z, y).predict_proba(z)
     assert np.abs(gathered - whole).max() > 0.0
     np.testing.assert_allclose(gathered, whole, atol=2e-3)

@@ -16,9 +16,9 @@ KNOTS = st.lists(FLOATS, min_size=2, max_size=12, unique=True).map(sorted)
 
 
 def both(fitted, values, monkeypatch):
-    monkeypatch.setattr(lookup, "_wants_cells", lambda *_: True)
+    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: True)
     compiled = fitted.apply(values)
-    monkeypatch.setattr(lookup, "_wants_cells", lambda *_: False)
+    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: False)
     return compiled, fitted.apply(values)
 
 
@@ -68,7 +68,7 @@ def test_interpolation_equals_numpy_s(n_knots, kind):
 
 
 def test_crowded_knots_are_bisected_and_not_walked_through():
-    """All but one of the knots lie in one cell of the table: a walk would take hours."""
+    """All but one of the knots lie in one slot of the table: a walk would take hours."""
     x = np.append(np.linspace(0, 1e-9, 200_000), 1.0)
     values = np.tile(x[:-1], 5)
     fitted = InterpolatedMap(x, np.linspace(0, 1, x.size))
