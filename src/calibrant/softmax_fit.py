@@ -348,9 +348,7 @@ def _descend(
 
 
 def _two_loops(
-    gradient: FloatArray,
-    pairs: deque[tuple[FloatArray, FloatArray, float]],
-    solve: Callable[[FloatArray], FloatArray],
+    gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]], solve: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Return the L-BFGS step (Nocedal and Wright 2006, algorithm 7.4) whose first matrix `solve` applies."""
     step = gradient.copy()

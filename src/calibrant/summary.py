@@ -102,12 +102,7 @@ class ScoreSummary:
 
     @classmethod
     def from_arrays(
-        cls,
-        scores: ArrayLike,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        input: InputKind = "score",
+        cls, scores: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None, input: InputKind = "score"
     ) -> ScoreSummary:
         """Summarise one score and one binary label for each row.
 
@@ -147,12 +142,7 @@ class ScoreSummary:
 
     @classmethod
     def from_cells(
-        cls,
-        scores: ArrayLike,
-        weight: ArrayLike,
-        positives: ArrayLike,
-        *,
-        weight_squared: ArrayLike | None = None,
+        cls, scores: ArrayLike, weight: ArrayLike, positives: ArrayLike, *, weight_squared: ArrayLike | None = None
     ) -> ScoreSummary:
         """Build from cells of rows: a score, the weight and the weighted positives of each.
 

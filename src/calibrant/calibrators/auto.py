@@ -199,10 +199,7 @@ _Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
 
 def _candidates(input: InputKind) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
-    rising = {
-        "spline": _fit_of(SplineCalibrator(input=input)),
-        "venn_abers": _fit_of(VennAbersCalibrator(input=input)),
-    }
+    rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     match input:
         case "probability":
             none: SingleMap = BetaMap(1.0, 1.0, 0.0, SMALLEST_CLIP)

@@ -20,16 +20,7 @@ from calibrant.errors import (
     warn,
 )
 from calibrant.fitted import MapFitted, positive_score, register
-from calibrant.maps import (
-    IDENTITY,
-    BinaryMap,
-    Map,
-    OneVsRestMap,
-    SingleMap,
-    TopLabelMap,
-    decode_map,
-    is_identity,
-)
+from calibrant.maps import IDENTITY, BinaryMap, Map, OneVsRestMap, SingleMap, TopLabelMap, decode_map, is_identity
 from calibrant.numerics import softmax
 from calibrant.phrases import quoted
 from calibrant.rows import Rows, read_rows

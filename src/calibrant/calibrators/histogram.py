@@ -50,13 +50,7 @@ class HistogramCalibrator(BinaryCalibrator):
 
     map_kinds = (StepMap,)
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 15,
-        strategy: Strategy = "quantile",
-        input: InputKind = "probability",
-    ) -> None:
+    def __init__(self, *, n_bins: int = 15, strategy: Strategy = "quantile", input: InputKind = "probability") -> None:
         self.n_bins = n_bins
         self.strategy: Strategy = strategy
         self.input = input

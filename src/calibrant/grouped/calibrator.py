@@ -11,15 +11,7 @@ from calibrant.calibrators import Calibrator, Configured, make_calibrator
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.fitted import Fitted, apply_map, register
-from calibrant.grouped.fitting import (
-    STRENGTHS,
-    GroupMap,
-    blend,
-    cross_validate,
-    fit_groups,
-    rows_of_codes,
-    share_of,
-)
+from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, rows_of_codes, share_of
 from calibrant.maps import Map, decode_clip
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted

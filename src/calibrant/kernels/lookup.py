@@ -65,12 +65,7 @@ def interpolate(
 
 @compiled
 def take_step(
-    values: FloatArray,
-    edges: FloatArray,
-    levels: FloatArray,
-    starts: SlotArray,
-    scale: float,
-    out: FloatArray,
+    values: FloatArray, edges: FloatArray, levels: FloatArray, starts: SlotArray, scale: float, out: FloatArray
 ) -> None:
     """Give each value the level of its step: `levels[j]` where j of the sorted `edges` lie below it."""
     n_edges = edges.size
