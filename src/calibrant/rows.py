@@ -274,6 +274,8 @@ def read_rows(
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
+    See `Rows` for what the arguments are. Raises CalibrantError where one can't be used.
+
     Parameters
     ----------
     scores : array-like of shape (n,) or (n, K)
@@ -281,27 +283,14 @@ def read_rows(
         Labels; None for rows that are only to be calibrated.
     names : tuple of str
         What the caller calls scores and labels, for the messages.
-    input : {"probability", "logit", "score"}
-        What the scores are.
     sum_to_one : bool
         Whether each row of K probabilities must sum to one.
-    sample_weight : array-like of shape (n,), optional
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y` may lack some.
     pos_label : scalar, optional
         The positive one of two labels; the larger one by default.
     both_classes : bool
         Whether rows of one class only are refused.
-    groups : mapping of str to array-like of shape (n,), optional
-        Columns that name subgroups of rows.
-    features : data frame of n rows, optional
-    cluster, time, label_end : array-like of shape (n,), optional
-        Which rows are not independent; see `Rows`.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
     """
     checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
     n, n_columns = checked.values.shape[0], checked.n_columns

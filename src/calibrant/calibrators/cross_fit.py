@@ -56,15 +56,7 @@ def out_of_fold(calibrator: Fittable, rows: Rows, folds: IntArray) -> FloatArray
     """Return the probabilities of each fold by a fit to the others.
 
     Where the others show one class only, scores of the fold stay as they are; raw scores, which are no probabilities,
-    become the smoothed shares of the classes.
-
-    Parameters
-    ----------
-    calibrator : Fittable
-        It is not changed: each fold fits a new one of its kind.
-    rows : Rows
-    folds : ndarray of shape (n,)
-        As `Rows.folds` gives them.
+    become the smoothed shares of the classes. The calibrator is not changed: each fold fits a new one of its kind.
     """
     unchanged = rows.probabilities()
     out = np.empty(rows.scores.shape)

@@ -1,4 +1,7 @@
-"""Assignment of rows to folds, so that no row is scored by a map that was fitted on it."""
+"""Assignment of rows to folds, so that no row is calibrated by a map that was fitted to it.
+
+`codes` is the class of each row and `cluster` its cluster, as whole numbers from 0.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,6 @@ def stratified_folds(codes: npt.NDArray[np.integer[Any]], n_folds: int, seed: in
 
     The rows of each class are shuffled and put into the folds in turn; the next class goes on where the last one ended,
     so that fold sizes differ by one at most. The same seed gives the same folds.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, as non-negative integers.
-    n_folds : int
-        No more than n: others stay empty.
-    seed : int
-        Seed of the shuffle.
     """
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(codes.size)
@@ -38,12 +32,6 @@ def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntA
 
     These are the folds of scikit-learn's StratifiedKFold without a shuffle: their sizes differ by one at most, and so
     do the parts of a class.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, as non-negative integers.
-    n_folds : int
     """
     counts = np.bincount(codes)
     present = np.flatnonzero(counts)
@@ -64,17 +52,6 @@ def cluster_folds(codes: npt.NDArray[np.integer[Any]], cluster: IntArray, n_fold
 
     Clusters are assigned from the largest to the smallest, equal ones in random order. Each goes into the fold where it
     adds least to the sum over the classes of the squared shares of their rows, which is least where shares are equal.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, as non-negative integers.
-    cluster : ndarray of shape (n,)
-        Cluster of each row, numbered from 0.
-    n_folds : int
-        No more than clusters: others stay empty.
-    seed : int
-        Seed of the random order.
     """
     n_clusters, n_classes = int(cluster.max()) + 1, int(codes.max()) + 1
     counts = np.bincount(cluster * n_classes + codes, minlength=n_clusters * n_classes).reshape(n_clusters, n_classes)

@@ -1,9 +1,10 @@
 """Labels that overlap in time: how many independent ones they are worth, and a bootstrap that keeps them together.
 
-A label that takes h rows to be known overlaps those of its neighbours, so that losses of neighbouring rows move
-together. `block_draws` resamples blocks of neighbouring rows, which keeps that dependence inside the blocks (Künsch
-1989), and lets the first row follow the last, so that each row is drawn as often as any other (Politis and Romano
-1992).
+A label that takes h rows to be known overlaps those of its neighbours, so that their losses are correlated.
+`block_draws` resamples blocks of neighbouring rows, which keeps that dependence inside the blocks (Künsch 1989, The
+jackknife and the bootstrap for general stationary observations, Annals of Statistics 17), and lets the first row follow
+the last, so that each row is drawn equally often (Politis and Romano 1992, A circular block-resampling procedure for
+stationary data).
 """
 
 from __future__ import annotations
@@ -37,19 +38,8 @@ def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, e
 def block_length(time: ArrayLike, label_end: ArrayLike) -> int:
     """Return how many rows in the order of time make a block: four times the rows that start while a label is open.
 
-    Parameters
-    ----------
-    time, label_end : array-like of shape (n,)
-        When the label of each row starts and is known.
-
-    Notes
-    -----
-    A label overlaps those of h rows after it, and blocks of b rows lose a share h / (3 b) of the variance that this
-    adds. No more than a tenth of the rows make a block, so that there are ten of them at least.
-
-    References
-    ----------
-    Künsch (1989), *The jackknife and the bootstrap for general stationary observations*, Annals of Statistics 17.
+    If a label overlaps those of h rows after it, blocks of b rows lose a share h / (3 b) of the variance that this adds
+    (Künsch 1989). No more than a tenth of the rows make a block, so that there are ten of them at least.
 
     Examples
     --------
@@ -68,19 +58,8 @@ def block_length(time: ArrayLike, label_end: ArrayLike) -> int:
 def effective_rows(time: ArrayLike, label_end: ArrayLike) -> float:
     """Return the number of independent labels that rows are worth: the sum of their average uniqueness.
 
-    Parameters
-    ----------
-    time, label_end : array-like of shape (n,)
-        When the label of each row starts and is known.
-
-    Notes
-    -----
-    A label's uniqueness is the mean, over the starts of labels while it is open, of one over the number of labels
-    open then.
-
-    References
-    ----------
-    López de Prado (2018), *Advances in financial machine learning*, sections 4.3 and 4.4.
+    A label's uniqueness is the mean, over the starts of labels while it is open, of one over the number of labels open
+    then (López de Prado 2018, *Advances in financial machine learning*, sections 4.3 and 4.4).
 
     Examples
     --------
@@ -100,12 +79,7 @@ def effective_rows(time: ArrayLike, label_end: ArrayLike) -> float:
 
 
 def block_draws(table: FloatArray, block: int, n_draws: int, rng: np.random.Generator) -> FloatArray:
-    """Return the column means of `n_draws` circular block-bootstrap samples of checked rows, shape (n_draws, m).
-
-    References
-    ----------
-    Politis and Romano (1992), *A circular block-resampling procedure for stationary data*.
-    """
+    """Return the column means of `n_draws` circular block-bootstrap samples of checked rows, shape (n_draws, m)."""
     n, m = table.shape
     block = min(block, n)
     n_blocks = -(-n // block)

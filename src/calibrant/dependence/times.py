@@ -16,13 +16,7 @@ TimeArray = npt.NDArray[Any]
 
 
 def as_times(times: ArrayLike, *, name: str) -> TimeArray:
-    """Check one time per row: datetimes as datetime64, whole numbers as int64, others as float64.
-
-    Raises
-    ------
-    CalibrantError
-        If a time is missing or not finite, or these are no times.
-    """
+    """Check one time per row: datetimes as datetime64, whole numbers as int64, others as float64."""
     values = _values(times, name)
     if values.ndim != 1:
         raise ShapeError(f"{name} has shape {values.shape}. Pass one time per row, shape (n,).")
@@ -39,13 +33,7 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
 
 
 def as_label_times(time: ArrayLike, label_end: ArrayLike, *, name: str = "time") -> tuple[TimeArray, TimeArray]:
-    """Check when each row was predicted and when its label was known, which must not come before.
-
-    Raises
-    ------
-    CalibrantError
-        If the two have different lengths or kinds, or a label is known before its row's time.
-    """
+    """Check when each row was predicted and when its label was known, which must not come before."""
     start, end = as_times(time, name=name), as_times(label_end, name="label_end")
     check_same_length(start.size, end.size, name, "label_end")
     if (start.dtype.kind == "M") != (end.dtype.kind == "M"):

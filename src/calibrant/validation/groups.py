@@ -15,20 +15,7 @@ from calibrant.validation.scores import ArrayLike
 
 
 def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
-    """Check the group of each row, of any kind that labels can be, and encode it against the sorted groups.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n,)
-        Booleans, integers (also as floats), strings, or a categorical of these; one group or many.
-    name : str
-        What the caller calls them, for the messages.
-
-    Raises
-    ------
-    InvalidLabelError
-        If a group is missing, of another kind than the others, or not a label at all.
-    """
+    """Check the group of each row, of any kind that labels can be, and encode it against the sorted groups."""
     values = _group_values(groups, name)
     if values.dtype.kind == "O":
         found = sorted(set(values.tolist()))
@@ -42,7 +29,7 @@ def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
 def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "groups") -> tuple[IntArray, list[Any]]:
     """Return the place of each row's group among the `known` ones, -1 for any other, and the others, sorted.
 
-    Groups of another kind than the known ones are compared as text: types of text files differ from part to part.
+    Groups of another kind than the known ones are compared as text, since parts of text files may differ in type.
     """
     labels = as_groups(groups, name=name)
     found = labels.classes.tolist()

@@ -61,15 +61,10 @@ def as_labels(
     classes : array-like of shape (K,), optional
         All classes, in sorted order, where the rows may lack some.
     pos_label : scalar, optional
-        For two classes: the one that counts as positive. The larger one by default.
+        For two classes: the positive one. The larger one by default.
     n_columns : int
-        Number of columns K of the scores beside them. With K >= 2, integer labels from 0 to K - 1 may lack some:
-        they then number the columns.
-
-    Raises
-    ------
-    InvalidLabelError
-        If a label is missing, unknown, of another kind than the others, or not a label at all.
+        Number of columns K of the scores. With K >= 2, integer labels from 0 to K - 1 number the columns, and may lack
+        some of these numbers.
     """
     values = label_values(y, name)
     if classes is not None:
@@ -97,13 +92,7 @@ def as_labels(
 
 
 def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tuple[str, ...] | None]:
-    """Check a matrix of 0 and 1 or booleans, a column per label, and return it with the names of its columns.
-
-    Raises
-    ------
-    InvalidLabelError
-        If a value is missing or anything else.
-    """
+    """Check a matrix of 0 and 1 or booleans, a column per label, and return it with the names of its columns."""
     try:
         checked = as_columns(y, name=name)
     except InvalidScoreError as error:

@@ -18,19 +18,8 @@ _MOST_NAMED = 20
 def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) -> list[int] | None:
     """Return the place of the column of each class; None where columns stand in order, or don't name the classes.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of the columns, one for each class.
-    classes : sequence of K labels
-        In the order in which the columns stand where names don't say otherwise.
-    name : str
-        What the caller calls the columns, for the message.
-
-    Raises
-    ------
-    ColumnOrderError
-        If some columns name classes of text and stand elsewhere, and the others name none.
+    Raises ColumnOrderError where some columns name classes of text but stand elsewhere, and the others name none.
+    `name` is what the caller calls the columns, for the message.
     """
     places = column_places(columns, classes)
     if places is not None:
@@ -57,17 +46,8 @@ def column_places(columns: Sequence[str], classes: Sequence[Any]) -> list[int] |
 def match_columns(columns: Sequence[str], known: Sequence[str], *, name: str, fitted: str) -> list[int] | None:
     """Return the place of each known column among `columns`; None where they stand in order.
 
-    Parameters
-    ----------
-    columns, known : sequence of str
-        Names of new columns, and of those that they are to be matched to.
-    name, fitted : str
-        What the caller calls the new columns, and what has the known ones, for the message.
-
-    Raises
-    ------
-    ColumnOrderError
-        If the names are not the same.
+    Raises ColumnOrderError where the names are not the same. `name` and `fitted` are what has the new columns and what
+    has the known ones, for the message.
     """
     if list(columns) == list(known):
         return None

@@ -89,34 +89,16 @@ class Scores:
         if places is None or names is None:
             return self
         columns = tuple(names[j] for j in places)
-        return Scores(self.values[:, list(places)], replace(self.container, columns=columns))
+        return Scores(np.take(self.values, places, axis=1), replace(self.container, columns=columns))
 
 
 def as_scores(
     scores: ArrayLike, *, name: str = "scores", input: InputKind = "score", sum_to_one: bool = True
 ) -> Scores:
-    """Check scores of any container: finite, of one or two dimensions, and in [0, 1] if probabilities.
+    """Check scores of any container, of shape (n,) or (n, K): real numbers, finite, and in [0, 1] if probabilities.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n,) or (n, K)
-    name : str
-        What the caller calls them, for the messages.
-    input : {"probability", "logit", "score"}
-        What the numbers are.
-    sum_to_one : bool
-        Whether the rows of K >= 2 columns of probabilities must sum to one.
-
-    Raises
-    ------
-    InvalidTypeError
-        If the numbers are not real numbers.
-    InvalidScoreError
-        If one is missing, NaN or infinite.
-    InvalidProbabilityError
-        If `input` is "probability" and a value lies outside [0, 1] or a row doesn't sum to one.
-    ShapeError
-        If there is nothing in them, or they have not one or two dimensions.
+    `name` is what the caller calls them, for the messages. With `sum_to_one` each row of K probabilities must sum to
+    one.
     """
     check_choice("input", input, INPUT_KINDS)
     checked = _as_float(scores, name)
@@ -138,10 +120,8 @@ def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "s
     """Check a matrix of scores, shape (n, L), each column of which stands by itself: rows may have any sum."""
     checked = as_scores(scores, name=name, input=input, sum_to_one=False)
     if checked.values.ndim == 1:
-        raise ShapeError(
-            f"{name} has one column, shape {checked.values.shape}. Pass one column per label, shape (n, L) with L "
-            "of at least 2."
-        )
+        fix = "Pass one column per label, shape (n, L) with L of at least 2."
+        raise ShapeError(f"{name} has one column, shape {checked.values.shape}. {fix}")
     return checked
 
 
@@ -150,8 +130,8 @@ def as_weight(
 ) -> FloatArray | None:
     """Check sample weights: one per row, finite, not negative, not all zero; None where all are one.
 
-    Weights whose squares would overflow or vanish are refused: no sum of them means anything. `rows` is what the
-    caller calls that which has `n` rows, for the messages.
+    Weights whose squares would overflow or vanish are refused. `rows` is what the caller calls the argument with `n`
+    rows, for the messages.
     """
     if sample_weight is None:
         return None
@@ -190,10 +170,8 @@ def _as_float(values: ArrayLike, name: str) -> Scores:
     if array.shape[0] == 0:
         raise ShapeError(f"{name} is empty. Pass at least one row.")
     if array.ndim == 2 and array.shape[1] < 2:
-        raise ShapeError(
-            f"{name} has shape {array.shape}. Pass the single column as shape ({array.shape[0]},), "
-            "or one column per class."
-        )
+        fix = f"Pass the single column as shape ({array.shape[0]},), or one column per class."
+        raise ShapeError(f"{name} has shape {array.shape}. {fix}")
     if not array.flags.c_contiguous:
         checked = Scores(np.ascontiguousarray(array), checked.container)
     return checked
