@@ -17,7 +17,7 @@ from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.terms import Builder, Term
-from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_columns
+from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_classes, match_columns
 
 #: The classes by the kind of document that they are kept in. They enter by `register`.
 _CLASSES: dict[str, type[Fitted]] = {}
@@ -122,12 +122,9 @@ class Fitted(ABC):
     @classmethod
     @abstractmethod
     def decode(cls, body: DocumentField, version: int) -> Self:
-        """Return the object that the body of a document of a format version holds, or refuse it.
+        """Return the object that the body of a document of a format version holds.
 
-        Raises
-        ------
-        DocumentError
-            If a field is missing, unknown, wrong in itself or does not go with the others.
+        Raises DocumentError where a field is missing, unknown, wrong in itself or does not go with the others.
         """
 
     @abstractmethod
@@ -183,7 +180,7 @@ class Fitted(ABC):
         """Refuse a number of columns that it doesn't take."""
         if n_columns not in self.widths:
             raise ShapeError(
-                f"{name} has {n_columns} column{'s' * (n_columns > 1)}, but this calibrator was fitted for the "
+                f"{name} has {count(n_columns, 'column')}, but this calibrator was fitted for the "
                 f"{len(self.classes_)} classes {quoted(self.classes_.tolist())}. Pass "
                 f"{'one column' if self.takes_one else 'one column per class'}."
             )
@@ -191,20 +188,18 @@ class Fitted(ABC):
     def places_of(self, columns: Sequence[str], name: str) -> list[int] | None:
         """Return the place of the column of each class, by the names of the fit or by the classes; None for in order.
 
-        Raises
-        ------
-        ColumnOrderError
-            If the columns have names, and these are neither those of the fit nor made of the classes.
+        Raises ColumnOrderError where names are neither those of the fit nor made of the classes, or contradict the order.
         """
+        known, classes = self.score_names_, self.classes_.tolist()
         if len(columns) == 1:
             return None
-        known = self.score_names_
-        is_known = known is not None and sorted(known) == sorted(columns)
-        if not is_known:
-            places = column_places(columns, self.classes_.tolist())
-            if places is not None or known is None or len(known) != len(columns):
+        if known is None or len(known) != len(columns):
+            return match_classes(columns, classes, name=name)
+        if sorted(known) != sorted(columns):
+            places = column_places(columns, classes)
+            if places is not None:
                 return places
-        return match_columns(columns, known or (), name=name, fitted=f"this {type(self).__name__}")
+        return match_columns(columns, known, name=name, fitted=f"this {type(self).__name__}")
 
     def output_names(self, column: str, n_columns: int) -> list[str]:
         """Return names of the columns of probabilities: one, or one for each class."""

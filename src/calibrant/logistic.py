@@ -13,7 +13,7 @@ Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -162,6 +162,15 @@ def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | N
             ConvergenceWarning,
         )
     return theta
+
+
+def rising_slope(problem: LogisticProblem, *, what: str) -> tuple[float, float, float]:
+    """Return loss, slope and intercept of a problem of one column, perhaps with ones, whose slope is not negative."""
+    theta = minimise(problem, what=what)
+    if theta[0] < 0.0:
+        ones = problem.columns[1:]
+        theta = np.append(0.0, minimise(replace(problem, columns=ones), what=what)) if len(ones) else np.zeros(1)
+    return problem.value(theta), float(theta[0]), float(theta[1:].sum())
 
 
 def fit_slope_intercept(

@@ -29,7 +29,7 @@ from calibrant.validation import (
     as_indicators,
     as_weight,
     check_same_length,
-    match_columns,
+    match_classes,
 )
 
 _MOST_NAMED = 10
@@ -111,7 +111,7 @@ class MultilabelCalibrator(Configured, Fitted):
             One column per label; rows may have any sum.
         Y : array-like of shape (n, L)
             1 or True where a row has the label, else 0 or False; columns in the order of those of `scores`, or matched
-            by name where both have the same names.
+            by name where those are named after these: `p_cat` and `cat`.
         sample_weight : array-like of shape (n,), optional
             A weight of two counts as two rows, a weight of zero as none.
 
@@ -134,10 +134,11 @@ class MultilabelCalibrator(Configured, Fitted):
             raise ShapeError(
                 f"scores has {values.shape[1]} columns and Y has {has_label.shape[1]}. Pass one of each per label."
             )
-        if score_names and names and sorted(score_names) == sorted(names):
-            places = match_columns(names, score_names, name="Y", fitted="scores")
-            if places is not None:
-                has_label, names = has_label[:, places], score_names
+        if score_names and names:
+            places = match_classes(score_names, names, name="scores")
+            if places is not None:  # labels in the order of their scores
+                order = np.argsort(places)
+                has_label, names = has_label[:, order], tuple(names[k] for k in order)
         weight = as_weight(sample_weight, len(values))
         labels = names or score_names or tuple(map(str, range(values.shape[1])))
         columns = [

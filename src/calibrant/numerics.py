@@ -88,24 +88,21 @@ def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float
 
 def row_sum(values: FloatArray) -> FloatArray:
     """Return the sum of each row, shape (n,): column by column where columns are few, which is 5 times faster."""
-    if values.shape[1] > _FEW_COLUMNS:
-        total: FloatArray = values.sum(axis=1)
-        return total
-    total = values[:, 0].copy()
-    for k in range(1, values.shape[1]):
-        total += values[:, k]
-    return total
+    return _by_row(np.add, values)
 
 
 def row_max(values: FloatArray) -> FloatArray:
     """Return the largest value of each row, shape (n,)."""
+    return _by_row(np.maximum, values)
+
+
+def _by_row(operation: np.ufunc, values: FloatArray) -> FloatArray:
     if values.shape[1] > _FEW_COLUMNS:
-        largest: FloatArray = values.max(axis=1)
-        return largest
-    largest = values[:, 0].copy()
+        return np.asarray(operation.reduce(values, axis=1))
+    out: FloatArray = values[:, 0].copy()
     for k in range(1, values.shape[1]):
-        np.maximum(largest, values[:, k], out=largest)
-    return largest
+        operation(out, values[:, k], out=out)
+    return out
 
 
 def log_softmax(z: FloatArray) -> FloatArray:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import DataWarning, warn
-from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, separates
+from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, rising_slope, separates
 from calibrant.maps import BetaMap, BinaryMap
-from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, softplus
+from calibrant.numerics import FloatArray, clip_from_data, clip_open
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind, check_choice
@@ -31,7 +30,7 @@ class BetaCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The maximum-likelihood fit under a, b >= 0: it never turns an order round. The problem is convex, so where the
+    The maximum-likelihood fit under a, b >= 0: it never reverses an order. The problem is convex, so where the
     free optimum has a negative slope, the best of the faces a = 0 and b = 0 is the optimum. Where the scores
     separate the classes no finite optimum exists: Platt's targets are used instead, with a DataWarning. Zeros and
     ones are moved inward by a clip that the data set (`calibrant.numerics.clip_from_data`).
@@ -50,7 +49,6 @@ class BetaCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (BetaMap,)
-
     input: InputKind = "probability"
 
     def __init__(self, *, form: BetaForm = "abm") -> None:
@@ -65,48 +63,24 @@ class BetaCalibrator(BinaryCalibrator):
         clip = clip_from_data(ties.scores, float(ties.weight.sum()))
         p = clip_open(ties.scores, clip)
         log_p, log_rest = np.log(p), -np.log1p(-p)
-        one = np.ones_like(p)
         target_weight = ties.positives
         if separates(ties):
-            warn(
-                "the scores separate the classes: beta's optimum is not finite, so Platt's targets are used",
-                DataWarning,
-            )
+            message = "the scores separate the classes: beta's optimum is not finite, so Platt's targets are used"
+            warn(message, DataWarning)
             target_weight = platt_targets(ties)
+        ones = [np.ones_like(p)] if "m" in self.form else []
 
-        def fit(*columns: FloatArray) -> tuple[FloatArray, float]:
-            problem = LogisticProblem(np.vstack(columns), ties.weight, target_weight)
-            theta = minimise(problem, what="beta fit")
-            return theta, problem.value(theta)
+        def of(*columns: FloatArray) -> LogisticProblem:
+            return LogisticProblem(np.vstack((*columns, *ones)), ties.weight, target_weight)
 
-        has_intercept = "m" in self.form
-        extra = (one,) if has_intercept else ()
-        if has_intercept and float(p.min()) == float(p.max()):
+        if ones and float(p.min()) == float(p.max()):
             _, c = fit_slope_intercept(ties)
             return BetaMap(0.0, 0.0, c, clip)
         if "b" not in self.form:
-            a, c = _one_slope(fit, log_p + log_rest, one, has_intercept=has_intercept)
+            _, a, c = rising_slope(of(log_p + log_rest), what="beta fit")
             return BetaMap(a, a, c, clip)
-        theta, _ = fit(log_p, log_rest, *extra)
-        a, b = theta[:2].tolist()
-        c = float(theta[2]) if has_intercept else 0.0
-        if a >= 0.0 and b >= 0.0:
-            return BetaMap(a, b, c, clip)
-        faces = []
-        for column, is_a in ((log_p, True), (log_rest, False)):
-            slope, intercept = _one_slope(fit, column, one, has_intercept=has_intercept)
-            z = slope * column + intercept
-            loss = dot(ties.weight, softplus(z)) - dot(target_weight, z)
-            faces.append((loss, slope if is_a else 0.0, 0.0 if is_a else slope, intercept))
-        _, a, b, c = min(faces)
+        a, b, c = (*minimise(of(log_p, log_rest), what="beta fit").tolist(), 0.0)[:3]
+        if a < 0.0 or b < 0.0:
+            one, other = (rising_slope(of(column), what="beta fit") for column in (log_p, log_rest))
+            _, a, b, c = min((one[0], one[1], 0.0, one[2]), (other[0], 0.0, other[1], other[2]))
         return BetaMap(a, b, c, clip)
-
-
-def _one_slope(
-    fit: Callable[..., tuple[FloatArray, float]], column: FloatArray, one: FloatArray, *, has_intercept: bool
-) -> tuple[float, float]:
-    """Fit one slope that is not negative, with or without an intercept; return both."""
-    theta, _ = fit(column, one) if has_intercept else fit(column)
-    if theta[0] < 0.0:
-        theta = np.concatenate(([0.0], fit(one)[0])) if has_intercept else np.zeros(1)
-    return float(theta[0]), float(theta[1]) if has_intercept else 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
+from calibrant.calibrators.isotonic import block_rates
 from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import InputKind
+from calibrant.validation import InputKind, check_flag
 
 
 @named("centered_isotonic")
@@ -27,7 +28,7 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
     -----
     Each block of pooled scores becomes one knot: its rate, at the weighted mean of its scores. Between knots the map
     is linear and strictly rising: scores that differ there stay different, so the ranking is kept. Below the first
-    knot and above the last it is flat, as in the authors' program: the data say no more there than their block does.
+    knot and above the last it is flat, as in the authors' program: the data show no more there than the block's rate.
 
     References
     ----------
@@ -48,13 +49,13 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
         self.bounded = bounded
         self.input = input
 
+    def check_params(self) -> None:
+        super().check_params()
+        check_flag("bounded", self.bounded)
+
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         summary = data.summary()
         blocks = summary.isotonic_blocks()
-        rate = blocks.rate
-        if self.bounded:
-            least = 1.0 / (summary.total_weight + 2.0)
-            rate = np.clip(rate, least, 1.0 - least)
         scores, weight = summary.scores, summary.weight
         first = np.searchsorted(scores, blocks.first)
         n_scores = np.diff(first, append=scores.size)
@@ -62,4 +63,5 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
         share = weight / np.repeat(blocks.weight, n_scores)
         half_way = 0.5 * scores - np.repeat(0.5 * blocks.first, n_scores)
         centre = blocks.first + 2.0 * np.add.reduceat(share * half_way, first)
+        rate = block_rates(blocks, summary, bounded=self.bounded)
         return InterpolatedMap(np.clip(centre, blocks.first, blocks.last), rate)

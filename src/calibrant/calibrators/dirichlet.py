@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.calibrators.base import as_one_score, named
+from calibrant.calibrators.base import named
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.maps import BetaMap, BinaryMap
@@ -32,10 +32,10 @@ class DirichletCalibrator(SoftmaxCalibrator):
     Notes
     -----
     If the probabilities of each class follow a Dirichlet distribution, this is how calibrated ones depend on them.
-    The penalty is off-diagonal and intercept regularisation (ODIR), with the diagonal drawn towards temperature
-    scaling too: left free, it made held-out log loss worse. In contrast to matrix scaling, log p is not centred in
-    each row: a row's logarithms sum to less where it is surer, which is one more thing to go by. For the penalty the
-    mean of them all is taken off first, so that intercepts are those of a usual row; the map has it added again.
+    The penalty is off-diagonal and intercept regularisation (ODIR), with a penalty on the diagonal too: without it
+    held-out log loss was worse. In contrast to matrix scaling, log p is not centred in each row, since the sum of a
+    row's logarithms tells how sure it is. The penalty sees them less their overall mean, so that intercepts are those
+    of a usual row; the map contains the mean again.
 
     For two classes this is beta calibration, as `BetaCalibrator` fits it, without a penalty.
 
@@ -78,4 +78,4 @@ class DirichletCalibrator(SoftmaxCalibrator):
 
     def fit_binary(self, rows: Rows) -> BinaryMap:
         """Fit beta calibration, which is Dirichlet calibration of two classes."""
-        return BetaCalibrator().fit_map(as_one_score(rows, "probability"))
+        return BetaCalibrator().fit_map(rows)

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator, named
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
+from calibrant.calibrators.base import Calibrator, as_one_score, named
+from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax, slope_of
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
@@ -46,9 +46,9 @@ class EnsembleTemperatureCalibrator(Calibrator):
 
     Notes
     -----
-    The temperature is found first, then the weights that maximise the likelihood with a flat Dirichlet prior whose
-    parameters are two, as if each part had explained one row more: each weight so stays above zero, and the uniform
-    part keeps rare surprises from costing without bound. The problem is strictly convex. Rows keep their order of
+    The temperature is found first, then the weights that maximise the likelihood with a Dirichlet prior whose
+    parameters are two, as if each part had explained one row more. So each weight is above zero, and the uniform part
+    bounds the loss of a rare surprise. The problem is strictly convex. Rows keep their order of
     classes. Two classes are a mixture of three logistic curves, the last of them constant.
 
     References
@@ -69,24 +69,21 @@ class EnsembleTemperatureCalibrator(Calibrator):
     @property
     def weights_(self) -> FloatArray:
         """The shares of temperature-scaled, unchanged and uniform probabilities."""
-        match self.fitted_map:
-            case MeanMap(weights=weights) | MixtureMap(weights=weights):
-                return weights
-            case other:
-                raise AttributeError(f"a map of kind {type(other).__name__} has no weights")
+        return self._mixture.weights
 
     @property
     def inverse_temperature_(self) -> float:
         """What the logits of the first part are multiplied by."""
-        match self.fitted_map:
-            case MixtureMap(maps=(SoftmaxMap(weight=slope), *_)):
-                return float(slope)
-            case MeanMap(maps=(BetaMap(a=scale) | LogisticMap(slope=scale), *_)):
-                return scale
-            case other:
-                raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
+        return slope_of(self._mixture.maps[0])
+
+    @property
+    def _mixture(self) -> MeanMap | MixtureMap:
+        fitted = self.fitted_map
+        assert isinstance(fitted, (MeanMap, MixtureMap))  # noqa: S101 - for the type checker: there are no others
+        return fitted
 
     def map_of(self, rows: Rows) -> Map:
+        rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
         problem = MixtureProblem(own_probabilities(parts, rows.scores, rows.codes), rows.weights)
         return mixture_of(parts, find_shares(problem, len(parts), rows.total_weight))
@@ -94,11 +91,12 @@ class EnsembleTemperatureCalibrator(Calibrator):
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, MixtureMap):
             super().check_map(fitted, n_classes, field)
-            return
-        for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
-            check_softmax(part, self.input, n_classes, item)
-            if part.weight.ndim != 0:
-                item.member("weight").refuse("is not one number, as an inverse temperature is")
+        maps = fitted.maps if isinstance(fitted, (MeanMap, MixtureMap)) else ()
+        for item, part in zip(field.member("maps").items(), maps, strict=True):
+            if isinstance(part, SoftmaxMap):
+                check_softmax(part, self.input, n_classes, item, ndim=0)
+            elif not isinstance(part, (BetaMap, LogisticMap)):
+                item.member("kind").refuse(f"does not go with {self!r}")
 
 
 def parts_of(first: Map) -> Parts:

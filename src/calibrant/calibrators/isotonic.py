@@ -56,16 +56,15 @@ class IsotonicCalibrator(BinaryCalibrator):
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         summary = data.summary()
         blocks = summary.isotonic_blocks()
-        rate = blocks.rate
-        if self.bounded:
-            least = 1.0 / (summary.total_weight + 2.0)
-            rate = np.clip(rate, least, 1.0 - least)
-        return InterpolatedMap(*block_knots(blocks, rate))
+        # knots at both ends of every block, one where the ends coincide
+        x = np.column_stack((blocks.first, blocks.last)).reshape(-1)
+        kept = np.ones(x.size, dtype=bool)
+        kept[1::2] = blocks.first != blocks.last
+        rate = block_rates(blocks, summary, bounded=self.bounded)
+        return InterpolatedMap(x[kept], np.repeat(rate, 2)[kept])
 
 
-def block_knots(blocks: Blocks, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return knots at both ends of every block, one where the ends coincide."""
-    x = np.column_stack((blocks.first, blocks.last)).reshape(-1)
-    kept = np.ones(x.size, dtype=bool)
-    kept[1::2] = blocks.first != blocks.last
-    return x[kept], np.repeat(rate, 2)[kept]
+def block_rates(blocks: Blocks, summary: ScoreSummary, *, bounded: bool) -> FloatArray:
+    """Return the rate of each block; with `bounded`, at least 1 / (n + 2) from 0 and 1, n the total weight."""
+    least = 1.0 / (summary.total_weight + 2.0) if bounded else 0.0
+    return np.clip(blocks.rate, least, 1.0 - least)

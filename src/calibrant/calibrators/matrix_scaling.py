@@ -11,7 +11,7 @@ from calibrant.validation import InputKind
 
 @named("matrix")
 class MatrixScalingCalibrator(SoftmaxCalibrator):
-    """Matrix scaling: softmax(W z + b) of logits z, drawn towards temperature scaling by a penalty.
+    """Matrix scaling: softmax(W z + b) of logits z, penalised for its distance from temperature scaling.
 
     Parameters
     ----------
@@ -33,11 +33,10 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
     Temperature scaling comes first. Logits are then in its units and centred in each row, so that a penalty means
     the same for every model and a shift of a row's logits changes nothing. The penalised problem is strictly convex
     and its optimum finite, also where the scores separate the classes. Without a penalty, K (K + 1) parameters fit a
-    few hundred rows far too well: matrix scaling's bad name comes from that.
+    few hundred rows far too closely.
 
-    The default is not cross-validated: the marginal likelihood that it uses needs no folds, so that neither the
-    order of the rows nor a seed matters, and a weight of two is two rows. For two classes what remains is a slope
-    and an intercept on the logit.
+    The default is not cross-validated: the marginal likelihood needs no folds, so that neither the order of rows nor a
+    seed matters, and a weight of two is two rows. Two classes get a slope and an intercept on the logit.
 
     References
     ----------

@@ -20,7 +20,7 @@ Boundary = Literal["mean", "min", "max", "median", "unweighted"]
 BinTable: TypeAlias = "np.recarray[tuple[int], np.dtype[np.record]]"
 
 COLUMNS = ("n_below", "score_min", "score_max", "score_mean", "positives", "n", "rate", "boundary")
-#: Sums of weights may fall short of a whole number by rounding: ten weights of 0.1 make one positive.
+#: Sums of weights may fall short of a whole number by rounding: ten weights of 0.1 are one positive.
 _ROUNDING = 1e-9
 
 
@@ -70,12 +70,11 @@ class MimicCalibrator(BinaryCalibrator):
     `threshold_pos`, one bin is left and the map is the base rate. A first bin ends on a positive, which raises the
     rates a little where positives are rare and `threshold_pos` is small.
 
-    The original merges in passes, each over all bins: quadratic time where a low rate at the right end works its way
-    down. Here a pass looks only at neighbours of bins that the last pass changed, with the same bins after every
-    pass, in linear time for all. A history holds a table per pass: on such data, nearly as many as there are bins.
+    The bins after every pass are those of the original program, but all passes together take linear time. A history
+    holds a table per pass: where a low rate at the right end moves down bin by bin, nearly as many as there are bins.
 
-    Tables are not part of the map: documents don't store them, and a calibrator that was loaded has none. Nor has
-    one that was fitted to several columns, which has a map for each.
+    Tables are not part of the map: a calibrator that was loaded has none, nor has one that was fitted to several
+    columns, with a map for each.
 
     References
     ----------

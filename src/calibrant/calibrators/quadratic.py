@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
-from calibrant.logistic import LogisticProblem, base_logit, minimise, on_logits, platt_targets
+from calibrant.logistic import LogisticProblem, base_logit, minimise, on_logits, platt_targets, rising_slope
 from calibrant.maps import BinaryMap, QuadraticMap
 from calibrant.numerics import FloatArray, dot
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 
-#: Share of the square's variation that a line may leave before the scores count as more than two points.
+#: Share of the variation of t^2 that a line must leave, or the scores count as two points.
 _STRAIGHT = 1e-8
 
 
@@ -59,29 +59,19 @@ class QuadraticCalibrator(BinaryCalibrator):
         one = np.ones_like(t)
         target_weight = platt_targets(ties)
 
-        def fit(*columns: FloatArray) -> tuple[float, FloatArray]:
-            problem = LogisticProblem(np.vstack(columns), w, target_weight)
-            theta = minimise(problem, what="quadratic fit")
-            return problem.value(theta), theta
-
-        def rising(column: FloatArray) -> tuple[float, float, float]:
-            """Return loss, slope and intercept of the best multiple of `column` that doesn't fall."""
-            loss, theta = fit(column, one)
-            if theta[0] < 0.0:
-                loss, theta = fit(one)
-                return loss, 0.0, float(theta[0])
-            return loss, float(theta[0]), float(theta[1])
+        def of(*columns: FloatArray) -> LogisticProblem:
+            return LogisticProblem(np.vstack((*columns, one)), w, target_weight)
 
         bend, of_line, of_one = _apart_from_line(t, w)
         if bend is None:
-            _, slope, c = rising(t)
+            _, slope, c = rising_slope(of(t), what="quadratic fit")
             return QuadraticMap(slope, 0.0, c, low, high, clip)
-        _, (slope, b, level) = fit(t, bend, one)
+        slope, b, level = minimise(of(t, bend), what="quadratic fit")
         a, b, c = float(slope - b * of_line), float(b), float(level - b * of_one)
         if 2.0 * abs(b) > a:  # it falls at one end: let the slope there be 0
             faces = []
             for sign in (1.0, -1.0):
-                loss, slope, level = rising(t + 0.5 * sign * t * t)
+                loss, slope, level = rising_slope(of(t + 0.5 * sign * t * t), what="quadratic fit")
                 faces.append((loss, slope, 0.5 * sign * slope, level))
             _, a, b, c = min(faces)
         return QuadraticMap(a, b, c, low, high, clip)
@@ -90,8 +80,7 @@ class QuadraticCalibrator(BinaryCalibrator):
 def _apart_from_line(t: FloatArray, weight: FloatArray) -> tuple[FloatArray | None, float, float]:
     """Return what a line in t leaves of t^2, and the line: slope and intercept; None where it leaves nothing.
 
-    Two distinct scores have no bend; a column apart from the line keeps the fit well conditioned where they almost
-    are two.
+    Two distinct scores have no bend; a column without its line keeps the fit well conditioned near that case.
     """
     total = float(weight.sum())
     mean, mean_square = dot(weight, t) / total, dot(weight, t * t) / total

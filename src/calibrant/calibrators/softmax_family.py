@@ -1,4 +1,4 @@
-"""What vector, matrix and Dirichlet calibration share: temperature first, then a penalised deviation from it."""
+"""What vector, matrix and Dirichlet calibration share: temperature scaling, then a penalised deviation from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.base import Calibrator, as_one_score
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
@@ -22,14 +22,14 @@ from calibrant.validation import check_number
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 Penalty: TypeAlias = float | Literal["evidence"]
 
-#: Calibrated logits beyond this are as sure as any; their squares stay finite.
+#: Calibrated logits beyond this give 0 or 1; the squares of smaller ones are finite.
 _SURE = 1e8
 _LARGE = 1e150
 _MOST_NAMED = 10
 
 
 class SoftmaxCalibrator(Calibrator):
-    """A softmax of linear functions of the logits, drawn towards temperature scaling by a penalty."""
+    """A softmax of linear functions of the logits, with a penalty on the distance from temperature scaling."""
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
 
@@ -50,8 +50,8 @@ class SoftmaxCalibrator(Calibrator):
             check_number("penalty", self.penalty, minimum=0.0, is_open=True, example="2.0, or 'evidence'")
 
     def map_of(self, rows: Rows) -> Map:
-        if rows.is_binary or rows.n_classes == 2:
-            return self.fit_binary(rows)
+        if rows.n_classes == 2:
+            return self.fit_binary(as_one_score(rows, self.input))
         warn_of_absent_classes(rows)
         match TemperatureCalibrator(input=self.input).map_of(rows):
             case SoftmaxMap(weight=slope, clip=clip):
@@ -64,22 +64,17 @@ class SoftmaxCalibrator(Calibrator):
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
-            return
-        check_softmax(fitted, self.input, n_classes, field)
-        if fitted.weight.ndim != 2:
-            field.member("weight").refuse("is not one row per class, as a matrix is")
+        else:
+            check_softmax(fitted, self.input, n_classes, field, ndim=2)
 
     def fit_binary(self, rows: Rows) -> BinaryMap:
-        """Fit two classes as columns -z / 2 and z / 2 of the logit z: what comes out is its slope and intercept."""
-        values = rows.scores
+        """Fit rows of one score as columns -z / 2 and z / 2 of the logit z, which gives a slope and an intercept."""
         match TemperatureCalibrator(input=self.input).map_of(rows):
             case BetaMap(a=scale, clip=clip):
-                p = values if values.ndim == 1 else values[:, 1]
-                slope, intercept = self._fit_line(logit(clip_open(p, clip)), scale, rows)
+                slope, intercept = self._fit_line(logit(clip_open(rows.scores, clip)), scale, rows)
                 return BetaMap(slope, slope, intercept, clip)
             case LogisticMap(slope=scale):
-                z = values if values.ndim == 1 else values[:, 1] - values[:, 0]
-                return LogisticMap(*self._fit_line(z, scale, rows))
+                return LogisticMap(*self._fit_line(rows.scores, scale, rows))
             case other:
                 raise TypeError(f"temperature scaling gave a {type(other).__name__}")
 
@@ -89,7 +84,7 @@ class SoftmaxCalibrator(Calibrator):
     def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Return matrix and intercepts over `scale` times logits `z`, the inverse temperature times them."""
         total = rows.total_weight
-        with np.errstate(over="ignore"):  # far out all logits are as sure
+        with np.errstate(over="ignore"):  # clipped
             x = np.clip(scale * z, -_LARGE, _LARGE)
         x = np.clip(self.centred(x), -_SURE, _SURE)
         problem = self.problem(x, rows.codes, rows.weights / total)
@@ -106,13 +101,13 @@ class SoftmaxCalibrator(Calibrator):
 
 def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:
     """Return slope and intercept over the logit z of a softmax over `scale` times -z / 2 and z / 2."""
-    with np.errstate(over="ignore"):  # scores may lie closer than any slope can part
+    with np.errstate(over="ignore"):  # scores may lie closer together than any slope can tell apart
         slope = scale * (0.5 * (matrix[1, 1] - matrix[1, 0] - matrix[0, 1] + matrix[0, 0]))
     return float(np.clip(slope, -LARGEST, LARGEST)), float(bias[1] - bias[0])
 
 
 def warn_of_absent_classes(rows: Rows) -> None:
-    """Warn of classes without rows, whose probabilities nothing but the penalty holds up."""
+    """Warn of classes without rows, whose probabilities only the penalty keeps from falling to zero."""
     absent = rows.classes[rows.class_weight == 0.0].tolist()
     if absent:
         warn(
@@ -123,9 +118,9 @@ def warn_of_absent_classes(rows: Rows) -> None:
 
 
 def penalties(n_classes: int) -> tuple[float, float, float]:
-    """Return what strength 1 asks, in rows, for squares of intercepts, of the diagonal's deviations, and of the rest.
+    """Return the penalties of strength 1, in rows, of intercepts, of the diagonal's deviations, and of the rest.
 
-    Of the ones that were tried on 25 score sets of 3 to 100 classes these gave the lowest held-out log loss.
+    Of those tried on 25 score sets of 3 to 100 classes these gave the lowest held-out log loss.
     """
     k = float(n_classes)
     return k, 3.0 * k, 3.0 * k * np.sqrt(k)
@@ -134,7 +129,7 @@ def penalties(n_classes: int) -> tuple[float, float, float]:
 def matrix_problem(
     x: FloatArray, codes: Codes, weight: FloatArray, kind: type[MatrixProblem] = MatrixProblem
 ) -> MatrixProblem:
-    """Return the problem of a full matrix, drawn to the identity, and intercepts."""
+    """Return the problem of a full matrix, with a penalty on its distance from the identity, and intercepts."""
     k = x.shape[1]
     intercept, diagonal, rest = penalties(k)
     centre = np.eye(k, k + 1)

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator, named
+from calibrant.calibrators.base import Calibrator, as_one_score, named
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
-from calibrant.numerics import EPS, FloatArray, clip_from_data, clip_open, dot, logit
+from calibrant.numerics import EPS, LARGEST, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.rows import Rows
 from calibrant.validation import InputKind
 
@@ -47,7 +47,7 @@ class TemperatureCalibrator(Calibrator):
     -----
     The likelihood is log-concave in the inverse temperature, which a bracketed Newton iteration finds. Where every
     row is already classified correctly the optimum is infinite: labels are then smoothed by 1 / (n + K), with a
-    DataWarning. Having no intercept, it can't mend a wrong base rate.
+    DataWarning. Without an intercept, it can't correct a wrong base rate.
 
     References
     ----------
@@ -66,13 +66,7 @@ class TemperatureCalibrator(Calibrator):
     @property
     def inverse_temperature_(self) -> float:
         """What the logits are multiplied by."""
-        match self.fitted_map:
-            case BetaMap(a=slope) | LogisticMap(slope=slope):
-                return slope
-            case SoftmaxMap(weight=weight):
-                return float(weight)
-            case other:
-                raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
+        return slope_of(self.fitted_map)
 
     @property
     def beta_(self) -> float:
@@ -80,9 +74,9 @@ class TemperatureCalibrator(Calibrator):
         return self.inverse_temperature_
 
     def map_of(self, rows: Rows) -> Map:
+        if rows.n_classes == 2:
+            return self._fit_binary(as_one_score(rows, self.input))
         values = rows.scores
-        if values.ndim == 1 or values.shape[1] == 2:
-            return self._fit_binary(rows)
         if self.input == "probability":
             clip = clip_from_data(values, rows.total_weight)
             slope = _inverse_temperature(np.log(np.maximum(values, clip)), rows.codes, rows.weight)
@@ -93,23 +87,35 @@ class TemperatureCalibrator(Calibrator):
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
-            return
-        check_softmax(fitted, self.input, n_classes, field)
-        if fitted.weight.ndim != 0:
-            field.member("weight").refuse("is not one number, as an inverse temperature is")
+        else:
+            check_softmax(fitted, self.input, n_classes, field, ndim=0)
 
     def _fit_binary(self, rows: Rows) -> BinaryMap:
-        values = rows.scores
-        if self.input == "probability":
-            p = values if values.ndim == 1 else values[:, 1]
-            clip = clip_from_data(p, rows.total_weight)
-            slope = _binary_slope(logit(clip_open(p, clip)), rows)
-            return BetaMap(slope, slope, 0.0, clip)
-        return LogisticMap(_binary_slope(values if values.ndim == 1 else values[:, 1] - values[:, 0], rows), 0.0)
+        if self.input != "probability":
+            return LogisticMap(_binary_slope(rows.scores, rows), 0.0)
+        clip = clip_from_data(rows.scores, rows.total_weight)
+        slope = _binary_slope(logit(clip_open(rows.scores, clip)), rows)
+        return BetaMap(slope, slope, 0.0, clip)
 
 
-def check_softmax(fitted: SoftmaxMap, input: InputKind, n_classes: int, field: DocumentField) -> None:
-    """Refuse a softmax map, held by a field of a document, of other classes or of scores of another kind."""
+def slope_of(fitted: Map) -> float:
+    """Return what the map of temperature scaling multiplies logits by."""
+    match fitted:
+        case BetaMap(a=slope) | LogisticMap(slope=slope):
+            return slope
+        case SoftmaxMap(weight=weight):
+            return float(weight)
+        case other:
+            raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
+
+
+def check_softmax(
+    fitted: SoftmaxMap, input: InputKind, n_classes: int, field: DocumentField, *, ndim: int | None = None
+) -> None:
+    """Refuse a softmax map, held by a field of a document, of other classes, scores or dimensions of its weight."""
+    if ndim is not None and fitted.weight.ndim != ndim:
+        kind = {0: "one number, as an inverse temperature", 2: "one row per class, as a matrix"}[ndim]
+        field.member("weight").refuse(f"is not {kind} is")
     if fitted.n_classes != n_classes:
         field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
     fitted.check_input(input, field)
@@ -122,7 +128,7 @@ def _binary_slope(z: FloatArray, rows: Rows) -> float:
 def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
     """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z)."""
     n, n_classes = z.shape
-    unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of what is left don't overflow
+    unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of the rest don't overflow
     z = z / unit
     columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
     columns = columns - columns.max(axis=0)
@@ -154,7 +160,7 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
             f"inverse temperature {slope / unit:.6g}",
             ConvergenceWarning,
         )
-    return min(slope / unit, float(np.finfo(np.float64).max))  # scores may lie closer than any slope can part
+    return min(slope / unit, LARGEST)  # scores may lie closer together than any slope can tell apart
 
 
 class RisingDerivative(Protocol):

@@ -36,17 +36,15 @@ class TopLabelCalibrator(WrappingCalibrator):
     Notes
     -----
     The top label, of equal probabilities the first, stays on top, and gets its calibrated confidence q. The other
-    classes share 1 - q in their old proportions; nothing was measured of them, so only the top label's probability
-    is calibrated. Where that would put another class on top, they are drawn towards equal shares, just as far as q
-    stays the largest: the label that q is about does not change, so neither does accuracy, nor what q means. That is
-    possible down to q = 1 / K, to which a lower q is raised.
+    classes share 1 - q in their old proportions; only the top label's probability is calibrated. Where that would put
+    another class on top, the others are moved towards equal shares, just as far as q stays the largest, so that the top
+    label, accuracy and the meaning of q don't change. A q below 1 / K is raised to it.
 
-    It needs far fewer rows than one map per class, and a top label whose confidence is right is all that a decision
-    to trust or to pass on a row asks for. For probabilities of all classes take `OneVsRestCalibrator` or
+    It needs far fewer rows than one map per class, and a decision to trust a row or to pass it on needs no more than
+    the confidence in its top label. For probabilities of all classes take `OneVsRestCalibrator` or
     `TemperatureCalibrator`. One score, or two columns, are the binary problem itself, which calibrates both labels.
 
-    Where all top labels are right, or all wrong, rows are too few to say how often, and the confidence stays as it
-    is, with a DataWarning.
+    Where all top labels are right, or all wrong, the confidence stays as it is, with a DataWarning.
 
     References
     ----------
@@ -114,7 +112,7 @@ def top_label_map(
     n_rows: int,
     is_right: bool,
 ) -> TopLabelMap:
-    """Make one map of that of all rows and those of each class on top, None where rows are all right or all wrong."""
+    """Return the map of all rows and those of each class on top as one; None where rows are all right or all wrong."""
     n_classes = len(classes)
     if pooled is None:
         warn(

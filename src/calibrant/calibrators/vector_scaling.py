@@ -13,7 +13,7 @@ from calibrant.validation import InputKind
 
 @named("vector")
 class VectorScalingCalibrator(SoftmaxCalibrator):
-    """Vector scaling: softmax of a_k z_k + b_k over the classes k, drawn towards temperature scaling by a penalty.
+    """Vector scaling: softmax of a_k z_k + b_k over the classes k, penalised for its distance from temperature scaling.
 
     Parameters
     ----------

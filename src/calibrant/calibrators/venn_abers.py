@@ -35,8 +35,7 @@ class VennAbersCalibrator(BinaryCalibrator):
     true. p1 - p0 says how much one more row would move the fit, so it is wide where rows are few; it is no confidence
     interval for the probability. The new object has weight one, whatever the weights of the rows are.
 
-    Both are step functions of the score. All their steps are found in one pass over the sorted scores, so a fit costs
-    a sort, and a prediction a look into a table.
+    Both are step functions of the score, whose steps one pass over the sorted scores finds.
 
     For more than two classes each is fitted against the rest.
 
@@ -75,7 +74,7 @@ class VennAbersCalibrator(BinaryCalibrator):
 
         n = kernels.added_levels(points, following, 0.0, start, level)
         edges0 = scores[start[:n]]
-        levels0 = np.append(0.0, np.minimum(level[:n], step_levels(edges0, edges1, levels1)))  # rounding apart
+        levels0 = np.append(0.0, np.minimum(level[:n], step_levels(edges0, edges1, levels1)))  # against rounding
         return VennAbersMap(*_rising_steps(edges0, levels0), *_rising_steps(edges1, levels1))
 
     def predict_interval(self, scores: ArrayLike) -> tuple[Any, Any]:

@@ -27,7 +27,8 @@ def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) 
     if len(columns) != len(classes):
         return None
     # numbers in names may count something else, as in p1, p2, p3 of classes 0, 1, 2
-    if isinstance(classes[0], str) and any(place != k for k, place in _some_places(columns, classes).items()):
+    is_text = isinstance(classes[0], str) and not all(label.isdecimal() for label in classes)
+    if is_text and any(place != k for k, place in _some_places(columns, classes).items()):
         raise ColumnOrderError(
             f"{name} has the columns {list(columns[:_MOST_NAMED])!r}, in an order that contradicts that of the "
             f"classes, {list(classes[:_MOST_NAMED])!r}. Name each column after its class, put them into the order "
