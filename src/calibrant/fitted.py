@@ -14,7 +14,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidTypeError, NotFittedError, ShapeError
 from calibrant.maps import Map
 from calibrant.numerics import LARGEST, FloatArray
-from calibrant.phrases import quoted
+from calibrant.phrases import count, quoted
 from calibrant.rows import Rows
 from calibrant.terms import Builder, Term
 from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_classes, match_columns
@@ -188,7 +188,7 @@ class Fitted(ABC):
     def places_of(self, columns: Sequence[str], name: str) -> list[int] | None:
         """Return the place of the column of each class, by the names of the fit or by the classes; None for in order.
 
-        Raises ColumnOrderError where names are neither those of the fit nor made of the classes, or contradict the order.
+        Raises ColumnOrderError where names are neither those of the fit nor made of the classes, or contradict them.
         """
         known, classes = self.score_names_, self.classes_.tolist()
         if len(columns) == 1:
