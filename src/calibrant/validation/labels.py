@@ -273,7 +273,8 @@ def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
     values = normalise_labels(values, name)
     if n_columns > 1 and values.dtype.kind in "bi" and 0 <= values.min() and values.max() < n_columns:
         dtype = np.uint8 if n_columns == 2 else np.intp
-        return Labels(values.astype(dtype), np.arange(n_columns))
+        is_truth = values.dtype.kind == "b" and n_columns == 2
+        return Labels(values.astype(dtype), np.array([False, True]) if is_truth else np.arange(n_columns))
     if values.dtype.kind == "O":
         found = sorted(set(values.tolist()))
     else:
