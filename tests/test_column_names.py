@@ -95,7 +95,9 @@ def test_what_was_fitted_without_names_matches_new_ones_to_its_classes(fit: Any)
     fitted = fit(p, y, city)
     out = predict(fitted, as_frame(pd.DataFrame, p, SHUFFLED[0], prefix=""), city)
     np.testing.assert_array_equal(out[CLASSES], predict(fitted, p, city))
-    with pytest.raises(ColumnOrderError, match=r"has the columns \['sell', 'buy', 'rest'\], in an order that contradict"):
+    with pytest.raises(
+        ColumnOrderError, match=r"has the columns \['sell', 'buy', 'rest'\], in an order that contradict"
+    ):
         predict(fitted, pd.DataFrame(p, columns=["sell", "buy", "rest"]), city)
 
 
@@ -103,7 +105,9 @@ def test_what_was_fitted_without_names_matches_new_ones_to_its_classes(fit: Any)
 def test_columns_of_other_names_than_those_of_the_fit_are_refused(fit: Any) -> None:
     p, y, city = draw()
     fitted = fit(as_frame(pd.DataFrame, p, [0, 1, 2]), y, city)
-    with pytest.raises(ColumnOrderError, match=r"has the columns \['a', 'b', 'c'\], but this .* has \['p_buy', 'p_hold'"):
+    with pytest.raises(
+        ColumnOrderError, match=r"has the columns \['a', 'b', 'c'\], but this .* has \['p_buy', 'p_hold'"
+    ):
         predict(fitted, pd.DataFrame(p, columns=["a", "b", "c"]), city)
     other = predict(fitted, as_frame(pd.DataFrame, p, SHUFFLED[0], prefix="new."), city)  # named after the classes
     np.testing.assert_array_equal(other[[f"new.{label}" for label in CLASSES]], predict(fitted, p, city))
@@ -112,7 +116,9 @@ def test_columns_of_other_names_than_those_of_the_fit_are_refused(fit: Any) -> N
 @every_fit
 def test_names_that_contradict_the_order_of_the_classes_are_refused_by_fit(fit: Any) -> None:
     p, y, city = draw()
-    with pytest.raises(ColumnOrderError, match=r"in an order that contradicts that of the classes, \['buy', 'hold', 'se"):
+    with pytest.raises(
+        ColumnOrderError, match=r"in an order that contradicts that of the classes, \['buy', 'hold', 'se"
+    ):
         fit(pd.DataFrame(p, columns=["p_sell", "p_hold", "p_other"]), y, city)
 
 
@@ -185,7 +191,7 @@ def test_comparison_matches_columns_to_classes() -> None:
 
 
 def test_numbers_for_names_keep_their_type_and_place() -> None:
-    p, _, city = draw()
+    p, _, _ = draw()
     y = np.random.default_rng(1).integers(0, 3, len(p))
     fitted = cb.SigmoidCalibrator().fit(pd.DataFrame(p[:, [2, 0, 1]], columns=[2, 0, 1]), y)
     out = fitted.predict_proba(pd.DataFrame(p[:, [1, 2, 0]], columns=[1, 2, 0]))

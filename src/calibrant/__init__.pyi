@@ -46,6 +46,7 @@ from calibrant.displays import (
     ReliabilityDisplay as ReliabilityDisplay,
     ReliabilityGapDisplay as ReliabilityGapDisplay,
 )
+from calibrant.fitted import Chain as Chain
 from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
 from calibrant.metrics import (
     calibration_curve as calibration_curve,

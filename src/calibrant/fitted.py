@@ -71,6 +71,8 @@ class Fitted(ABC):
     document_kind: ClassVar[str]
     #: Whether each row's group is needed besides its scores.
     needs_groups: ClassVar[bool] = False
+    #: Whether each row is of exactly one class, so that probabilities of several classes sum to one.
+    is_exclusive: ClassVar[bool] = True
     #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
     export_problem: ClassVar[str] = ""
     #: How it is fitted, for the message of what is not fitted yet.
@@ -341,12 +343,12 @@ class Chain(Fitted):
 
     @property
     def takes_one(self) -> bool:
-        return self.steps[0].takes_one
+        return 1 in self.widths
 
     @property
     def widths(self) -> tuple[int, ...]:
         """The numbers of columns that all steps take."""
-        return tuple(n for n in self.steps[0].widths if all(n in step.widths for step in self.steps))
+        return _widths_of_all(self.steps)
 
     @property
     def sums_to_one(self) -> bool:
@@ -417,3 +419,17 @@ def _check_steps(steps: Sequence[Fitted]) -> None:
                 f"steps[{number}] has the classes {quoted(step.classes_.tolist())}, and steps[0] "
                 f"{quoted(steps[0].classes_.tolist())}. Fit all steps to the same labels."
             )
+        if step.is_exclusive != steps[0].is_exclusive:
+            raise InvalidInputError(
+                f"steps[{number}] and steps[0] differ in whether a row is of one class or may have several labels. Chain "
+                "objects of one kind."
+            )
+    if not _widths_of_all(steps):
+        raise InvalidInputError(
+            "no number of columns goes through all steps: some take one column, others one per class. Fit all steps to "
+            "scores of one shape."
+        )
+
+
+def _widths_of_all(steps: Sequence[Fitted]) -> tuple[int, ...]:
+    return tuple(n for n in steps[0].widths if all(n in step.widths for step in steps))

@@ -70,6 +70,7 @@ class MultilabelCalibrator(Configured, Fitted):
     array([[0.75, 0.78]])
     """
 
+    is_exclusive: ClassVar[bool] = False
     fit_call: ClassVar[str] = "fit(scores, Y)"
     maps_: tuple[BinaryMap, ...]
     label_names_: tuple[str, ...]

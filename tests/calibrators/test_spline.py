@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.linalg import solveh_banded
 from scipy.optimize import minimize
 
 import calibrant as cb
 from calibrant import kernels
 from calibrant.calibrators.spline import fit_path, gather, leave_one_out
 from calibrant.errors import ConvergenceWarning, InvalidInputError
-from calibrant.kernels.spline import factor_bands, inverse_bands, solve_bands
 from calibrant.logistic import fit_slope_intercept, platt_targets
 from calibrant.numerics import expit, softplus
 from calibrant.summary import TiedScores
@@ -145,22 +143,6 @@ def test_the_straight_line_s_leave_one_out_loss_is_that_of_refits():
         f = slope * ties.scores[i] + intercept
         refits += np.logaddexp(0.0, f) - ties.positives[i] * f
     assert estimate == pytest.approx(refits, abs=0.05)
-
-
-def test_banded_systems_equal_dense_ones():
-    rng = np.random.default_rng(0)
-    root = np.tril(np.triu(rng.normal(size=(12, 12)), -2)) + 4.0 * np.eye(12)
-    matrix = root @ root.T
-    bands = np.array([np.append(np.diag(matrix, -k), np.zeros(k)) for k in range(3)])
-    b = rng.normal(size=12)
-    factors, x, inverse = bands.copy(), b.copy(), np.empty((3, 12))
-    factor_bands(factors)
-    solve_bands(factors, x)
-    inverse_bands(factors, inverse)
-    np.testing.assert_allclose(x, solveh_banded(bands, b, lower=True), rtol=1e-10)
-    dense = np.linalg.inv(matrix)
-    for k in range(3):
-        np.testing.assert_allclose(inverse[k, : 12 - k], np.diag(dense, -k), rtol=1e-9)
 
 
 @pytest.mark.parametrize("rate", RATES)

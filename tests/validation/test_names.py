@@ -118,5 +118,5 @@ def test_columns_of_the_same_names_are_matched_to_each_other(
     [(["a", "b", "d"], ["a", "b", "c"]), (["a", "b"], ["a", "b", "c"]), (["a", "a", "b"], ["a", "b", "a"])],
 )
 def test_columns_of_other_names_are_refused_with_both(columns: list[str], known: list[str]) -> None:
-    with pytest.raises(ColumnOrderError, match="scores has the columns .*, but the fit has .* Give columns of these"):
+    with pytest.raises(ColumnOrderError, match=r"scores has the columns .*, but the fit has .* Give columns of these"):
         match_columns(columns, known, name="scores", fitted="the fit")
