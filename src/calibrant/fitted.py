@@ -421,8 +421,8 @@ def _check_steps(steps: Sequence[Fitted]) -> None:
             )
         if step.is_exclusive != steps[0].is_exclusive:
             raise InvalidInputError(
-                f"steps[{number}] and steps[0] differ in whether a row is of one class or may have several labels. Chain "
-                "objects of one kind."
+                f"steps[{number}] and steps[0] differ in whether a row is of one class or may have several labels. "
+                "Chain objects of one kind."
             )
     if not _widths_of_all(steps):
         raise InvalidInputError(

@@ -121,10 +121,6 @@ def platt_targets(ties: TiedScores) -> FloatArray:
     """Return the target weight of each tie under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
 
     They are the posterior means of a uniform prior, and keep the fit finite where the classes separate.
-
-    References
-    ----------
-    Platt (1999), *Probabilistic outputs for support vector machines*, section 2.2.
     """
     n_positive = float(ties.positives.sum())
     n_negative = float(ties.weight.sum()) - n_positive

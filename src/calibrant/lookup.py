@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.numerics import TINY, FloatArray
+from calibrant.terms import knot_pieces
 
 #: A table of slots is worth its cost from this many values, and values per knot.
 _SMALL = 4096
@@ -33,10 +34,7 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Interpolate linearly between knots (x, y) with x strictly rising; flat outside them."""
     if x.size == 1:
         return np.full(scores.shape, y[0])
-    unit = 1.0 if np.isfinite(_span(x)) else 0.5  # halves: distances may exceed the range of float64
-    with np.errstate(over="ignore", divide="ignore"):
-        inverse_width = 1.0 / np.diff(unit * x)
-    inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
+    unit, _, inverse_width, _ = knot_pieces(x, y)
     if not _wants_slots(scores, x):
         return _interpolate(scores, x, y, inverse_width, unit)
     starts, scale = _slots(x)

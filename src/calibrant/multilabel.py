@@ -50,16 +50,12 @@ class MultilabelCalibrator(Configured, Fitted):
         The fitted map of each label.
     label_names_ : tuple of str
         The names of the columns of `Y`, or of `scores`, where they came in a named container; else "0", "1", ...
-    n_rows_ : int
-        Number of rows it was fitted on: those with weight.
-    score_names_ : tuple of str or None
-        The column names of the scores, where they came in a named container.
 
     Notes
     -----
-    Labels are calibrated separately, so rows of probabilities sum to anything, and what the labels have to do with
-    each other is left alone. A label that all rows have, or none, keeps its scores as they are, with a DataWarning.
-    For classes of which each row has exactly one, take any other calibrator.
+    Labels are calibrated separately: a row of probabilities has any sum, and dependence between labels is not changed.
+    A label that all rows have, or none, keeps its scores as they are, with a DataWarning. For classes of which each row
+    has exactly one, take any other calibrator.
 
     Examples
     --------
@@ -115,10 +111,6 @@ class MultilabelCalibrator(Configured, Fitted):
             by name where those are named after these: `p_cat` and `cat`.
         sample_weight : array-like of shape (n,), optional
             A weight of two counts as two rows, a weight of zero as none.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

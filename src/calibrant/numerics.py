@@ -130,12 +130,7 @@ def normalise_rows(p: FloatArray) -> FloatArray:
 
 
 def project_simplex(v: FloatArray) -> FloatArray:
-    """Return the nearest vector to `v` with no negative entry and sum one.
-
-    References
-    ----------
-    Held, Wolfe and Crowder (1974), *Validation of subgradient optimization*, Mathematical Programming 6.
-    """
+    """Return the nearest vector to `v` with no negative entry and sum one (Held, Wolfe and Crowder 1974)."""
     falling = np.sort(v)[::-1]
     excess = np.cumsum(falling) - 1.0
     rank = np.arange(1, v.size + 1)
@@ -150,11 +145,8 @@ def descend_on_simplex(
     """Return the weights, none negative and their sum one, that minimise a convex function of this gradient.
 
     Accelerated projected gradient: each step of length `step`, one over the gradient's Lipschitz constant, starts ahead
-    of the last point by a growing share of the last move. Stops where no weight moves by `tol` or more.
-
-    References
-    ----------
-    Beck and Teboulle (2009), *A fast iterative shrinkage-thresholding algorithm*, SIAM Journal on Imaging Sciences 2.
+    of the last point by a growing share of the last move. Stops where no weight moves by `tol` or more (Beck and
+    Teboulle 2009, *A fast iterative shrinkage-thresholding algorithm*, SIAM Journal on Imaging Sciences 2).
     """
     found, ahead, momentum = start, start, 1.0
     for _ in range(max_iter):

@@ -46,10 +46,6 @@ class CalibrationConfig:
     seed : int
         Seed of the folds.
 
-    Raises
-    ------
-    CalibrantError
-        If a value can't be used.
     """
 
     method: Method = "auto"
@@ -76,8 +72,6 @@ class ProbabilityCalibrator(MapFitted):
     ----------
     metrics_ : CalibrationMetrics
         What `fit` measured and returned.
-    classes_ : ndarray of shape (K,)
-        The labels, sorted; columns follow this order.
     method_ : str
         The method that was used: "isotonic" or "sigmoid".
     calibrator_ : OneVsRestCalibrator
@@ -177,48 +171,16 @@ class ProbabilityCalibrator(MapFitted):
         return type(self)(self.config)
 
     def calibrate(self, probabilities: ArrayLike) -> Any:
-        """Return calibrated probabilities, in the container that they came in.
-
-        Parameters
-        ----------
-        probabilities : array-like of shape (n, K) or (n,)
-            As in `fit`.
-
-        Returns
-        -------
-        calibrated : shape (n, K) or (n,)
-            Rows of a matrix sum to one.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the probabilities can't be used.
-        """
+        """Return calibrated probabilities of the rows of a matrix, or of one column, as `predict_proba` does."""
         return self.predict_proba(probabilities)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a `.json` or `.pkl` file, whole or not at all.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the suffix is another, or the file can't be written.
-        """
+        """Write to a `.json` or `.pkl` file, whole or not at all, as `calibrant.save` does."""
         save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ProbabilityCalibrator:
-        """Read what `save` wrote; loading runs no code from the file.
-
-        Raises
-        ------
-        DocumentError
-            If the file is not a saved ProbabilityCalibrator, or is broken.
-        """
+        """Read what `save` wrote, or raise DocumentError; loading runs no code from the file."""
         return load_as(cls, path)
 
     def __repr__(self) -> str:

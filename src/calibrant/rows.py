@@ -274,23 +274,10 @@ def read_rows(
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
-    See `Rows` for what the arguments are. Raises CalibrantError where one can't be used.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n,) or (n, K)
-    y : array-like of shape (n,) or None
-        Labels; None for rows that are only to be calibrated.
-    names : tuple of str
-        What the caller calls scores and labels, for the messages.
-    sum_to_one : bool
-        Whether each row of K probabilities must sum to one.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y` may lack some.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    both_classes : bool
-        Whether rows of one class only are refused.
+    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `y` may be None
+    where rows are only to be calibrated; `classes` are all classes, sorted, where `y` may lack some; `pos_label` is the
+    positive one of two labels, by default the larger; with `both_classes`, rows of one class only are refused; with
+    `sum_to_one`, each row of K probabilities must sum to one. Raises CalibrantError where an argument can't be used.
     """
     checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
     n, n_columns = checked.values.shape[0], checked.n_columns

@@ -227,15 +227,9 @@ class VectorProblem(SoftmaxProblem):
 def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
     """Return the minimiser, and the strength of the penalty: the one given, or the one of most evidence.
 
-    Parameters
-    ----------
-    problem : SoftmaxProblem
-        Its `penalty` is that of strength 1, in rows: minimised is `total` times the mean loss plus strength times it.
-        Its `centre` is where the search starts.
-    total : float
-        The weight of all rows.
-    penalty : float or None
-        The strength; None for the one of most evidence, or, where a Hessian would be too large, the prior's median.
+    Minimised is `total`, the weight of all rows, times the mean loss plus strength times the problem's own `penalty`,
+    which is that of strength 1, in rows. Its `centre` is where the search starts. With a `penalty` of None the strength
+    is chosen; where a Hessian would be too large for that, it is the prior's median.
     """
     total = min(max(total, _LEAST_TOTAL), 1.0 / _LEAST_TOTAL)
     unit = problem.penalty / total

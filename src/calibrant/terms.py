@@ -168,7 +168,7 @@ def knot_pieces(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray, FloatA
     The value at s is y + ((unit * s - start) * inverse width) * rise, held at the upper knot's y.
     """
     with np.errstate(over="ignore", divide="ignore"):
-        unit = 1.0 if np.isfinite(x[-1] - x[0]) else 0.5
+        unit = 1.0 if np.isfinite(x[-1] - x[0]) else 0.5  # halves: distances may exceed the range of float64
         inverse_width = 1.0 / np.diff(unit * x)
-    inverse_width[np.isinf(inverse_width)] = 0.0
+    inverse_width[np.isinf(inverse_width)] = 0.0  # knots a subnormal apart
     return unit, unit * x[:-1], inverse_width, np.diff(y)

@@ -107,7 +107,7 @@ def test_a_huge_penalty_gives_the_line_of_platt():
     slope, intercept = fit_slope_intercept(ties)
     curve, _ = fit(ties, knots, 1e9, platt_targets(ties))
     np.testing.assert_allclose(curve, slope * knots + intercept, atol=1e-5)
-    np.testing.assert_allclose(fit_path(ties, knots).curves[0], slope * knots + intercept, atol=1e-12)
+    np.testing.assert_allclose(fit_path(ties, knots)[0][0], slope * knots + intercept, atol=1e-12)
 
 
 @pytest.mark.parametrize("penalty", [0.1, 10.0, 1e4])
@@ -134,7 +134,7 @@ def test_leave_one_out_loss_is_that_of_refits(penalty):
 def test_the_straight_line_s_leave_one_out_loss_is_that_of_refits():
     ties = standard_ties(n=80, seed=3)
     target = platt_targets(ties)
-    estimate = fit_path(ties, ties.scores[[0, -1]]).loss[0]
+    estimate = fit_path(ties, ties.scores[[0, -1]])[1][0]
     refits = 0.0
     for i in range(80):
         kept = np.arange(80) != i

@@ -146,7 +146,9 @@ class AutoCalibrator(BinaryCalibrator):
         tried = _candidates(self.input)
         z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
         weights = _blend_weights(z, sample)
-        self.report_ = _report(list(tried), z, sample, weights, n_folds)
+        y, blended = sample.positive.astype(np.float64), np.einsum("j,ji->i", weights, z)
+        loss = {name: softplus(row) - y * row for name, row in zip(tried, z, strict=True)}
+        self.report_ = make_report(loss, softplus(blended) - y * blended, weights, sample.weights, n_folds)
         if self.report_.chosen == NONE:
             weights = np.array([float(name == NONE) for name in tried])
         shares = zip(tried.values(), weights.tolist(), strict=True)
@@ -281,11 +283,3 @@ def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
     gram = np.array([[dot(w * a, b) for b in z] for a in z])  # four times the largest Hessian
     step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
     return descend_on_simplex(gradient, equal, step, tol=_TOL, max_iter=_MAX_ITER)
-
-
-def _report(names: list[str], z: FloatArray, sample: Rows, weights: FloatArray, n_folds: int) -> AutoReport:
-    w = sample.weights
-    y = sample.positive.astype(np.float64)
-    loss = {name: softplus(row) - y * row for name, row in zip(names, z, strict=True)}
-    blended = np.einsum("j,ji->i", weights, z)
-    return make_report(loss, softplus(blended) - y * blended, weights, w, n_folds)

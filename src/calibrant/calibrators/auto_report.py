@@ -26,19 +26,10 @@ _MARGIN = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A method that was tried.
+    """A method that was tried: its name, "none" for the scores as they are, and its weight in the blend.
 
-    Attributes
-    ----------
-    name : str
-        "none" is the scores as they are.
-    log_loss : float
-        Out of fold, mean over rows.
-    difference, standard_error : float
-        Mean difference of the log loss to that of "none", and its standard error; NaN where the scores are not
-        probabilities.
-    weight : float
-        Its weight in the blend.
+    `log_loss` is out of fold, a mean over rows; `difference` that to "none", with its `standard_error`, both NaN where
+    the scores are no probabilities.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -53,19 +54,7 @@ def named(name: str) -> Callable[[_Class], _Class]:
 
 @register("calibrator")
 class Calibrator(Configured, MapFitted):
-    """A calibrator: `fit` on scores and labels gives a map, `predict_proba` applies it.
-
-    Attributes
-    ----------
-    map_ : Map
-        The fitted map: a frozen value of plain numbers.
-    classes_ : ndarray of shape (K,)
-        The labels, sorted; columns of probabilities follow this order.
-    n_rows_ : int
-        Number of rows it was fitted on: those with weight.
-    score_names_ : tuple of str or None
-        The column names of the scores, in the order of the classes, where they came in a named container.
-    """
+    """A calibrator: `fit` on scores and labels gives a map, `predict_proba` applies it."""
 
     #: The name in documents, on the command line and in `make_calibrator`.
     name: ClassVar[str]
@@ -96,10 +85,6 @@ class Calibrator(Configured, MapFitted):
             A weight of two counts as two rows, a weight of zero as none.
         classes : array-like of shape (K,), optional
             All classes, sorted, where `y` may lack some.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -179,14 +164,9 @@ class BinaryCalibrator(Calibrator):
         """Fit the map to checked rows of one score, or to their summary, of both classes."""
 
     def fit_summary(self, summary: ScoreSummary) -> Self:
-        """Fit to a summary of scores, which may come from parts of the data that were merged.
+        """Fit to a summary of scores of both classes, which may come from parts of the data that were merged.
 
         The classes are False and True: a summary doesn't know the labels.
-
-        Raises
-        ------
-        InvalidInputError
-            If the summary has rows of one class only.
         """
         self.check_params()
         if not 0.0 < summary.total_positives < summary.total_weight:
@@ -205,7 +185,7 @@ class BinaryCalibrator(Calibrator):
         return type(self)(**{**self.get_params(deep=False), "input": "probability"})
 
     def map_of(self, rows: Rows) -> Map:
-        if rows.is_binary or rows.scores.shape[1] == 2:
+        if rows.n_classes == 2:
             return self.fit_map(as_one_score(rows, self.input))
         return fit_one_vs_rest(self, rows)
 
@@ -218,14 +198,45 @@ class BinaryCalibrator(Calibrator):
             field.member("coupling").refuse(f"does not go with {self!r}, which couples rows by 'normalise'")
 
 
-def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:
-    """Return a new, unfitted calibrator of the named kind, or like the given instance but for the parameters given.
+class WrappingCalibrator(Calibrator):
+    """A calibrator whose first argument is another one, by name or as an instance, which is left unfitted."""
 
-    Raises
-    ------
-    UnknownNameError
-        If no calibrator has that name.
-    """
+    calibrator: str | BinaryCalibrator
+
+    @property
+    def input(self) -> InputKind:  # type: ignore[override]
+        """What the scores are: as the calibrator of the columns has it."""
+        return self.inner().input
+
+    def inner(self) -> BinaryCalibrator:
+        """Return a new, unfitted calibrator of one score."""
+        return make_binary_calibrator(self.calibrator)
+
+    def check_params(self) -> None:
+        self.inner().check_params()
+
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        if n_classes != 2:
+            self.refuse_map(n_classes, field)
+        self.inner().check_map(fitted, n_classes, field)
+
+    @classmethod
+    def takes_input(cls) -> bool:
+        """Say that the calibrator of the columns can be told what its scores are."""
+        return True
+
+    @classmethod
+    def adapted(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Hand `input` on to the calibrator of the columns."""
+        given = dict(params)
+        if "input" in given:
+            inner = given.pop("calibrator", inspect.signature(cls).parameters["calibrator"].default)
+            given["calibrator"] = make_calibrator(inner, input=given.pop("input"))
+        return given
+
+
+def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:
+    """Return a new, unfitted calibrator of the named kind, or like the given instance but for the parameters given."""
     if isinstance(calibrator, Calibrator):
         kind, params = type(calibrator), {**calibrator.get_params(deep=False), **params}
     else:

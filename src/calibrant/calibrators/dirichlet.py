@@ -6,11 +6,11 @@ import numpy as np
 
 from calibrant.calibrators.base import named
 from calibrant.calibrators.beta import BetaCalibrator
-from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
+from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
-from calibrant.softmax_fit import CorrelatedProblem, SoftmaxProblem
+from calibrant.softmax_fit import CorrelatedProblem
 from calibrant.validation import InputKind
 
 
@@ -54,17 +54,12 @@ class DirichletCalibrator(SoftmaxCalibrator):
     """
 
     map_kinds = (BetaMap,)
+    matrix_problem = CorrelatedProblem
 
     input: InputKind = "probability"
 
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
         self.penalty: Penalty = penalty
-
-    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        return matrix_problem(x, codes, weight, CorrelatedProblem)
-
-    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return theta[:, :-1], theta[:, -1].copy()
 
     def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Fit to logarithms less the mean of them all, so that intercepts are those of a usual row."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from calibrant.calibrators.base import named
-from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
-from calibrant.numerics import FloatArray
-from calibrant.softmax_fit import SoftmaxProblem
-from calibrant.validation import InputKind
+from calibrant.calibrators.softmax_family import SoftmaxCalibrator
 
 
 @named("matrix")
@@ -52,13 +49,3 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
     >>> calibrator.predict_proba([[0.6, 0.3, 0.1]]).round(3)
     array([[0.865, 0.133, 0.002]])
     """
-
-    def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
-        self.penalty: Penalty = penalty
-        self.input = input
-
-    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        return matrix_problem(x, codes, weight)
-
-    def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return theta[:, :-1], theta[:, -1].copy()

@@ -55,20 +55,18 @@ class MimicCalibrator(BinaryCalibrator):
     Attributes
     ----------
     calibrated_model_ : record array
-        The final bins, from left to right, with the columns `n_below` (rows below the bin), `score_min`, `score_max`,
-        `score_mean`, `positives`, `n` (rows), `rate` and `boundary`. Rows with weights count by their weight.
+        The final bins, from left to right: `n_below` (weight of the rows below), `score_min`, `score_max`,
+        `score_mean`, `positives`, `n` (weight of the rows), `rate` and `boundary`.
     boundary_table_ : ndarray of shape (n_bins,)
         The recorded score of each final bin.
     history_ : list of record arrays, or None
-        The first bins, then those after each pass that merged any; the last is `calibrated_model_`. None unless
-        `record_history`.
+        The first bins, then those after each pass that merged any. None unless `record_history`.
 
     Notes
     -----
-    Rows with equal scores stay in one bin, so that the fit does not depend on the order of rows; a first bin may
-    then hold more positives than asked for. Neighbours of equal rate are not merged. With fewer positives than
-    `threshold_pos`, one bin is left and the map is the base rate. A first bin ends on a positive, which raises the
-    rates a little where positives are rare and `threshold_pos` is small.
+    Rows with equal scores stay in one bin, so that the order of rows doesn't matter; a first bin may then hold more
+    positives than asked for. Neighbours of equal rate are not merged. With fewer positives than `threshold_pos` the map
+    is the base rate. A first bin ends on a positive, which raises the rates a little where positives are rare.
 
     The bins after every pass are those of the original program, but all passes together take linear time. A history
     holds a table per pass: where a low rate at the right end moves down bin by bin, nearly as many as there are bins.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant.calibrators.base import BinaryCalibrator, check_columns, fit_one_vs_rest, named
-from calibrant.calibrators.wrapping import WrappingCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, WrappingCalibrator, check_columns, fit_one_vs_rest, named
 from calibrant.document_field import DocumentField
 from calibrant.maps import COUPLINGS, Coupling, Map, OneVsRestMap
 from calibrant.rows import Rows

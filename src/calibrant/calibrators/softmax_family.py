@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from calibrant.numerics import LARGEST, FloatArray, clip_open, logit
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.softmax_fit import MatrixProblem, SoftmaxProblem, fit_softmax
-from calibrant.validation import check_number
+from calibrant.validation import InputKind, check_number
 
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 Penalty: TypeAlias = float | Literal["evidence"]
@@ -33,16 +32,26 @@ class SoftmaxCalibrator(Calibrator):
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
 
-    penalty: Penalty
+    #: The kind of problem of a matrix and intercepts.
+    matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
 
-    @abstractmethod
-    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
-        """Return the problem of temperature-scaled logits `x`, its penalty of strength 1 in rows."""
+    def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
+        self.penalty: Penalty = penalty
+        self.input = input
 
-    @abstractmethod
+    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
+        """Return the problem of temperature-scaled logits `x`, its penalty of strength 1 in rows: that of a matrix."""
+        k = x.shape[1]
+        intercept, diagonal, rest = penalties(k)
+        penalty = np.full((k, k + 1), rest)
+        penalty[np.arange(k), np.arange(k)] = diagonal
+        penalty[:, k] = intercept
+        return self.matrix_problem(x, codes, weight, np.eye(k, k + 1), penalty)
+
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix, shape (K, K), and the intercepts of fitted parameters."""
+        return theta[:, :-1], theta[:, -1].copy()
 
     def check_params(self) -> None:
         super().check_params()
@@ -124,16 +133,3 @@ def penalties(n_classes: int) -> tuple[float, float, float]:
     """
     k = float(n_classes)
     return k, 3.0 * k, 3.0 * k * np.sqrt(k)
-
-
-def matrix_problem(
-    x: FloatArray, codes: Codes, weight: FloatArray, kind: type[MatrixProblem] = MatrixProblem
-) -> MatrixProblem:
-    """Return the problem of a full matrix, with a penalty on its distance from the identity, and intercepts."""
-    k = x.shape[1]
-    intercept, diagonal, rest = penalties(k)
-    centre = np.eye(k, k + 1)
-    penalty = np.full((k, k + 1), rest)
-    penalty[np.arange(k), np.arange(k)] = diagonal
-    penalty[:, k] = intercept
-    return kind(x, codes, weight, centre, penalty)

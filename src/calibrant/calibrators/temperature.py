@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
 from calibrant.document_field import DocumentField
@@ -77,12 +76,9 @@ class TemperatureCalibrator(Calibrator):
         if rows.n_classes == 2:
             return self._fit_binary(as_one_score(rows, self.input))
         values = rows.scores
-        if self.input == "probability":
-            clip = clip_from_data(values, rows.total_weight)
-            slope = _inverse_temperature(np.log(np.maximum(values, clip)), rows.codes, rows.weight)
-            return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), clip)
-        slope = min(_inverse_temperature(values, rows.codes, rows.weight), _STEEPEST)
-        return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), None)
+        clip = clip_from_data(values, rows.total_weight) if self.input == "probability" else None
+        z = values if clip is None else np.log(np.maximum(values, clip))
+        return SoftmaxMap(np.array(min(_inverse_temperature(z, rows), _STEEPEST)), np.zeros(values.shape[1]), clip)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
@@ -91,11 +87,10 @@ class TemperatureCalibrator(Calibrator):
             check_softmax(fitted, self.input, n_classes, field, ndim=0)
 
     def _fit_binary(self, rows: Rows) -> BinaryMap:
-        if self.input != "probability":
-            return LogisticMap(_binary_slope(rows.scores, rows), 0.0)
-        clip = clip_from_data(rows.scores, rows.total_weight)
-        slope = _binary_slope(logit(clip_open(rows.scores, clip)), rows)
-        return BetaMap(slope, slope, 0.0, clip)
+        clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
+        z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
+        slope = _inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows)
+        return LogisticMap(slope, 0.0) if clip is None else BetaMap(slope, slope, 0.0, clip)
 
 
 def slope_of(fitted: Map) -> float:
@@ -121,26 +116,22 @@ def check_softmax(
     fitted.check_input(input, field)
 
 
-def _binary_slope(z: FloatArray, rows: Rows) -> float:
-    return _inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows.codes, rows.weight)
-
-
-def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
-    """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z)."""
+def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
+    """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z), `z` the logits of the rows."""
     n, n_classes = z.shape
     unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of the rest don't overflow
     z = z / unit
     columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
     columns = columns - columns.max(axis=0)
-    w = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    target = columns[codes, np.arange(n)]
+    w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.total_weight
+    target = columns[rows.codes, np.arange(n)]
     mean = columns.mean(axis=0)
     if float(target.min()) == 0.0:
         warn(
             "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
             DataWarning,
         )
-        smooth = n_classes / ((float(n) if weight is None else float(weight.sum())) + n_classes)
+        smooth = n_classes / (rows.total_weight + n_classes)
         target = (1.0 - smooth) * target + smooth * mean
     if dot(w, mean - target) >= 0.0:
         warn(
@@ -152,8 +143,8 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
     problem = TemperatureProblem(columns, target, w)
     start = 1.0 / max(float(np.abs(columns).mean()), 1e-300)
     if n >= _WARM_START_FROM:
-        start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)), start)
-    slope, converged = find_slope(problem, start)
+        start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)).derivatives, start)
+    slope, converged = find_slope(problem.derivatives, start)
     if not converged:
         warn(
             f"temperature fit: no root of the gradient to {_TOL:.0e} after {_MAX_ITER} iterations; "
@@ -161,13 +152,6 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
             ConvergenceWarning,
         )
     return min(slope / unit, LARGEST)  # scores may lie closer together than any slope can tell apart
-
-
-class RisingDerivative(Protocol):
-    """A convex loss of one slope."""
-
-    def derivatives(self, slope: float) -> tuple[float, float]:
-        """Return the first and second derivative of the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +186,12 @@ class TemperatureProblem:
         return gradient, curvature
 
 
-def find_slope(problem: RisingDerivative, start: float) -> tuple[float, bool]:
-    """Find the root of the loss's rising derivative by Newton within a bracket that bisects when it must."""
+def find_slope(derivatives: Callable[[float], tuple[float, float]], start: float) -> tuple[float, bool]:
+    """Find the root of a rising derivative, given with the second one, by Newton in a bracket, else by bisection."""
     low, high = 0.0, np.inf
     slope = start
     for n_iter in range(_MAX_ITER):
-        gradient, curvature = problem.derivatives(slope)
+        gradient, curvature = derivatives(slope)
         if gradient == 0.0:
             return slope, True
         if gradient < 0.0:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.base import named
-from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, penalties
+from calibrant.calibrators.softmax_family import Codes, SoftmaxCalibrator, penalties
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import SoftmaxProblem, VectorProblem
-from calibrant.validation import InputKind
 
 
 @named("vector")
@@ -48,10 +47,6 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
     >>> calibrator.predict_proba([[0.6, 0.3, 0.1]]).round(3)
     array([[0.898, 0.1  , 0.001]])
     """
-
-    def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
-        self.penalty: Penalty = penalty
-        self.input = input
 
     def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
         one = np.ones(x.shape[1])

@@ -83,20 +83,13 @@ class VennAbersCalibrator(BinaryCalibrator):
         Parameters
         ----------
         scores : array-like of shape (n,) or (n, K)
-            As in `fit`. A calibrator of two classes takes one column or two.
+            As in `predict_proba`, with the same errors.
 
         Returns
         -------
         p0, p1 : shape (n,) or (n, K)
             Lower and upper probability: of the positive class for one column; else of each class, not divided by the
             sum of its row. A class that had no rows to fit has 0 and 1.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the scores can't be used.
         """
         rows = self.read(scores)
         p0, p1 = self._pair(self.map_, rows.scores)

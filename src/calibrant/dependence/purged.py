@@ -48,17 +48,8 @@ class _PurgedSplit(ABC):
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:  # noqa: ARG002
         """Return an iterator over the rows to train on and to test on, as arrays of sorted row numbers.
 
-        Parameters
-        ----------
-        X : array-like of n rows
-            Only their number counts.
-        y, groups : ignored
-            scikit-learn passes them.
-
-        Raises
-        ------
-        CalibrantError
-            If times don't fit the rows, or a split is left without a row to train on.
+        Only the number of rows of `X` counts; `y` and `groups` are what scikit-learn passes. Raises CalibrantError
+        where times don't fit the rows, or a split is left without a row to train on.
         """
         return self._splits(_Label(n_rows(X), self.times, self.label_end, self.purge, self.embargo))
 
@@ -123,7 +114,7 @@ class PurgedKFold(_PurgedSplit):
 
     def _splits(self, label: _Label) -> Iterator[tuple[IntArray, IntArray]]:
         for number, block in enumerate(_blocks(label, self.n_splits, "n_splits")):
-            yield _keep(~label.overlaps(block), number), np.sort(block)
+            yield _some(np.flatnonzero(~label.overlaps(block)), number), np.sort(block)
 
 
 @dataclass(eq=False, repr=False)
@@ -190,7 +181,7 @@ class CombinatorialPurgedKFold(_PurgedSplit):
         overlaps = [label.overlaps(block) for block in blocks]
         for number, chosen in enumerate(combinations(range(self.n_folds), self.n_test_folds)):
             left_out = np.logical_or.reduce([overlaps[fold] for fold in chosen])
-            yield _keep(~left_out, number), np.sort(np.concatenate([blocks[fold] for fold in chosen]))
+            yield _some(np.flatnonzero(~left_out), number), np.sort(np.concatenate([blocks[fold] for fold in chosen]))
 
 
 @dataclass(eq=False, repr=False)
@@ -268,10 +259,6 @@ def _blocks(label: _Label, n_blocks: int, name: str) -> list[IntArray]:
     if n < n_blocks:
         raise InvalidInputError(f"{name}={n_blocks} is more than the {n:,} rows of X. Ask for fewer folds.")
     return np.array_split(label.order, n_blocks)
-
-
-def _keep(kept: BoolArray, number: int) -> IntArray:
-    return _some(np.flatnonzero(kept).astype(np.int64), number)
 
 
 def _some(train: IntArray, number: int) -> IntArray:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.validation import ArrayLike, as_scores, at_first, check_same_length
+from calibrant.validation import ArrayLike, as_scores, at_first, check_number, check_same_length
 
 TimeArray = npt.NDArray[Any]
 
@@ -60,11 +60,10 @@ def as_span(span: object, *, name: str, times: TimeArray) -> Any:
         if isinstance(span, numbers.Real) and span == 0:
             return np.timedelta64(0)
         raise InvalidTypeError(f"{name}={span!r} is no span of time. Pass a timedelta, as times are datetimes.")
-    if isinstance(span, (bool, np.timedelta64)) or not isinstance(span, numbers.Real):
+    if isinstance(span, np.timedelta64):
         raise InvalidTypeError(f"{name}={span!r} is not a number. Pass one in the unit of times.")
-    if not 0.0 <= float(span) < np.inf:
-        raise InvalidInputError(f"{name}={span!r} is negative or not finite. Pass a number of at least 0.")
-    return int(span) if isinstance(span, numbers.Integral) else float(span)
+    number = check_number(name, span, minimum=0.0)
+    return int(span) if isinstance(span, numbers.Integral) else number
 
 
 def _values(times: ArrayLike, name: str) -> TimeArray:

@@ -163,9 +163,9 @@ def _inverse_temperature(logits: _Logits) -> float:
         )
         return 0.0
     z, codes, share = logits.sample()
-    start, _ = find_slope(_temperature_part(z, codes, share, smooth), 1.0 / max(size, 1e-300))
+    start, _ = find_slope(_temperature_part(z, codes, share, smooth).derivatives, 1.0 / max(size, 1e-300))
     streamed = _StreamedTemperature(logits, smooth)
-    slope, converged = find_slope(streamed, start if start > 0.0 else 1.0 / max(size, 1e-300))
+    slope, converged = find_slope(streamed.derivatives, start if start > 0.0 else 1.0 / max(size, 1e-300))
     if not converged:
         warnings.warn("temperature fit: the gradient has no root that was found", ConvergenceWarning, stacklevel=6)
     return slope

@@ -32,19 +32,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class GroupMap:
-    """The map of one group, and how much of it enters the blend.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the group.
-    share : float
-        Share of the group's own map, in [0, 1].
-    clip : float
-        How close to 0 and 1 the map's outputs are taken to lie.
-    map : Map
-        The map of the group's own rows.
-    """
+    """The map of one group of `n_rows` rows, its share in the blend, and how close to 0 and 1 its outputs are taken."""
 
     n_rows: int
     share: float

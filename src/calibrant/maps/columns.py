@@ -33,10 +33,7 @@ _COUPLED = {"normalise": "divided by its sum", "likelihood": "made the most like
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneVsRestMap(PoolPart):
-    """One binary map per column, then each row coupled into a distribution, as `calibrant.maps.coupling` says.
-
-    Columns of logits, where `is_logit` says so, are turned into probabilities by softmax first.
-    """
+    """One binary map per column, of softmax of the logits where `is_logit` says so, then each row coupled."""
 
     kind: ClassVar[str] = "one_vs_rest"
     maps: tuple[BinaryMap, ...]

@@ -13,14 +13,15 @@ from calibrant.validation.arguments import (
     check_number as check_number,
     check_same_length as check_same_length,
 )
-from calibrant.validation.groups import as_groups as as_groups, match_groups as match_groups
 from calibrant.validation.labels import (
     Labels as Labels,
+    as_groups as as_groups,
     as_indicators as as_indicators,
     as_labels as as_labels,
     check_both_classes as check_both_classes,
     check_one_column as check_one_column,
     label_values as label_values,
+    match_groups as match_groups,
     normalise_labels as normalise_labels,
 )
 from calibrant.validation.names import (

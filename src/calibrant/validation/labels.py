@@ -1,4 +1,4 @@
-"""Labels of any kind, encoded against their sorted classes."""
+"""Labels of any kind, encoded against their sorted classes; groups of rows, which are labels of any number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
-from calibrant.numerics import BoolArray, FloatArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first
 from calibrant.validation.scores import ArrayLike, as_columns, is_arrow_array, is_null
@@ -52,19 +52,9 @@ def as_labels(
 ) -> Labels:
     """Check labels of any kind and encode them against their sorted classes.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Booleans, integers (also as floats), strings, or a categorical of these.
-    name : str
-        What the caller calls them, for the messages.
-    classes : array-like of shape (K,), optional
-        All classes, in sorted order, where the rows may lack some.
-    pos_label : scalar, optional
-        For two classes: the positive one. The larger one by default.
-    n_columns : int
-        Number of columns K of the scores. With K >= 2, integer labels from 0 to K - 1 number the columns, and may lack
-        some of these numbers.
+    Labels are booleans, integers (also as floats), strings, or a categorical of these. `classes` names all classes,
+    sorted, where the rows may lack some; `pos_label` the positive one of two, by default the larger. Beside scores of
+    K = `n_columns` columns, K >= 2, integer labels from 0 to K - 1 number the columns, and may lack some.
     """
     values = label_values(y, name)
     if classes is not None:
@@ -105,6 +95,46 @@ def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tup
         rows: BoolArray = bad.any(axis=1)
         raise InvalidLabelError(at_first(rows, name, problem, fix, column=columns[j] if columns else j))
     return values == 1.0, columns
+
+
+def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
+    """Check the group of each row, of any kind that labels can be, and encode it against the sorted groups."""
+    values = _group_values(groups, name)
+    if values.dtype.kind == "O":
+        found = sorted(set(values.tolist()))
+        place = {label: i for i, label in enumerate(found)}
+        codes = np.fromiter((place[v] for v in values.tolist()), dtype=np.intp, count=values.size)
+        return Labels(codes, np.array(found, dtype=object))
+    distinct, codes = np.unique(values, return_inverse=True)
+    return Labels(codes.reshape(-1), distinct)
+
+
+def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "groups") -> tuple[IntArray, list[Any]]:
+    """Return the place of each row's group among the `known` ones, -1 for any other, and the others, sorted.
+
+    Groups of another kind than the known ones are compared as text, since parts of text files may differ in type.
+    """
+    labels = as_groups(groups, name=name)
+    found = labels.classes.tolist()
+    is_text = isinstance(found[0], str) != isinstance(known.tolist()[0], str)
+
+    def key(label: object) -> object:
+        return str(label) if is_text else (isinstance(label, bool), label)  # Python takes True and 1 for equal
+
+    place = {key(label): i for i, label in enumerate(known.tolist())}
+    at = np.array([place.get(key(label), -1) for label in found], dtype=np.int64)
+    return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
+
+
+def _group_values(groups: ArrayLike, name: str) -> npt.NDArray[Any]:
+    values = label_values(groups, name)
+    if values.dtype.kind == "f":
+        odd = np.isfinite(values) & (values != np.floor(values))
+        if odd.any():
+            problem = f"{values[odd.argmax()].item()!r} names no group"
+            fix = "Cut numbers into ranges first, and pass the name of each row's range."
+            raise InvalidLabelError(at_first(odd, name, problem, fix))
+    return normalise_labels(values, name)
 
 
 def check_one_column(labels: Labels, n_columns: int, name: str, scores: str) -> None:
