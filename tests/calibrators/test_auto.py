@@ -10,7 +10,6 @@ import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights, _sample
 from calibrant.errors import InvalidInputError
 from calibrant.maps import BetaMap, BlendMap
-from calibrant.numerics import project_simplex
 from calibrant.rows import Rows
 
 
@@ -118,22 +117,6 @@ def test_weights_are_the_constrained_minimiser():
         options={"ftol": 1e-14, "maxiter": 500},
     )
     np.testing.assert_allclose(_blend_weights(z, sample), theirs.x, atol=1e-5)
-
-
-def test_projection_onto_the_simplex_is_the_nearest_point():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        v = rng.normal(size=5) * 3
-        ours = project_simplex(v)
-        theirs = minimize(
-            lambda t, v=v: ((t - v) ** 2).sum(),
-            np.full(5, 0.2),
-            bounds=[(0, None)] * 5,
-            constraints={"type": "eq", "fun": lambda t: t.sum() - 1},
-            options={"ftol": 1e-15},
-        ).x
-        assert ours.sum() == pytest.approx(1.0)
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():

@@ -1,0 +1,144 @@
+"""Elementary functions at the ends of float64, and the nearest and the best weights on the simplex."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import special
+from scipy.optimize import minimize
+
+from calibrant.numerics import (
+    SMALLEST_CLIP,
+    clip_from_data,
+    descend_on_simplex,
+    dot,
+    expit,
+    kish_size,
+    least_output,
+    log_softmax,
+    logit,
+    mean_and_error,
+    normal_quantile,
+    normalise_rows,
+    project_simplex,
+    row_max,
+    row_sum,
+    softmax,
+    softplus,
+)
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None)
+@given(st.lists(FINITE, min_size=1, max_size=20))
+def test_logistic_functions_are_those_of_scipy_without_a_warning(values):
+    z = np.array(values)
+    np.testing.assert_allclose(expit(z), special.expit(z), rtol=1e-14)
+    np.testing.assert_allclose(softplus(z), np.logaddexp(0.0, z), rtol=1e-14)
+
+
+def test_logit_is_the_inverse_of_expit():
+    p = np.concatenate((np.logspace(-300, -1, 50), 1.0 - np.logspace(-15, -1, 50)))
+    np.testing.assert_allclose(logit(p), special.logit(p), rtol=1e-12)
+    np.testing.assert_allclose(expit(logit(p)), p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3, 16, 17, 100])
+def test_rows_are_summed_and_normalised_whatever_their_number_of_columns(k):
+    z = np.random.default_rng(0).normal(size=(50, k)) * 20.0
+    np.testing.assert_allclose(softmax(z), special.softmax(z, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(log_softmax(z), special.log_softmax(z, axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(row_max(z), z.max(axis=1))
+    np.testing.assert_allclose(row_sum(z), z.sum(axis=1), rtol=1e-12, atol=1e-12)
+    p = np.abs(z)
+    p[3] = 0.0
+    wanted = p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)
+    wanted[3] = 1.0 / k
+    np.testing.assert_allclose(normalise_rows(p), wanted, rtol=1e-12)
+    np.testing.assert_array_equal(row_sum(z)[7:8], row_sum(z[7:8]))
+
+
+def test_softmax_of_the_largest_numbers_is_a_choice():
+    z = np.array([[1.7e308, -1.7e308, 0.0]])
+    assert softmax(z).tolist() == [[1.0, 0.0, 0.0]]
+    assert log_softmax(z)[0, 0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "clip"),
+    [
+        ([0.0, 0.2, 0.9], 1, 0.05),  # half the smallest distance to 0 or 1
+        ([0.0, 0.2, 0.9], 99, 1 / 200),  # at most 1 / (2 n + 2)
+        ([0.0, 1.0], 9, 1 / 20),  # nothing inside says more
+        ([1e-15, 0.5], 9, SMALLEST_CLIP),
+    ],
+)
+def test_clip_is_what_the_data_support(p, n, clip):
+    assert clip_from_data(np.array(p), n) == pytest.approx(clip)
+
+
+def test_least_output_is_the_rate_with_a_row_more_of_each_kind():
+    assert least_output(8.0) == 0.1
+    assert least_output(0.0) == 1 / 3
+    assert least_output(1e300) == SMALLEST_CLIP
+
+
+def test_means_and_sizes_of_weighted_values():
+    rng = np.random.default_rng(0)
+    values, w = rng.normal(size=400), rng.exponential(size=400)
+    assert kish_size(w) == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert kish_size(np.full(7, 3.0)) == pytest.approx(7.0)
+    assert dot(values, w) == pytest.approx(values @ w)
+    mean, error = mean_and_error(values, np.ones(400))
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(values.std(ddof=1) / 20.0)
+    assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8), st.integers(0, 1000))
+def test_no_point_of_the_simplex_is_nearer_than_the_projection(values, seed):
+    v = np.array(values)
+    found = project_simplex(v)
+    assert found.sum() == pytest.approx(1.0)
+    assert found.min() >= 0.0
+    others = np.random.default_rng(seed).dirichlet(np.full(v.size, 0.5), 50)
+    assert (((others - v) ** 2).sum(axis=1) >= ((found - v) ** 2).sum() - 1e-9).all()
+
+
+def test_projection_onto_the_simplex_is_the_nearest_point():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        v = rng.normal(size=5) * 3
+        ours = project_simplex(v)
+        theirs = minimize(
+            lambda t, v=v: ((t - v) ** 2).sum(),
+            np.full(5, 0.2),
+            bounds=[(0, None)] * 5,
+            constraints={"type": "eq", "fun": lambda t: t.sum() - 1},
+            options={"ftol": 1e-15},
+        ).x
+        assert ours.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_descent_on_the_simplex_ends_where_slsqp_does(n):
+    rng = np.random.default_rng(n)
+    root = rng.normal(size=(n, n))
+    hessian, linear = root @ root.T + 0.1 * np.eye(n), 3.0 * rng.normal(size=n)
+    step = 1.0 / np.linalg.eigvalsh(hessian)[-1]
+    start = np.full(n, 1.0 / n)
+    found = descend_on_simplex(lambda x: hessian @ x + linear, start, step, tol=1e-12, max_iter=10_000)
+    theirs = minimize(
+        lambda x: 0.5 * x @ hessian @ x + linear @ x,
+        start,
+        jac=lambda x: hessian @ x + linear,
+        bounds=[(0.0, None)] * n,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1.0},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    np.testing.assert_allclose(found, theirs.x, atol=1e-6)
