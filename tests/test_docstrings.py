@@ -28,7 +28,7 @@ def undocumented(cls: type) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", list(modules()))
 def test_every_public_method_is_documented(module: str) -> None:
     loaded = import_module(module)
     classes = [value for value in vars(loaded).values() if inspect.isclass(value) and value.__module__ == module]

@@ -305,7 +305,7 @@ ERRORS = {
     "columns": (
         lambda: _fitted().calibrate(P0[:, :2]),
         ShapeError,
-        "probabilities has 2 columns, but this calibrator was fitted on 3",
+        "probabilities has 2 columns, but this calibrator was fitted for the 3 classes 0, 1, 2",
     ),
     "nan": (
         lambda: _fitted().calibrate([[0.2, np.nan, 0.8]]),
@@ -353,7 +353,7 @@ def test_a_document_with_a_wrong_config_is_refused(tmp_path):
         ('"cv":5', '"cv":1', "cv=1 is too small"),
         ('"method":"auto"', '"method":"best"', "best"),
         ('"n_folds":5', '"n_folds":"5"', "n_folds"),
-        ('"name":"one_vs_rest"', '"name":"isotonic"', "params"),
+        ('"name":"one_vs_rest"', '"name":"isotonic"', "is none of 'one_vs_rest'"),
     ):
         text_now = path.read_text()
         assert old in re.sub(r"\s", "", text_now)

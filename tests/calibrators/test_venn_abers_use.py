@@ -90,7 +90,7 @@ ERRORS = {
     "raw scores in two columns": (
         lambda: cb.VennAbersCalibrator(input="score").fit([1.0, 2.0], [0, 1]).predict_interval([[1.0, 2.0]]),
         ShapeError,
-        "say twice what one says",
+        "scores has 2 columns, but this calibrator was fitted for the 2 classes 0, 1. Pass one column",
     ),
 }
 

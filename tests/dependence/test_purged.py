@@ -254,7 +254,7 @@ def test_module_is_reached_from_the_package() -> None:
             InvalidInputError,
             "times and label_end are numbers and datetimes",
         ),
-        (lambda: PurgedKFold(2, purge=-1).split(range(4)), InvalidInputError, "purge=-1 is negative"),
+        (lambda: PurgedKFold(2, purge=-1).split(range(4)), InvalidInputError, "purge=-1 is outside"),
         (
             lambda: PurgedKFold(2, embargo=dt.timedelta(1)).split(range(4)),
             InvalidTypeError,
