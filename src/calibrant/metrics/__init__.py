@@ -66,3 +66,24 @@ __all__ = [
     "spiegelhalter_z",
     "top_label_ece",
 ]
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.metrics.binned_curve import CurveBins as CurveBins
+from calibrant.metrics.binned_curve import curve_bins as curve_bins
+from calibrant.metrics.binned_curve import read_curve_rows as read_curve_rows
+from calibrant.metrics.bins import Bins as Bins
+from calibrant.metrics.bins import CurveStrategy as CurveStrategy
+from calibrant.metrics.bins import bin_rows as bin_rows
+from calibrant.metrics.decomposition import ScoreName as ScoreName
+from calibrant.metrics.estimates import wilson as wilson
+from calibrant.metrics.proper_scores import brier_losses as brier_losses
+from calibrant.metrics.proper_scores import log_losses as log_losses
+from calibrant.metrics.proper_scores import row_brier as row_brier
+from calibrant.metrics.proper_scores import row_log_loss as row_log_loss
+from calibrant.metrics.reliability import Band as Band
+from calibrant.metrics.reliability import curve_of_event as curve_of_event
+from calibrant.metrics.reliability import curve_settings as curve_settings
+from calibrant.metrics.reliability import event_rows as event_rows
+from calibrant.metrics.rows import Rows as Rows
+from calibrant.metrics.rows import read_rows as read_rows

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.displays import ScoreHistogram
-from calibrant.displays.curves import axis_end
+from calibrant.displays import ScoreHistogram, axis_end
 from calibrant.metrics.bins import Bins, bin_rows, make_bins
 from calibrant.metrics.reliability import CurveSettings, curve_of_event
 from calibrant.summary import ScoreRows, ScoreSummary
