@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.displays import style
 from calibrant.displays.curves import draw_band, draw_interval
 from calibrant.displays.histogram import ScoreHistogram, diagram_axes, draw_histogram, finish_panel
 from calibrant.displays.sources import response
-from calibrant.displays.style import figure_of, fit_height
-from calibrant.metrics import curve_bins, curve_of_event, curve_settings, read_curve_rows
+from calibrant.metrics import Band, CurveBins, curve_bins, curve_of_event, curve_settings, read_curve_rows
 from calibrant.numerics import FloatArray
 from calibrant.results import Curve
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from calibrant.metrics import Band, CurveBins
 
 #: What the legend calls the diagonal; a second display on the same axes finds it there.
 _DIAGONAL = "Perfectly calibrated"
@@ -60,10 +56,10 @@ class CalibrationDisplay:
     ----------
     line_ : matplotlib Line2D
         The curve, after `plot`.
-    ax_, ax_histogram_ : matplotlib Axes
-        What curve and histogram are drawn on; None where there is no histogram.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
+    ax_, figure_ : matplotlib Axes and Figure
+        What the curve is drawn on.
+    ax_histogram_ : matplotlib Axes or None
+        What the histogram is drawn on, if it is.
 
     Examples
     --------
@@ -81,10 +77,6 @@ class CalibrationDisplay:
     pos_label: object = None
     curve: Curve | None = None
     histogram: ScoreHistogram | None = None
-    line_: Line2D = field(init=False)
-    ax_: Axes = field(init=False)
-    ax_histogram_: Axes | None = field(init=False)
-    figure_: Figure | None = field(init=False)
 
     def plot(
         self,
@@ -122,8 +114,7 @@ class CalibrationDisplay:
             ax, ax_histogram = diagram_axes(_WIDTH)
         elif ax is None:
             _, ax = plt.subplots()
-        self.ax_, self.ax_histogram_ = ax, ax_histogram
-        self.figure_ = ax.get_figure()  # type: ignore[assignment]
+        self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, ax.get_figure()
         if ref_line and _DIAGONAL not in ax.get_legend_handles_labels()[1]:
             ax.plot([0, 1], [0, 1], "k:", label=_DIAGONAL)
         (self.line_,) = ax.plot(self.prob_pred, self.prob_true, **properties)
@@ -140,7 +131,7 @@ class CalibrationDisplay:
             draw_histogram(ax_histogram, self.histogram, color=self.line_.get_color())
             finish_panel(ax_histogram, ax, xlabel)
         if owns_diagram:
-            fit_height(figure_of(ax))
+            style.fit_height(style.figure_of(ax))
         return self
 
     @classmethod
@@ -160,21 +151,14 @@ class CalibrationDisplay:
         ----------
         estimator : classifier
             Fitted, with `predict_proba` and two `classes_`; or a pipeline that ends in one.
-        X : array-like or sparse matrix of shape (n, n_features)
-            What it predicts from.
-        y : array-like of shape (n,)
-            Labels.
+        X, y : array-like or sparse matrix, and array-like
+            Rows to predict, and their labels.
         pos_label : scalar, optional
             The positive class; the last of `classes_` by default.
         name : str, optional
             What the legend calls the curve; the estimator's class by default.
         **options
             As in `from_predictions`: `n_bins`, `strategy`, `ax`, `ref_line` and the others, and those of the line.
-
-        Raises
-        ------
-        NotFittedError
-            scikit-learn's own, if the estimator is not fitted.
         """
         y_prob, pos_label = response(estimator, X, is_binary=True).positive(pos_label)
         name = type(estimator).__name__ if name is None else name
@@ -203,11 +187,7 @@ class CalibrationDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of two kinds.
-        y_prob : array-like of shape (n,)
-            Probability of the positive class.
-        n_bins, strategy, pos_label, sample_weight
+        y_true, y_prob, n_bins, strategy, pos_label, sample_weight
             As in `calibration_curve`.
         name : str, optional
             What the legend calls the curve; "Classifier" by default.

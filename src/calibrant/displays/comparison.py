@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from calibrant.comparison import Comparison
-from calibrant.displays.style import COLOURS, MUTED, REFERENCE, check_kind, legible, place
+from calibrant.displays import style
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.results import Score
 from calibrant.validation import check_choice, check_fraction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: What the compared scores are called.
 _TITLES = {"log_loss": "log loss", "brier": "Brier score"}
 #: Inches of a row, and of what lies above and below all rows.
 _ROW, _MARGINS = 0.3, 1.2
-
-
-class _HasInterval(Protocol):
-    """A value with its name and interval, such as a `Score`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
 
 
 class ComparisonRow(NamedTuple):
@@ -52,7 +39,7 @@ class ComparisonDisplay:
 
     Parameters
     ----------
-    rows : iterable of tuples (name, value, low, high), or of objects with these attributes
+    rows : iterable of tuples (name, value, low, high), or of objects with these attributes such as a Score
         Of the values less is better; infinite ones are drawn as a triangle at the end of the axis. Ends of an
         interval that is not known are NaN.
     reference : float
@@ -79,12 +66,9 @@ class ComparisonDisplay:
     ('uncalibrated', 2)
     """
 
-    ax_: Axes
-    figure_: Figure
-
     def __init__(
         self,
-        rows: Iterable[_HasInterval | tuple[str, float, float, float]],
+        rows: Iterable[Score | tuple[str, float, float, float]],
         *,
         reference: float = 0.0,
         reference_name: str = "uncalibrated",
@@ -118,34 +102,34 @@ class ComparisonDisplay:
         """
         check_choice("score", score, list(_TITLES))
         advice = "Pass what calibrant.compare returns, or rows to ComparisonDisplay(rows)."
-        check_kind("comparison is", comparison, Comparison, advice)
+        style.check_kind("comparison is", comparison, Comparison, advice)
         others = [each for each in comparison.methods if each.name != comparison.baseline]
-        differences = [getattr(each, f"{score}_difference") for each in others]
-        rows = [(each.name, d.value, d.low, d.high) for each, d in zip(others, differences, strict=True)]
         is_none = comparison.baseline == "none"
-        baseline, what = ("uncalibrated", "the uncalibrated scores") if is_none else (comparison.baseline,) * 2
-        xlabel, reference = f"Held-out {_TITLES[score]}, less that of {what}", 0.0
-        (lowest,) = (getattr(each, score) for each in comparison.methods if each.name == comparison.baseline)
-        if math.isinf(lowest):
-            rows = [(each.name, getattr(each, score), math.nan, math.nan) for each in others]
+        name, what = ("uncalibrated", "the uncalibrated scores") if is_none else (comparison.baseline,) * 2
+        (doing_nothing,) = (getattr(each, score) for each in comparison.methods if each.name == comparison.baseline)
+        if math.isinf(doing_nothing):
             xlabel, reference = f"Held-out {_TITLES[score]}; that of {what} is infinite", math.inf
-        return cls(rows, reference=reference, reference_name=baseline, xlabel=xlabel, level=comparison.level).plot(ax)
+            rows = [(each.name, getattr(each, score), math.nan, math.nan) for each in others]
+        else:
+            xlabel, reference = f"Held-out {_TITLES[score]}, less that of {what}", 0.0
+            rows = [(each.name, *astuple(getattr(each, f"{score}_difference"))) for each in others]
+        return cls(rows, reference=reference, reference_name=name, xlabel=xlabel, level=comparison.level).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
         """Draw the methods, best at the top, on given axes or in a figure of its own; return self."""
         n = len(self.rows)
-        self.ax_, self.figure_ = place(ax, (7.2, _MARGINS + _ROW * n))
+        self.ax_, self.figure_ = style.place(ax, (7.2, _MARGINS + _ROW * n))
         ax = self.ax_
         beside: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small"}
         if math.isfinite(self.reference):
-            ax.axvline(self.reference, zorder=1, **REFERENCE)
+            ax.axvline(self.reference, zorder=1, **style.REFERENCE)
             above: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 3), "ha": "center"}
-            ax.annotate(legible(self.reference_name), (self.reference, 1.0), color=MUTED, **above, **beside)
+            ax.annotate(style.legible(self.reference_name), (self.reference, 1.0), color=style.MUTED, **above, **beside)
         for i, row in enumerate(self.rows):
             self._draw_row(ax, i, row)
             text = _text(row, is_signed=self.reference == 0.0)
             ax.annotate(text, (1.0, i), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center", **beside)
-        ax.set_yticks(range(n), [legible(row.name, width=28) for row in self.rows])
+        ax.set_yticks(range(n), [style.legible(row.name, width=28) for row in self.rows])
         ax.set_ylim(n - 0.4, -0.6)
         ax.tick_params(axis="y", length=0.0)
         ax.margins(x=0.08)
@@ -170,24 +154,21 @@ class ComparisonDisplay:
         """Return the colours of line and point: blue where better, vermilion where worse, hollow where unknown."""
         low, high = (row.value, row.value) if math.isinf(self.reference) else (row.low, row.high)
         if high < self.reference:
-            return COLOURS[0], COLOURS[0]
+            return style.COLOURS[0], style.COLOURS[0]
         if low > self.reference:
-            return COLOURS[1], COLOURS[1]
-        return MUTED, "white"
+            return style.COLOURS[1], style.COLOURS[1]
+        return style.MUTED, "white"
 
 
-def _as_row(row: _HasInterval | tuple[str, float, float, float]) -> ComparisonRow:
-    values: object = row
-    if not isinstance(row, tuple):
-        try:
-            values = operator.attrgetter("name", "value", "low", "high")(row)
-        except AttributeError:
-            values = ()
-    if not isinstance(values, tuple) or len(values) != 4:
+def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
+    fields: tuple[Any, ...] = (
+        row if isinstance(row, tuple) else tuple(getattr(row, key, None) for key in ComparisonRow._fields)
+    )
+    if len(fields) != 4 or any(field is None for field in fields):
         raise InvalidTypeError(
             f"rows holds {row!r:.80}, which is no (name, value, low, high). Pass such tuples, or Score objects."
         )
-    name, *numbers = values
+    name, *numbers = fields
     try:
         value, low, high = map(float, numbers)
     except (TypeError, ValueError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.displays.style import LINES, MUTED, REFERENCE, count_text, style
+from calibrant.displays import style
 from calibrant.results import Curve
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def axis_end(curves: Iterable[Curve]) -> float:
 
 def size_texts(curve: Curve) -> tuple[str, str]:
     """State the rows of a curve, and its events."""
-    return f"n = {count_text(curve.n.sum())}", f"{count_text((curve.n * curve.y).sum())} events"
+    return f"n = {style.count_text(curve.n.sum())}", f"{style.count_text((curve.n * curve.y).sum())} events"
 
 
 def count_curves(ax: Axes) -> int:
@@ -44,7 +44,7 @@ def draw_diagonal(ax: Axes, upper: float) -> None:
     """Draw the line of calibrated forecasts and set up the axes, unless they have it already."""
     if DIAGONAL in (line.get_label() for line in ax.lines):
         return
-    ax.plot([0, 1], [0, 1], label=DIAGONAL, **REFERENCE)
+    ax.plot([0, 1], [0, 1], label=DIAGONAL, **style.REFERENCE)
     ax.set(xlabel="Predicted probability", ylabel="Observed frequency")
     ax.set(xlim=(0.0, upper), ylim=(0.0, upper), aspect="equal")
 
@@ -58,7 +58,7 @@ def draw_band(ax: Axes, curve: Curve) -> None:
         x, low, high = np.clip(curve.edges[0], *ax.get_xlim()), np.repeat(low, 2), np.repeat(high, 2)
     text = f"{100.0 * curve.level:g}% of calibrated forecasts"
     label = "_band" if text in ax.get_legend_handles_labels()[1] else text
-    ax.fill_between(x, low, high, color=MUTED, alpha=0.16, linewidth=0.0, zorder=0.5, label=label)
+    ax.fill_between(x, low, high, color=style.MUTED, alpha=0.16, linewidth=0.0, zorder=0.5, label=label)
 
 
 def draw_interval(ax: Axes, curve: Curve, *, color: Any, is_clipped: bool, is_stepped: bool = False) -> None:
@@ -77,7 +77,7 @@ def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_a
 
     Steps among those of other curves are drawn without their bands, which would hide each other.
     """
-    properties = style(k)
+    properties = style.of(k)
     is_clipped = upper < 1.0  # at 0 and 1 whole markers are wanted
     is_isotonic = curve.strategy == "isotonic"
     if is_alone or not is_isotonic:
@@ -85,7 +85,7 @@ def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_a
     x, y = curve.x, curve.y
     if is_isotonic:  # each block is level from its first score to its last
         x, y = curve.edges.ravel(), np.repeat(y, 2)
-        properties |= {"marker": "", "linestyle": LINES[k % len(LINES)]}
+        properties |= {"marker": "", "linestyle": style.LINES[k % len(style.LINES)]}
     width = 1.6 if is_isotonic else 1.0
     size = 3.0 if curve.x.size > MAX_BARS else 5.5
     (line,) = ax.plot(x, y, linewidth=width, markersize=size, clip_on=is_clipped, zorder=3, label=label, **properties)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from calibrant.displays import style
 from calibrant.displays.sources import as_models
-from calibrant.displays.style import MUTED, REFERENCE, add_legend, check_kind, fit_height, legible, place, style
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics import Decomposition, decompose
-from calibrant.validation import check_choice
+from calibrant.metrics import Decomposition, ScoreName, decompose
+from calibrant.validation import ArrayLike, check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-
-    from calibrant.metrics import ScoreName
-    from calibrant.validation import ArrayLike
 
 #: What the decomposed scores are called.
 _TITLES = {"brier": "Brier score", "log": "log loss"}
@@ -67,24 +63,16 @@ class DecompositionDisplay:
     ('Miscalibration (lower is better)', 'Discrimination (higher is better)')
     """
 
-    ax_: Axes
-    figure_: Figure
-    points_: dict[str, Line2D]
-
     def __init__(
         self, decompositions: Mapping[str, Decomposition], *, score: Literal["brier", "log"] = "brier"
     ) -> None:
         check_choice("score", score, list(_TITLES))
-        check_kind(
-            "decompositions is",
-            decompositions,
-            Mapping,
-            "Pass a mapping of names to what metrics.decompose returns, or use DecompositionDisplay.from_predictions.",
-        )
+        advice = "Pass a mapping of names to what metrics.decompose returns, or use from_predictions."
+        style.check_kind("decompositions is", decompositions, Mapping, advice)
         if not decompositions:
             raise ShapeError("decompositions is empty. Pass at least one model.")
         for name, each in decompositions.items():
-            check_kind(f"decompositions[{name!r}] is", each, Decomposition, "Pass what metrics.decompose returns.")
+            style.check_kind(f"decompositions[{name!r}] is", each, Decomposition, "Pass what decompose returns.")
         self.decompositions, self.score = dict(decompositions), score
         (first, parts), *others = self.decompositions.items()
         for name, other in others:
@@ -114,29 +102,22 @@ class DecompositionDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of any kind.
-        y_prob : array-like of shape (n,) or (n, K), or mapping of names to such
-            Probabilities of one model, or of several by name.
-        sample_weight, score, pos_label, classes
-            As in `metrics.decompose`.
+        y_true, y_prob, sample_weight, score, pos_label, classes
+            As in `metrics.decompose`; `y_prob` can be a mapping of the names of models to their probabilities.
         name : str, optional
             What the legend calls a single model.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own.
         """
-        parts = {
-            label or "model": decompose(
-                y_true, prob, sample_weight=sample_weight, score=score, pos_label=pos_label, classes=classes
-            )
-            for label, prob in as_models(y_prob, name)
-        }
+        what: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
+        models = as_models(y_prob, name)
+        parts = {label or "model": decompose(y_true, prob, score=score, **what) for label, prob in models}
         return cls(parts, score=score).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> DecompositionDisplay:
         """Draw points and lines of equal score on given axes, or in a figure of its own; return self."""
         is_own = ax is None
-        self.ax_, self.figure_ = place(ax, (5.4, 10.8))
+        self.ax_, self.figure_ = style.place(ax, (5.4, 10.8))
         ax = self.ax_
         if is_own:
             ax.set_box_aspect(_HEIGHT)
@@ -148,27 +129,27 @@ class DecompositionDisplay:
         ax.set(xlim=(0.0, right), ylim=(0.0, top))
         ax.locator_params(axis="x", nbins=6)
         self._draw_isolines(ax, right, top)
-        self.points_ = {}
+        self.points_: dict[str, Line2D] = {}
         for k, (name, each) in enumerate(self.decompositions.items()):
-            text = f"{legible(name)}: {each.score:.4f}"
-            properties = style(k) | {"linestyle": "none", "markersize": 8.0, "clip_on": False, "zorder": 3}
+            text = f"{style.legible(name)}: {each.score:.4f}"
+            properties = style.of(k) | {"linestyle": "none", "markersize": 8.0, "clip_on": False, "zorder": 3}
             if math.isfinite(each.score):
                 (self.points_[name],) = ax.plot(each.miscalibration, each.discrimination, label=text, **properties)
             else:
-                ax.plot([], [], label=f"{legible(name)}: infinite, not shown", **properties)
+                ax.plot([], [], label=f"{style.legible(name)}: infinite, not shown", **properties)
         ax.set(xlabel="Miscalibration (lower is better)", ylabel="Discrimination (higher is better)")
         what = _TITLES[self.score]
         ax.set_title(f"Lines of equal {what}; uncertainty {self.uncertainty:.4f}", fontsize="small", loc="left", pad=14)
         n_columns = 2 if len(self.decompositions) > 3 else 1
-        add_legend(ax, is_own=is_own, n_columns=n_columns, title=what[:1].upper() + what[1:])
+        style.add_legend(ax, is_own=is_own, n_columns=n_columns, title=what[:1].upper() + what[1:])
         if is_own:
-            fit_height(self.figure_)
+            style.fit_height(self.figure_)
         return self
 
     def _draw_isolines(self, ax: Axes, right: float, top: float) -> None:
         """Draw lines of equal score over [0, right] x [0, top], each named where it leaves on the right or the top.
 
-        They are one collection, which keeps them out of the search for the legend's best place.
+        They are one collection, which keeps them out of the search for the legend's best style.place.
         """
         from matplotlib.collections import LineCollection
         from matplotlib.ticker import MaxNLocator
@@ -179,23 +160,15 @@ class DecompositionDisplay:
         digits = max(0, 1 - math.floor(math.log10(step)))
         # but for those beside the line of no skill
         drawn = [score for score in levels if best < score < worst and abs(score - self.uncertainty) >= 0.4 * step]
-        names = [f"{score:.{digits}f}" for score in drawn]
-        segments = [self._isoline(score, right, top) for score in drawn]
-        no_skill = self._isoline(self.uncertainty, right, top)
-        ax.add_collection(LineCollection(segments, colors=_LINE_COLOUR, linewidths=0.8, zorder=1), autolim=False)
-        ax.add_collection(LineCollection([no_skill], zorder=1, **REFERENCE), autolim=False)
-        for text, (_, end) in zip([*names, "no skill"], [*segments, no_skill], strict=True):
-            leaves_right = end[0] == right
-            ax.annotate(
-                text,
-                end,
-                xytext=(3, 0) if leaves_right else (0, 2),
-                textcoords="offset points",
-                ha="left" if leaves_right else "center",
-                va="center" if leaves_right else "bottom",
-                fontsize="x-small",
-                color=MUTED,
-            )
+        names = [*(f"{score:.{digits}f}" for score in drawn), "no skill"]
+        lines = [self._isoline(score, right, top) for score in (*drawn, self.uncertainty)]
+        ax.add_collection(LineCollection(lines[:-1], colors=_LINE_COLOUR, linewidths=0.8, zorder=1), autolim=False)
+        ax.add_collection(LineCollection(lines[-1:], zorder=1, **style.REFERENCE), autolim=False)
+        for text, (_, end) in zip(names, lines, strict=True):
+            place: dict[str, Any] = {"xytext": (0, 2), "ha": "center", "va": "bottom"}
+            if end[0] == right:
+                place = {"xytext": (3, 0), "ha": "left", "va": "center"}
+            ax.annotate(text, end, textcoords="offset points", fontsize="x-small", color=style.MUTED, **place)
 
     def _isoline(self, score: float, right: float, top: float) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the ends of discrimination = miscalibration + uncertainty - score within the axes."""

@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.displays import style
 from calibrant.displays.sources import as_models
-from calibrant.displays.style import (
-    COLOURS,
-    MUTED,
-    REFERENCE,
-    add_legend,
-    as_parts,
-    check_kind,
-    figure_of,
-    fit_height,
-    legible,
-    line_style,
-    new_axes,
-    place,
-    style,
-)
 from calibrant.forecasts import (
     Forecast,
     LevelCurve,
@@ -39,7 +25,6 @@ from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Curves whose names find room inside the axes; those of more would lie on them.
 _MAX_INSIDE = 2
@@ -74,12 +59,9 @@ class PitDisplay:
     500
     """
 
-    ax_: Axes
-    figure_: Figure
-
     def __init__(self, histogram: PitHistogram) -> None:
         advice = "Pass what pit_histogram returns, or use PitDisplay.from_forecast(forecast, y)."
-        check_kind("histogram is", histogram, PitHistogram, advice)
+        style.check_kind("histogram is", histogram, PitHistogram, advice)
         self.histogram = histogram
 
     @classmethod
@@ -99,15 +81,17 @@ class PitDisplay:
 
     def plot(self, ax: Axes | None = None) -> PitDisplay:
         """Draw bars and bands on given axes, or in a figure of their own; return self."""
-        self.ax_, self.figure_ = place(ax, (5.6, 3.6))
+        self.ax_, self.figure_ = style.place(ax, (5.6, 3.6))
         ax = self.ax_
         found = self.histogram
         share = f"{100 * found.level:g}%"
-        ax.stairs(found.density, found.edges, fill=True, color=COLOURS[0], alpha=0.55, linewidth=0.0)
-        ax.stairs(found.density, found.edges, color=COLOURS[0], linewidth=1.0)
-        ax.axhspan(found.low_all, found.high_all, color=MUTED, alpha=0.18, linewidth=0.0, label=f"{share} of all bins")
-        ax.axhspan(found.low, found.high, color=MUTED, alpha=0.35, linewidth=0.0, label=f"{share} of one bin")
-        ax.axhline(1.0, **REFERENCE)
+        ax.stairs(found.density, found.edges, fill=True, color=style.COLOURS[0], alpha=0.55, linewidth=0.0)
+        ax.stairs(found.density, found.edges, color=style.COLOURS[0], linewidth=1.0)
+        ax.axhspan(
+            found.low_all, found.high_all, color=style.MUTED, alpha=0.18, linewidth=0.0, label=f"{share} of all bins"
+        )
+        ax.axhspan(found.low, found.high, color=style.MUTED, alpha=0.35, linewidth=0.0, label=f"{share} of one bin")
+        ax.axhline(1.0, **style.REFERENCE)
         top = max(float(found.density.max()), found.high_all)
         ax.set(
             xlim=(0.0, 1.0),
@@ -147,12 +131,9 @@ class ForecastReliabilityDisplay:
     0.11
     """
 
-    ax_: Axes
-    figure_: Figure
-
     def __init__(self, curve: LevelCurve | Sequence[LevelCurve]) -> None:
         advice = "Pass what level_curve returns, or use ForecastReliabilityDisplay.from_forecast(forecast, y)."
-        self.curves = as_parts("curve", curve, LevelCurve, advice)
+        self.curves = style.as_parts("curve", curve, LevelCurve, advice)
 
     @classmethod
     def from_forecast(
@@ -192,26 +173,26 @@ class ForecastReliabilityDisplay:
     def plot(self, ax: Axes | None = None) -> ForecastReliabilityDisplay:
         """Draw the curves over the diagonal on given axes, or in a figure of their own; return self."""
         is_own = ax is None
-        self.ax_, self.figure_ = place(ax, (4.8, 9.6))
+        self.ax_, self.figure_ = style.place(ax, (4.8, 9.6))
         ax = self.ax_
         first = self.curves[0]
         band = f"{100 * first.level:g}% if calibrated, n = {first.n:,}"
-        ax.fill_between(first.levels, first.low, first.high, color=MUTED, alpha=0.3, linewidth=0.0, label=band)
-        ax.plot([0.0, 1.0], [0.0, 1.0], **REFERENCE)
+        ax.fill_between(first.levels, first.low, first.high, color=style.MUTED, alpha=0.3, linewidth=0.0, label=band)
+        ax.plot([0.0, 1.0], [0.0, 1.0], **style.REFERENCE)
         for k, curve in enumerate(self.curves):
-            name = f"{legible(curve.label)}: " if curve.label else ""
+            name = f"{style.legible(curve.label)}: " if curve.label else ""
             label = f"{name}error {curve.error:.3f}"
-            ax.plot(curve.levels, curve.share, linewidth=1.8, label=label, **line_style(k))
+            ax.plot(curve.levels, curve.share, linewidth=1.8, label=label, **style.line(k))
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
         ax.set(xlabel="Level of the quantile", ylabel="Share of outcomes at or below it")
         if len(self.curves) <= _MAX_INSIDE:
             ax.legend(loc="upper left", frameon=False, fontsize="small")
         elif is_own:
-            add_legend(ax, is_own=True)
+            style.add_legend(ax, is_own=True)
         else:
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize="small")
         if is_own:
-            fit_height(self.figure_)
+            style.fit_height(self.figure_)
         return self
 
 
@@ -241,14 +222,11 @@ class ReliabilityGapDisplay:
     2
     """
 
-    axes_: list[Axes]
-    figure_: Figure
-
     def __init__(self, gaps: ReliabilityGaps | Mapping[str, ReliabilityGaps]) -> None:
         self.gaps = dict(as_models(gaps, argument="gaps"))
         advice = "Pass what reliability_gaps returns, or use ReliabilityGapDisplay.from_forecast(forecast, y)."
         for each in self.gaps.values():
-            check_kind("gaps holds", each, ReliabilityGaps, advice)
+            style.check_kind("gaps holds", each, ReliabilityGaps, advice)
 
     @classmethod
     def from_forecast(
@@ -267,14 +245,14 @@ class ReliabilityGapDisplay:
     def plot(self) -> ReliabilityGapDisplay:
         """Draw into a figure of its own; return self."""
         n = len(self.gaps)
-        *maps, scatter = self.axes_ = new_axes((3.6 * (n + 1) + 0.6, 3.6), n=n + 1, n_across=n + 1)
-        self.figure_ = figure_of(scatter)
+        *maps, scatter = self.axes_ = style.new_axes((3.6 * (n + 1) + 0.6, 3.6), n=n + 1, n_across=n + 1)
+        self.figure_ = style.figure_of(scatter)
         tables = [found.values.mean(axis=2) for found in self.gaps.values()]
         top = max(float(table.max()) for table in tables)
         for ax, (name, found), table in zip(maps, self.gaps.items(), tables, strict=True):
             image = ax.pcolormesh(found.y0, found.alpha, table.T, cmap="cividis", vmin=0.0, vmax=top, shading="nearest")
             words = f"mean gap {found.mean:.3f}, max {found.max:.3f}"
-            ax.set_title(f"{legible(name)}\n{words}" if name else words, fontsize="medium")
+            ax.set_title(f"{style.legible(name)}\n{words}" if name else words, fontsize="medium")
             ax.set(xlabel="Threshold y0", ylabel="Level α")
         self.figure_.colorbar(image, ax=maps, label="Reliability gap, mean over losses")
         self._draw_losses(scatter)
@@ -287,9 +265,9 @@ class ReliabilityGapDisplay:
             step = max(found.true.size // _N_POINTS, 1)
             predicted, true = found.predicted.ravel()[::step], found.true.ravel()[::step]
             highest = max(highest, float(np.max(predicted)), float(np.max(true)))
-            properties = style(k) | {"linestyle": "none", "markersize": 2.6, "markeredgewidth": 0.0, "alpha": 0.5}
-            ax.plot(predicted, true, label=legible(name) or None, **properties)
-        ax.plot([0.0, highest], [0.0, highest], **REFERENCE)
+            properties = style.of(k) | {"linestyle": "none", "markersize": 2.6, "markeredgewidth": 0.0, "alpha": 0.5}
+            ax.plot(predicted, true, label=style.legible(name) or None, **properties)
+        ax.plot([0.0, highest], [0.0, highest], **style.REFERENCE)
         ax.set(aspect="equal", xlabel="Predicted loss", ylabel="True loss")
         ax.set_title("One point per rule and loss", fontsize="medium")
         if any(self.gaps):

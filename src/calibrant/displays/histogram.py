@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.displays.style import new_axes
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.displays import style
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.summary import ScoreRows, ScoreSummary
 
 if TYPE_CHECKING:
@@ -46,22 +46,17 @@ class ScoreHistogram:
     @classmethod
     def from_rows(cls, rows: ScoreRows, *, upper: float = 1.0, n_bins: int = _N_BINS) -> ScoreHistogram:
         """Count rows of probabilities in `n_bins` equal bins of [0, upper]; those above `upper` fall in the last."""
-        edges, place = _bins_of(rows.scores, upper, n_bins)
-        event = rows.positive
-        happened = None if rows.weight is None else rows.weight[event]
-        events = np.bincount(place[event], weights=happened, minlength=n_bins).astype(np.float64)
-        n = np.bincount(place, weights=rows.weight, minlength=n_bins).astype(np.float64)
-        return cls(edges, n, events, rows.scores.size, rows.weight is not None)
+        weighted = rows.positive if rows.weight is None else rows.positive * rows.weight
+        bins = _counted(rows.scores, rows.weight, weighted, upper, n_bins)
+        return cls(*bins, rows.scores.size, rows.weight is not None)
 
     @classmethod
     def from_summary(
         cls, summary: ScoreSummary, *, n_rows: int, is_weighted: bool, upper: float = 1.0, n_bins: int = _N_BINS
     ) -> ScoreHistogram:
         """Count the rows of a summary, as `from_rows` does; those of a distinct score together."""
-        edges, place = _bins_of(summary.scores, upper, n_bins)
-        n = np.bincount(place, weights=summary.weight, minlength=n_bins).astype(np.float64)
-        events = np.bincount(place, weights=summary.positives, minlength=n_bins).astype(np.float64)
-        return cls(edges, n, events, n_rows, is_weighted)
+        bins = _counted(summary.scores, summary.weight, summary.positives, upper, n_bins)
+        return cls(*bins, n_rows, is_weighted)
 
     def size_texts(self) -> tuple[str, str]:
         """State the number of rows, and of events."""
@@ -75,15 +70,19 @@ class ScoreHistogram:
         return ", ".join(self.size_texts())
 
 
-def _bins_of(scores: FloatArray, upper: float, n_bins: int) -> tuple[FloatArray, IntArray]:
-    """Return the edges of the bins, and the bin of each score."""
+def _counted(
+    scores: FloatArray, weight: FloatArray | None, positives: FloatArray | BoolArray, upper: float, n_bins: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the edges of the bins, and the sums of weight and of positives in each."""
     edges = np.linspace(0.0, upper, n_bins + 1)
-    return edges, np.minimum(np.searchsorted(edges, scores, side="right") - 1, n_bins - 1)
+    place = np.minimum(np.searchsorted(edges, scores, side="right") - 1, n_bins - 1)
+    n, events = (np.bincount(place, weights=sums, minlength=n_bins) for sums in (weight, positives))
+    return edges, n.astype(np.float64), events.astype(np.float64)
 
 
 def diagram_axes(width: float) -> tuple[Axes, Axes]:
     """Return a square diagram with a low panel below it, in a figure of their own; see `fit_height`."""
-    ax, panel = new_axes((width, 3.0 * width), n=2, sharex=True, height_ratios=[1.0, PANEL_HEIGHT])
+    ax, panel = style.new_axes((width, 3.0 * width), n=2, sharex=True, height_ratios=[1.0, PANEL_HEIGHT])
     ax.set_box_aspect(1.0)
     panel.set_box_aspect(PANEL_HEIGHT)
     return ax, panel

@@ -7,30 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator, IsotonicCalibrator, MimicCalibrator, SigmoidCalibrator
-from calibrant.displays.style import (
-    COLOURS,
-    LINES,
-    REFERENCE,
-    check_kind,
-    count_text,
-    figure_of,
-    fit_height,
-    legible,
-    new_axes,
-)
+from calibrant.calibrators import BinTable, Calibrator, IsotonicCalibrator, MimicCalibrator, SigmoidCalibrator
+from calibrant.displays import style
 from calibrant.errors import InvalidInputError, NotFittedError
 from calibrant.maps import InterpolatedMap, is_binary
 from calibrant.numerics import FloatArray
+from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-
-    from calibrant.calibrators import BinTable
-    from calibrant.validation import ArrayLike
 
 #: Of more passes than this, some are left out of the picture; of more than the second, some are not in the legend.
 MAX_PASSES, MAX_NAMED = 12, 5
@@ -75,13 +62,6 @@ class MimicDisplay:
     >>> [table.size for table in display.passes]
     [4, 2]
     """
-
-    ax_: Axes
-    ax_history_: Axes
-    figure_: Figure
-    lines_: dict[str, Line2D]
-    bars_: list[LineCollection]
-    points_: Line2D
 
     def __init__(self, calibrator: MimicCalibrator, *, rivals: Mapping[str, Calibrator] | None = None) -> None:
         _check_mimic(calibrator)
@@ -148,8 +128,8 @@ class MimicDisplay:
         """
         is_own = ax is None
         if ax is None:
-            ax_history, ax = new_axes((9.6, 9.6), n=2, n_across=2, subplot_kw={"box_aspect": 1.0})
-        self.ax_, self.figure_ = ax, figure_of(ax)
+            ax_history, ax = style.new_axes((9.6, 9.6), n=2, n_across=2, subplot_kw={"box_aspect": 1.0})
+        self.ax_, self.figure_ = ax, style.figure_of(ax)
         self.ax_history_ = ax if ax_history is None else ax_history
         low, high = self._range(upper)
         self._draw_history(self.ax_history_, upper)
@@ -161,7 +141,7 @@ class MimicDisplay:
             else:
                 each.legend(loc="best", frameon=False, fontsize="x-small")
         if is_own:
-            fit_height(self.figure_)
+            style.fit_height(self.figure_)
         return self
 
     def _range(self, upper: float) -> tuple[float, float]:
@@ -174,11 +154,11 @@ class MimicDisplay:
     def _draw_history(self, ax: Axes, upper: float) -> None:
         from matplotlib.colors import to_rgb
 
-        full = np.array(to_rgb(COLOURS[0]))
+        full = np.array(to_rgb(style.COLOURS[0]))
         n = len(self.passes)
         drawn = _spread(n, MAX_PASSES)
         named = {drawn[k] for k in _spread(len(drawn), MAX_NAMED)}
-        self.bars_ = []
+        self.bars_: list[LineCollection] = []
         for k in drawn:
             table = self.passes[k]
             share = 1.0 if k == n - 1 else LIGHTEST + (1.0 - LIGHTEST) * k / n
@@ -191,29 +171,33 @@ class MimicDisplay:
         final = self.passes[-1]
         size = 5.0 if final.size <= MANY_BINS else 3.0
         (self.points_,) = ax.plot(
-            final.boundary, final.rate, "o", color=COLOURS[0], markersize=size, label="recorded points", zorder=3
+            final.boundary, final.rate, "o", color=style.COLOURS[0], markersize=size, label="recorded points", zorder=3
         )
         self.points_.set_clip_on(upper < 1.0)  # at 0 and 1 whole markers are wanted
 
     def _draw_curves(self, ax: Axes, low: float, high: float) -> None:
         if self.calibrator.input == "probability":
-            ax.plot([0, 1], [0, 1], label="scores as they are", **REFERENCE)
+            ax.plot([0, 1], [0, 1], label="scores as they are", **style.REFERENCE)
         final = self.calibrator.calibrated_model_
-        size = f"n = {count_text(final.n.sum())}, {count_text(final.positives.sum())} events"
+        size = f"n = {style.count_text(final.n.sum())}, {style.count_text(final.positives.sum())} events"
         curves = {"mimic": self.calibrator, **self.rivals}
-        self.lines_ = {}
+        self.lines_: dict[str, Line2D] = {}
         for i, (name, calibrator) in enumerate(curves.items()):
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
-            label = f"{legible(f'{name}, {_bins(final.size)}')}\n{size}" if i == 0 else legible(name)
+            label = f"{style.legible(f'{name}, {_bins(final.size)}')}\n{size}" if i == 0 else style.legible(name)
             (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, linewidth=2.0 if i == 0 else 1.4)
-            line.set(color=COLOURS[i % len(COLOURS)], linestyle=LINES[i % len(LINES)], zorder=4 - i / len(curves))
+            line.set(
+                color=style.COLOURS[i % len(style.COLOURS)],
+                linestyle=style.LINES[i % len(style.LINES)],
+                zorder=4 - i / len(curves),
+            )
             self.lines_[name] = line
 
 
 def _check_mimic(calibrator: object) -> None:
     advice = "Pass a MimicCalibrator; ReliabilityDisplay draws the outputs of any other."
-    check_kind("calibrator is", calibrator, MimicCalibrator, advice)
+    style.check_kind("calibrator is", calibrator, MimicCalibrator, advice)
 
 
 def _is_same(one: MimicCalibrator, other: MimicCalibrator) -> bool:

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.displays import style
 from calibrant.displays.curves import axis_end, draw_band, draw_curve, draw_diagonal, size_texts
 from calibrant.displays.sources import response
-from calibrant.displays.style import as_parts, figure_of, fit_height, legible, new_axes
 from calibrant.errors import ShapeError
-from calibrant.metrics import bin_rows, curve_of_event, curve_settings, read_rows
+from calibrant.metrics import Band, CurveStrategy, bin_rows, curve_of_event, curve_settings, read_rows
 from calibrant.results import Curve
-from calibrant.validation import check_integer
+from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from calibrant.metrics import Band, CurveStrategy
-    from calibrant.validation import ArrayLike
 
 #: Inches across of a panel.
 _SIDE = 2.25
@@ -62,14 +58,10 @@ class MulticlassReliabilityDisplay:
     (['ant', 'bee', 'cow'], 4)
     """
 
-    axes_: npt.NDArray[np.object_]
-    ax_: Axes
-    figure_: Figure
-
     def __init__(self, top_label: Curve, curves: Sequence[Curve], *, n_classes: int | None = None) -> None:
         advice = "Pass what reliability_curve returns, or use MulticlassReliabilityDisplay.from_predictions."
-        (self.top_label,) = as_parts("top_label", (top_label,), Curve, advice)
-        self.curves = as_parts("curves", curves, Curve, advice)
+        (self.top_label,) = style.as_parts("top_label", (top_label,), Curve, advice)
+        self.curves = style.as_parts("curves", curves, Curve, advice)
         self.n_classes = len(self.curves) if n_classes is None else n_classes
 
     @classmethod
@@ -92,17 +84,10 @@ class MulticlassReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of any kind.
-        y_prob : array-like of shape (n, K)
-            Probability of each of the sorted classes.
-        sample_weight : array-like of shape (n,), optional
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where `y_true` may lack some.
+        y_true, y_prob, sample_weight, classes, n_bins, strategy, level, band, rng
+            As in `reliability_curve`; `y_prob` has a column for each of the sorted classes.
         max_classes : int
             Of more classes than this, those with the largest calibration error are shown, largest first.
-        n_bins, strategy, level, band, rng
-            As in `reliability_curve`.
         axes : sequence of matplotlib Axes, optional
             Where to draw, as in `plot`.
         """
@@ -131,17 +116,10 @@ class MulticlassReliabilityDisplay:
         ----------
         estimator : classifier
             Fitted, with `predict_proba` and three or more `classes_`.
-        X : array-like or frame of shape (n, n_features)
-            What it predicts from: rows that it was not fitted to.
-        y : array-like of shape (n,)
-            Labels.
+        X, y : array-like
+            Rows that it was not fitted to, and their labels.
         **options
             As in `from_predictions`.
-
-        Raises
-        ------
-        NotFittedError
-            scikit-learn's own, if the estimator is not fitted.
         """
         answer = response(estimator, X)
         return cls.from_predictions(y, answer.prob, classes=answer.classes, **options)
@@ -154,27 +132,21 @@ class MulticlassReliabilityDisplay:
         axes : sequence or array of matplotlib Axes, optional
             Where to draw: at least one for the top label and one for each class; what is left over stays empty. By
             default a figure of their own.
-
-        Raises
-        ------
-        ShapeError
-            If there are fewer axes than panels.
         """
         n_panels = 1 + len(self.curves)
         is_own = axes is None
         if axes is None:  # four in a row, or five where that leaves fewer places empty
             n_across = min(n_panels, 4 if -n_panels % 4 <= -n_panels % 5 else 5)
             size = (0.5 + n_across * _SIDE, 1.0 + math.ceil(n_panels / n_across) * 2.0 * _SIDE)
-            panels = np.array(new_axes(size, n=n_panels, n_across=n_across), dtype=object)
-        else:
-            panels = np.asarray(axes, dtype=object).ravel()
+            axes = style.new_axes(size, n=n_panels, n_across=n_across)
+        panels = np.asarray(axes, dtype=object).ravel()
         if panels.size < n_panels:
             raise ShapeError(
                 f"axes holds {panels.size} for {n_panels} panels, one of the top label and one for each class shown. "
                 "Pass as many, or a smaller max_classes."
             )
         self.axes_ = panels[:n_panels]
-        self.ax_, self.figure_ = self.axes_[0], figure_of(self.axes_[0])
+        self.ax_, self.figure_ = self.axes_[0], style.figure_of(self.axes_[0])
         n_rows, right = size_texts(self.top_label)
         _draw_panel(self.ax_, self.top_label, f"{n_rows}, {right.replace('events', 'right')}", k=0, upper=1.0)
         upper = axis_end(self.curves)
@@ -186,11 +158,9 @@ class MulticlassReliabilityDisplay:
             self.figure_.supxlabel("Predicted probability", fontsize="medium")
             self.figure_.supylabel("Observed frequency", fontsize="medium")
             if len(self.curves) < self.n_classes:
-                self.figure_.suptitle(
-                    f"{len(self.curves)} of {self.n_classes} classes: those of the largest calibration error first",
-                    fontsize="medium",
-                )
-            fit_height(self.figure_)
+                shown = f"{len(self.curves)} of {self.n_classes} classes"
+                self.figure_.suptitle(f"{shown}: those of the largest calibration error first", fontsize="medium")
+            style.fit_height(self.figure_)
         return self
 
 
@@ -199,10 +169,9 @@ def _draw_panel(ax: Axes, curve: Curve, size_text: str, *, k: int, upper: float)
     draw_diagonal(ax, upper)
     draw_band(ax, curve)
     draw_curve(ax, curve, k=k, label=curve.label, upper=upper)
-    ax.set_title(f"{legible(curve.label, width=_TITLE)}\n{size_text}", fontsize="small", loc="left")
-    ax.set(xlabel="", ylabel="")
-    ax.set_xticks([0.0, upper / 2.0, upper])
-    ax.set_yticks([0.0, upper / 2.0, upper])
+    ax.set_title(f"{style.legible(curve.label, width=_TITLE)}\n{size_text}", fontsize="small", loc="left")
+    ticks = [0.0, upper / 2.0, upper]
+    ax.set(xlabel="", ylabel="", xticks=ticks, yticks=ticks)
     ax.tick_params(labelsize="small")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")

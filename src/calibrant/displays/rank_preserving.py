@@ -8,25 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.displays.style import (
-    COLOURS,
-    REFERENCE,
-    check_kind,
-    figure_of,
-    fit_height,
-    legible,
-    new_axes,
-    place,
-    style,
-)
-from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.displays import style
+from calibrant.displays.sources import as_models
+from calibrant.errors import ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving import ColumnChange, Diagnostics, RankPreservingResult, diagnose
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Of more columns those that moved most are drawn.
 MAX_COLUMNS = 9
@@ -66,12 +56,9 @@ class RankPreservingDisplay:
     ['0', '1', '2']
     """
 
-    axes_: list[Axes]
-    figure_: Figure
-
     def __init__(self, diagnostics: Diagnostics) -> None:
         advice = "Pass what rank_preserving.diagnose returned, or use from_matrices."
-        check_kind("diagnostics is", diagnostics, Diagnostics, advice)
+        style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
         self.diagnostics = diagnostics
 
     @classmethod
@@ -101,14 +88,14 @@ class RankPreservingDisplay:
         if axes is None:
             n_across = min(len(columns), _N_ACROSS)
             size = (2.9 * n_across, 4.0 * math.ceil(len(columns) / n_across))
-            axes = new_axes(size, n=len(columns), n_across=n_across)
+            axes = style.new_axes(size, n=len(columns), n_across=n_across)
         if len(axes) != len(columns):
             raise ShapeError(f"axes holds {len(axes)} axes for {len(columns)} columns. Pass one for each.")
         for ax, column in zip(axes, columns, strict=True):
             draw_column(ax, column)
-        self.axes_, self.figure_ = list(axes), figure_of(axes[0])
+        self.axes_, self.figure_ = list(axes), style.figure_of(axes[0])
         if is_own:
-            fit_height(self.figure_)
+            style.fit_height(self.figure_)
         return self
 
 
@@ -116,12 +103,12 @@ def draw_column(ax: Axes, column: ColumnChange) -> None:
     """Draw one column: the line or band of its entries after, the diagonal, and how much became flat."""
     before, low, high = _curve(column)
     upper = max(float(np.max(column.curve)), 1e-3) * 1.04
-    ax.plot([0.0, upper], [0.0, upper], **REFERENCE)
-    ax.fill_between(before, low, high, color=COLOURS[0], alpha=0.3, linewidth=0.0)
-    ax.plot(before, 0.5 * (low + high), color=COLOURS[0], linewidth=1.6)
+    ax.plot([0.0, upper], [0.0, upper], **style.REFERENCE)
+    ax.fill_between(before, low, high, color=style.COLOURS[0], alpha=0.3, linewidth=0.0)
+    ax.plot(before, 0.5 * (low + high), color=style.COLOURS[0], linewidth=1.6)
     ax.set(xlim=(0.0, upper), ylim=(0.0, upper), xlabel="Before", ylabel="After", aspect="equal")
     ax.locator_params(nbins=5)
-    ax.set_title(legible(str(column.column), width=24), loc="left", fontsize="medium")
+    ax.set_title(style.legible(str(column.column), width=24), loc="left", fontsize="medium")
     words = f"mean {column.mean_before:.3f} to {column.mean_after:.3f}\nflattened {column.flattened:.0%}"
     if column.overtaken > 0.0:
         words += f"\novertaken {column.overtaken:.0%}"
@@ -171,30 +158,26 @@ class ConvergenceDisplay:
     'Iterations'
     """
 
-    ax_: Axes
-    figure_: Figure
-
     def __init__(self, results: RankPreservingResult | Mapping[str, RankPreservingResult]) -> None:
-        named: object = {results.method: results} if isinstance(results, RankPreservingResult) else results
-        if not isinstance(named, Mapping) or not all(isinstance(r, RankPreservingResult) for r in named.values()):
-            raise InvalidTypeError(
-                f"results is a {type(results).__name__}. Pass what rank_preserving.solve returned, or a dict of it."
-            )
-        if not any(result.history for result in named.values()):
+        named = as_models(results, argument="results")
+        for _, each in named:
+            advice = "Pass what rank_preserving.solve returned, or a dict of it."
+            style.check_kind("results is", each, RankPreservingResult, advice)
+        if not any(each.history for _, each in named):
             raise ShapeError("results has no history: the first point was already good enough. There is none to draw.")
-        self.results = dict(named)
+        self.results = {name or each.method: each for name, each in named}
 
     def plot(self, ax: Axes | None = None) -> ConvergenceDisplay:
         """Draw two lines for each result; return self."""
-        self.ax_, self.figure_ = place(ax, (6.4, 4.8))
+        self.ax_, self.figure_ = style.place(ax, (6.4, 4.8))
         ax = self.ax_
         for k, (name, result) in enumerate(self.results.items()):
-            colour = style(k)["color"]
+            colour = style.of(k)["color"]
             n_iter = [check.n_iter for check in result.history]
             residual = np.maximum([check.residual for check in result.history], _LEAST)
             gap = [abs(check.objective - check.bound) / max(check.objective, _LEAST) for check in result.history]
-            ax.plot(n_iter, residual, color=colour, label=legible(f"{name}: residual"))
-            ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=legible(f"{name}: gap"))
+            ax.plot(n_iter, residual, color=colour, label=style.legible(f"{name}: residual"))
+            ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=style.legible(f"{name}: gap"))
         ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")
         if len(self.results) == 1:
             ax.legend(frameon=False)

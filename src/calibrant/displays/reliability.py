@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.displays import style
 from calibrant.displays.curves import count_curves, draw_band, draw_curve, draw_diagonal, size_texts
 from calibrant.displays.histogram import ScoreHistogram, diagram_axes, draw_histogram, finish_panel
 from calibrant.displays.sources import Response, as_cases, as_models, common_classes, folds, response
-from calibrant.displays.style import add_legend, as_parts, figure_of, fit_height, legible, line_style
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics import curve_of_event, curve_settings, event_rows, read_rows
+from calibrant.metrics import Band, CurveStrategy, curve_of_event, curve_settings, event_rows, read_rows
 from calibrant.results import Curve
+from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from calibrant.metrics import Band, CurveStrategy
-    from calibrant.validation import ArrayLike
 
 #: With more curves than this, the legend of the display's own figure has two columns.
 _MAX_ONE_COLUMN = 2
@@ -46,12 +42,10 @@ class ReliabilityDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
         The diagram, after `plot`.
     ax_histogram_ : matplotlib Axes or None
         The picture below it; None where the caller gave axes for the diagram only.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
     line_, lines_ : matplotlib Line2D, and a list of them
         The first curve, and all of them.
 
@@ -64,17 +58,11 @@ class ReliabilityDisplay:
     ([0.333, 0.667], 'Predicted probability')
     """
 
-    ax_: Axes
-    ax_histogram_: Axes | None
-    figure_: Figure
-    line_: Line2D
-    lines_: list[Line2D]
-
     def __init__(
         self, curve: Curve | Sequence[Curve], *, histogram: ScoreHistogram | Sequence[ScoreHistogram] | None = None
     ) -> None:
         advice = "Pass what reliability_curve returns, or use ReliabilityDisplay.from_predictions(y_true, y_prob)."
-        self.curves = as_parts("curve", curve, Curve, advice)
+        self.curves = style.as_parts("curve", curve, Curve, advice)
         self.histograms = (histogram,) if isinstance(histogram, ScoreHistogram) else tuple(histogram or ())
         if self.histograms and len(self.histograms) != len(self.curves):
             raise ShapeError(
@@ -144,21 +132,14 @@ class ReliabilityDisplay:
         estimator : classifier, or mapping of names to classifiers
             Fitted, with `predict_proba` and `classes_`. Of two classes the curve shows the positive one, of more the
             top label.
-        X : array-like or frame of shape (n, n_features)
-            What it predicts from: rows that it was not fitted to.
-        y : array-like of shape (n,)
-            Labels.
+        X, y : array-like
+            Rows that it was not fitted to, and their labels.
         pos_label : scalar, optional
             The positive one of two classes; the last of `classes_` by default.
         name : str, optional
             What the legend calls the curve; the estimator's class by default.
         **options
             As in `from_predictions`.
-
-        Raises
-        ------
-        NotFittedError
-            scikit-learn's own, if an estimator is not fitted.
         """
         models = as_models(estimator, name)
         answers = {key or type(each).__name__: response(each, X) for key, each in models}
@@ -251,7 +232,7 @@ class ReliabilityDisplay:
         is_own = ax is None
         if ax is None:
             ax, ax_histogram = diagram_axes(_WIDTH if n <= _MAX_ONE_COLUMN else _LARGE)
-        self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, figure_of(ax)
+        self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, style.figure_of(ax)
         draw_diagonal(ax, upper)
         start = count_curves(ax)
         for curve in self.curves:
@@ -267,9 +248,9 @@ class ReliabilityDisplay:
         if ax_histogram is not None:
             self._draw_histogram(ax_histogram, start)
             finish_panel(ax_histogram, ax, "Predicted probability")
-        add_legend(ax, is_own=is_own, n_columns=2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1)
+        style.add_legend(ax, is_own=is_own, n_columns=2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1)
         if is_own:
-            fit_height(self.figure_)
+            style.fit_height(self.figure_)
         return self
 
     def _legend_texts(self, names: list[str]) -> tuple[list[str], str]:
@@ -286,16 +267,16 @@ class ReliabilityDisplay:
         labels = []
         for name, rows, events, interval in zip(names, *own, strict=True):
             size = ", ".join(filter(None, (rows, events)))
-            named = legible(", ".join(filter(None, (name or "observed", interval))))
+            named = style.legible(", ".join(filter(None, (name or "observed", interval))))
             labels.append(f"{named}\n{size}" if size else named)
-        return labels, legible(", ".join(filter(None, shared)), width=48)
+        return labels, style.legible(", ".join(filter(None, shared)), width=48)
 
     def _draw_histogram(self, ax: Axes, start: int) -> None:
         if len(self.histograms) == 1:
-            draw_histogram(ax, self.histograms[0], color=line_style(start)["color"])
+            draw_histogram(ax, self.histograms[0], color=style.line(start)["color"])
             return
         for i, curve in enumerate(self.curves):
-            properties = line_style(start + i)
+            properties = style.line(start + i)
             if self.histograms:
                 found = self.histograms[i]
                 ax.stairs(found.n / found.n.sum(), found.edges, linewidth=1.2, **properties)

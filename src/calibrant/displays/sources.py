@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-
-if TYPE_CHECKING:
-    from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike
 
 Model = TypeVar("Model")
 

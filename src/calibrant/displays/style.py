@@ -30,25 +30,24 @@ MAX_LINES = 4
 _PAD = 0.08
 
 
-def line_style(k: int) -> dict[str, Any]:
+def line(k: int) -> dict[str, Any]:
     """Return colour and line of the k-th series of a picture."""
     return {"color": COLOURS[k % len(COLOURS)], "linestyle": LINES[k // len(COLOURS) % len(LINES)]}
 
 
-def style(k: int) -> dict[str, Any]:
+def of(k: int) -> dict[str, Any]:
     """Return colour, line and marker of the k-th series of a picture."""
-    return line_style(k) | {"marker": MARKERS[k % len(MARKERS)]}
+    return line(k) | {"marker": MARKERS[k % len(MARKERS)]}
 
 
 def new_axes(size: tuple[float, float], *, n: int = 1, n_across: int = 1, **options: Any) -> list[Axes]:
     """Return `n` axes, `n_across` side by side, in a figure of their own of `size` inches."""
     from matplotlib import pyplot as plt
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    layout = ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD, wspace=0.0, hspace=0.0)
     n_down = math.ceil(n / n_across)
-    figure, grid = plt.subplots(n_down, n_across, figsize=size, squeeze=False, layout="constrained", **options)
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.set(w_pad=_PAD, h_pad=_PAD, wspace=0.0, hspace=0.0)
+    figure, grid = plt.subplots(n_down, n_across, figsize=size, squeeze=False, layout=layout, **options)
     for ax in grid.flat[n:]:
         figure.delaxes(ax)
     return list(grid.flat[:n])
