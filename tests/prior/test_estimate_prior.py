@@ -208,7 +208,7 @@ def test_too_few_iterations_are_said() -> None:
     [
         ({"old": [0.2, 0.3, 0.5]}, ShapeError, "probabilities has 1 columns and old 3 base rates"),
         ({"old": 1.0}, InvalidInputError, "old=1.0 is no base rate"),
-        ({"old": 0.5, "tol": 0.0}, InvalidInputError, "tol=0.0 is not above 0"),
+        ({"old": 0.5, "tol": 0.0}, InvalidInputError, r"tol=0.0 is outside \(0, inf\)"),
         ({"old": 0.5, "tol": "small"}, InvalidTypeError, "tol='small' is not a number"),
         ({"old": 0.5, "level": 1.0}, InvalidInputError, "level=1.0 is outside"),
         ({"old": 0.5, "max_iter": 0}, InvalidInputError, "max_iter=0 is too small"),

@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidTypeError
-from calibrant.metrics.estimates import wilson
-from calibrant.numerics import FloatArray
+from calibrant.metrics import wilson
+from calibrant.numerics import FloatArray, kish_size
 from calibrant.results import plain
-from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_weight, check_fraction, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    Labels,
+    as_groups,
+    as_labels,
+    as_weight,
+    check_flag,
+    check_fraction,
+    check_same_length,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +87,6 @@ def class_rates(
     simultaneous : bool
         Whether the intervals shall hold for all classes at once with `level`, and not each for itself.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Wilson's intervals, which are never of width zero; simultaneous ones are Goodman's, Wilson's at the level
@@ -102,7 +105,7 @@ def class_rates(
     yes: 0.1000 [0.0552, 0.1744]
     """
     level = check_fraction("level", level)
-    _check_flag("simultaneous", simultaneous)
+    check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     weight = as_weight(sample_weight, labels.codes.size, rows="y")
     return _rates_of(labels, weight, level, simultaneous)
@@ -134,11 +137,6 @@ def class_rates_of_groups(
         The rates of every class, whether the group has rows of it or not, by group. Groups without a row of
         positive weight are left out.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Examples
     --------
     >>> from calibrant.prior import class_rates_of_groups
@@ -147,7 +145,7 @@ def class_rates_of_groups(
     array([0.333, 0.667])
     """
     level = check_fraction("level", level)
-    _check_flag("simultaneous", simultaneous)
+    check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     groups = as_groups(by)
     check_same_length(labels.codes.size, groups.codes.size, "y", "by")
@@ -176,10 +174,4 @@ def weighted_rates(labels: Labels, weight: FloatArray | None) -> tuple[FloatArra
         return labels.counts() / n, float(n), n
     share = weight / weight.max()
     total = np.bincount(labels.codes, weights=share, minlength=len(labels.classes))
-    size = float(share.sum()) ** 2 / float(np.square(share).sum())
-    return total / total.sum(), size, int(np.count_nonzero(weight))
-
-
-def _check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidTypeError(f"{name}={value!r} is neither True nor False. Pass one of them.")
+    return total / total.sum(), kish_size(share), int(np.count_nonzero(weight))

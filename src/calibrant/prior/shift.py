@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
 from calibrant.persistence.calibrator_codec import decode_classes
 from calibrant.persistence.fields import Field
+from calibrant.prior.names import by_class, places_of, read_columns, read_names
 from calibrant.prior.rates import weighted_rates
 from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores, as_weight
 
@@ -27,19 +28,14 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, where the base rates were `old`.
-    old, new : float or array-like of shape (K,)
+    old, new : float, or array-like, Series or mapping of K numbers
         Base rates before and after: for one column that of the positive class, or of both classes; else of each
-        class, summing to one. None may be 0 or 1.
+        class, summing to one. None may be 0 or 1. Names of classes are matched to those of the columns.
 
     Returns
     -------
     probabilities : shape (n,) or (n, K)
         In the container that they came in. 0 stays 0 and 1 stays 1.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -58,7 +54,9 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
     >>> prior_shift([0.5, 0.9], old=0.5, new=0.1)
     array([0.1, 0.5])
     """
-    return PriorShift.from_priors(old=old, new=new).predict_proba(probabilities)
+    columns = read_columns(probabilities)
+    (before, after), classes = by_class({"old": old, "new": new}, rates, None, columns=columns)
+    return PriorShift(after / before, classes=classes).predict_proba(probabilities)
 
 
 def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
@@ -68,27 +66,20 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, as learned from the sampled rows.
-    kept : array-like of shape (K,)
-        Share of the rows of each class that was kept, in the order of the sorted classes; for one column, of the
-        negative class and of the positive one. Above 1 where rows were repeated, or weighted: only the ratios count.
+    kept : array-like, Series or mapping of K numbers
+        Share of the rows of each class that was kept, in the order of the sorted classes, or by their names; for one
+        column, of the negative class and of the positive one. Above 1 where rows were repeated, or weighted: only
+        the ratios count.
 
     Returns
     -------
     probabilities : shape (n,) or (n, K)
         In the container that they came in.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
-    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone.
-
-    References
-    ----------
-    Elkan (2001), *The foundations of cost-sensitive learning*, IJCAI, theorem 2.
+    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone (Elkan
+    2001, theorem 2).
 
     Examples
     --------
@@ -96,7 +87,8 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     >>> undo_sampling([0.5], kept=[0.1, 1.0]).round(6)  # one in ten of the negative rows was kept
     array([0.090909])
     """
-    return PriorShift.from_sampling(kept=kept).predict_proba(probabilities)
+    (share,), classes = by_class({"kept": kept}, _positive, None, columns=read_columns(probabilities))
+    return PriorShift(1.0 / share, classes=classes).predict_proba(probabilities)
 
 
 def undo_class_weight(
@@ -108,7 +100,7 @@ def undo_class_weight(
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, as learned with the weights.
-    class_weight : mapping, array-like of shape (K,) or "balanced"
+    class_weight : mapping, Series, array-like of shape (K,) or "balanced"
         What scikit-learn's models take as `class_weight`: weights by label or in the order of the sorted classes, or
         the inverse of the class's rate.
     y : array-like of shape (n_train,), optional
@@ -121,11 +113,6 @@ def undo_class_weight(
     -------
     probabilities : shape (n,) or (n, K)
         In the container that they came in.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -158,9 +145,9 @@ class PriorShift:
     Examples
     --------
     >>> import calibrant as cb
-    >>> shift = cb.prior.PriorShift.from_priors(old=0.5, new=0.1)
-    >>> shift.predict_proba([0.5])
-    array([0.1])
+    >>> shift = cb.prior.PriorShift.from_priors(old={"no": 0.5, "yes": 0.5}, new={"yes": 0.1, "no": 0.9})
+    >>> shift.classes_.tolist(), shift.predict_proba([0.5])
+    (['no', 'yes'], array([0.1]))
     """
 
     input: ClassVar[InputKind] = "probability"
@@ -175,16 +162,18 @@ class PriorShift:
 
     @classmethod
     def from_priors(cls, *, old: ArrayLike, new: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
-        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`."""
-        before, after = rates(old, "old"), rates(new, "new")
-        if before.size != after.size:
-            raise ShapeError(f"old has {before.size} base rates and new has {after.size}. Pass one per class in both.")
-        return cls(after / before, classes=classes)
+        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`.
+
+        Rates with names are matched to each other, or to `classes`.
+        """
+        (before, after), labels = by_class({"old": old, "new": new}, rates, classes)
+        return cls(after / before, classes=labels)
 
     @classmethod
     def from_sampling(cls, *, kept: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
         """Correct for training on the share `kept` of each class; see `undo_sampling`."""
-        return cls(1.0 / _positive(kept, "kept"), classes=classes)
+        (share,), labels = by_class({"kept": kept}, _positive, classes)
+        return cls(1.0 / share, classes=labels)
 
     @classmethod
     def from_class_weight(
@@ -211,12 +200,8 @@ class PriorShift:
         Parameters
         ----------
         probabilities : array-like of shape (n,) or (n, K)
-            Of the positive class where there are two, or one column per class.
-
-        Raises
-        ------
-        CalibrantError
-            If they can't be used, or have another number of columns.
+            Of the positive class where there are two, or one column per class; columns named after the classes are
+            matched to these.
         """
         checked = as_probabilities(probabilities, name="probabilities")
         p, factor = checked.values, self.factor / self.factor.max()
@@ -228,7 +213,8 @@ class PriorShift:
                 f"probabilities has {checked.n_columns} columns, and the correction is for {factor.size} classes. "
                 "Pass one column per class."
             )
-        weighted = p * factor
+        places = places_of(checked.container.columns or (), self.classes_.tolist())
+        weighted = p * (factor if places is None else factor[places])
         return checked.container.wrap(weighted / row_sum(weighted)[:, None])
 
     def __repr__(self) -> str:
@@ -273,22 +259,24 @@ def _class_weight(
             raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
         share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
         if not share.all():
-            absent = classes[int(share.argmin())] if classes else None
+            absent = labels.classes.tolist()[int(share.argmin())]
             raise InvalidLabelError(
                 f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0."
             )
         return 1.0 / share, classes
-    if not isinstance(given, Mapping):
-        return _positive(given, "class_weight"), classes
+    weights, names = read_names(given)
+    if names is None:
+        return _positive(weights, "class_weight"), classes
+    by_name = dict(zip(names, weights, strict=True))
     if classes is None:
-        found = as_labels(list(given), name="class_weight").classes.tolist()
-        return [given[label] for label in found], found
-    unknown = [label for label in given if label not in classes]
+        found = as_labels(names, name="class_weight").classes.tolist()
+        return [by_name[label] for label in found], found
+    unknown = [label for label in names if label not in classes]
     if unknown:
         raise InvalidLabelError(
             f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
         )
-    return [given.get(label, 1.0) for label in classes], classes
+    return [by_name.get(label, 1.0) for label in classes], classes
 
 
 def _positive(values: ArrayLike, name: str) -> FloatArray:
