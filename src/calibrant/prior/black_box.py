@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -70,17 +70,14 @@ def estimate_prior_bbse(
     ----------
     y_true : array-like of shape (n,)
         Labels of rows that the predictor was not trained on.
-    predictions : array-like of shape (n,) or (n, K)
-        The predictor's probabilities of these rows: of the positive class, or of each class. Predicted labels where
-        `kind` is "label".
-    new_predictions : array-like of shape (m,) or (m, K)
-        The same of the rows without labels.
+    predictions, new_predictions : array-like of shape (n,) or (n, K), and (m,) or (m, K)
+        The predictor's probabilities of these rows, and of the rows without labels: of the positive class, or of each
+        class; columns named after the classes are matched to these. Predicted labels where `kind` is "label".
     kind : {"soft", "hard", "label"}
         Whether the mean of the probabilities is looked at, or how often each class is the most probable one, or
         predicted labels. Probabilities needn't be calibrated; "soft" is nearly always more precise.
     sample_weight, new_weight : array-like of shape (n,) and (m,), optional
-        Weights of the labelled rows and of those without labels. A weight of two counts as two rows, a weight of
-        zero as none. Intervals use Kish's effective number of rows, which equal weights leave as it is.
+        A weight of two counts as two rows, a weight of zero as none; intervals use Kish's effective number of rows.
     classes : array-like of shape (K,), optional
         All classes, sorted. Each must have a labelled row.
     level : float
@@ -146,9 +143,9 @@ def estimate_prior_bbse(
     if not old.all():
         absent = names[int(old.argmin())]
         raise InvalidLabelError(f"y_true has no row of the class {absent!r} with a weight above 0. Label at least one.")
-    by_class = [_Sample.of(scores, weight, labels.codes == k) for k in range(len(names))]
-    whole = _Sample.of(scores, weight)
-    fresh = _Sample.of(new_scores, as_weight(new_weight, len(new_scores), name="new_weight", rows="new_predictions"))
+    by_class = [_sample(scores, weight, labels.codes == k) for k in range(len(names))]
+    whole = _sample(scores, weight)
+    fresh = _sample(new_scores, as_weight(new_weight, len(new_scores), name="new_weight", rows="new_predictions"))
     confusion = np.column_stack([sample.mean for sample in by_class])
     noise = float(np.sqrt(sum(float(np.trace(sample.covariance)) for sample in by_class)))
     condition = _check_invertible(confusion, noise, names)
@@ -179,27 +176,26 @@ def estimate_prior_bbse(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(NamedTuple):
     """The mean of rows of predictions, its covariance, and the number of rows."""
 
     mean: FloatArray
     covariance: FloatArray
     n: int
 
-    @classmethod
-    def of(cls, scores: FloatArray, weight: FloatArray | None, kept: Any = slice(None)) -> _Sample:
-        rows = scores[kept]
-        given = np.ones(len(rows)) if weight is None else weight[kept]
-        share = given / given.max()
-        share = share / share.sum()
-        size = kish_size(share)
-        mean = np.einsum("i,ij->j", share, rows)
-        centred = rows - mean
-        spread = np.einsum("i,ij,ik->jk", share, centred, centred)
-        away = np.eye(mean.size) - mean  # two more rows are imagined, their predictions certain of any class
-        spread = (spread + 2.0 / size * (away.T @ away) / mean.size) / (1.0 + 2.0 / size)
-        return cls(mean, spread / size, int(np.count_nonzero(given)))
+
+def _sample(scores: FloatArray, weight: FloatArray | None, kept: Any = slice(None)) -> _Sample:
+    rows = scores[kept]
+    given = np.ones(len(rows)) if weight is None else weight[kept]
+    share = given / given.max()
+    share = share / share.sum()
+    size = kish_size(share)
+    mean = np.einsum("i,ij->j", share, rows)
+    centred = rows - mean
+    spread = np.einsum("i,ij,ik->jk", share, centred, centred)
+    away = np.eye(mean.size) - mean  # two more rows are imagined, their predictions certain of any class
+    spread = (spread + 2.0 / size * (away.T @ away) / mean.size) / (1.0 + 2.0 / size)
+    return _Sample(mean, spread / size, int(np.count_nonzero(given)))
 
 
 def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> FloatArray:

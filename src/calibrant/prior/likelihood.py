@@ -74,16 +74,14 @@ def estimate_prior(
         classes; else of each class, summing to one. None may be 0 or 1. Names of classes are matched to `classes`
         and to those of the columns.
     sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none. Intervals and the test use Kish's effective
-        number of rows, which equal weights leave as it is.
+        A weight of two counts as two rows, a weight of zero as none; intervals and the test use Kish's effective
+        number of rows.
     classes : sequence of shape (K,), optional
         The labels, sorted; by default the names of `old`, or 0 to K - 1.
     level : float
         Coverage of the intervals.
-    tol : float
-        The mean log-likelihood is found to this much, with a certificate.
-    max_iter : int
-        Iterations at most.
+    tol, max_iter : float, int
+        The mean log-likelihood is found to this much, with a certificate, in so many iterations at most.
 
     Returns
     -------

@@ -65,20 +65,10 @@ def _affixes(long: Sequence[str], short: Sequence[str]) -> Iterator[tuple[str, s
 
 
 def match_names(names: Sequence[Any] | None, known: Sequence[Any] | None, *, name: str, of: str) -> list[int] | None:
-    """Return the place of each number in the order of what the numbers go with; None for the order they stand in.
+    """Return the places that put the numbers of the argument `name` in the order of the known names that `of` has.
 
-    Parameters
-    ----------
-    names : sequence or None
-        What the numbers of the argument `name` are called, if anything.
-    known : sequence or None
-        What `of` calls that which they go with. Without it, names that are 0 to K - 1 go by number, and others have
-        to be sorted, as classes are.
-
-    Raises
-    ------
-    InvalidInputError
-        If the names are not the same, or contradict the order of the classes.
+    None stands for the order in which they are. Where nothing is known, names that are 0 to K - 1 go by number, and
+    others have to be sorted, as classes are. Names that are not the same or contradict the order are refused.
     """
     if names is None:
         return None
@@ -111,16 +101,9 @@ def by_class(
 ) -> tuple[list[FloatArray], list[Any] | None]:
     """Return arguments with a number for each class in the order of the sorted classes, and these if they are known.
 
-    Parameters
-    ----------
-    given : mapping of names of arguments to numbers
-    read : callable
-        Checks the numbers of an argument, given these and its name.
-    classes : sequence or None
-        The sorted classes, where the caller says them.
-    columns : sequence of str, optional
-        Names of the columns of the probabilities that the numbers are for, empty where they have none; None where
-        there are no probabilities yet.
+    `read` checks the numbers of an argument. `classes` are the sorted classes, where the caller says them; `columns`
+    the names of the columns of the probabilities that the numbers are for: empty where they have none, None where
+    there are no probabilities yet.
     """
     parts = {name: read_names(value) for name, value in given.items()}
     values = {name: read(value, name) for name, (value, _) in parts.items()}
@@ -141,9 +124,10 @@ def by_class(
             known = [labels[k] for k in match_names(labels, columns, name=of, of="probabilities") or ()]
         else:
             known = as_labels(labels, name=f"the index of {of}").classes.tolist()
-            without = [name for name in given if name not in named] or (["classes"] if len(given) == 1 else [])
-            for name in named if without or columns is not None else ():
-                match_names(named[name], None, name=name, of=without[0] if columns is None else "probabilities")
+            unnamed = [name for name in given if name not in named]
+            unnamed += ["probabilities"] if columns is not None else ["classes"] if len(given) == 1 else []
+            for name, found in named.items() if unnamed else ():
+                match_names(found, None, name=name, of=unnamed[-1])
     if known is None:
         return list(values.values()), None
     if len(known) != size:

@@ -31,10 +31,8 @@ class ClassRates:
     ----------
     classes : ndarray of shape (K,)
         The labels, sorted.
-    rates : ndarray of shape (K,)
-        Share of each class; they sum to one.
-    low, high : ndarray of shape (K,)
-        Ends of the intervals.
+    rates, low, high : ndarray of shape (K,)
+        Share of each class, and the ends of its interval; the shares sum to one.
     level : float
         Coverage of each interval, or of all of them at once where they are simultaneous.
     n : int
@@ -104,8 +102,6 @@ def class_rates(
     no: 0.9000 [0.8256, 0.9448]
     yes: 0.1000 [0.0552, 0.1744]
     """
-    level = check_fraction("level", level)
-    check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     weight = as_weight(sample_weight, labels.codes.size, rows="y")
     return _rates_of(labels, weight, level, simultaneous)
@@ -124,18 +120,15 @@ def class_rates_of_groups(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Labels of any kind.
     by : array-like of shape (n,)
         The group of each row: booleans, integers, strings or a categorical.
-    sample_weight, classes, level, simultaneous
+    y, sample_weight, classes, level, simultaneous
         As for `class_rates`; `simultaneous` is over the classes of a group, not over groups.
 
     Returns
     -------
     dict
-        The rates of every class, whether the group has rows of it or not, by group. Groups without a row of
-        positive weight are left out.
+        By group the rates of every class, with rows of it or not; without groups that have no row of positive weight.
 
     Examples
     --------
@@ -144,8 +137,6 @@ def class_rates_of_groups(
     >>> rates["a"].rates.round(3)
     array([0.333, 0.667])
     """
-    level = check_fraction("level", level)
-    check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     groups = as_groups(by)
     check_same_length(labels.codes.size, groups.codes.size, "y", "by")
@@ -160,7 +151,8 @@ def class_rates_of_groups(
 
 
 def _rates_of(labels: Labels, weight: FloatArray | None, level: float, simultaneous: bool) -> ClassRates:
-    n_classes = len(labels.classes)
+    level, n_classes = check_fraction("level", level), len(labels.classes)
+    check_flag("simultaneous", simultaneous)
     rates, size, n = weighted_rates(labels, weight)
     each = 1.0 - (1.0 - level) / n_classes if simultaneous else level
     low, high = wilson(rates, np.full(n_classes, size), each)

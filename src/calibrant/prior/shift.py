@@ -16,13 +16,13 @@ from calibrant.persistence.calibrator_codec import decode_classes
 from calibrant.persistence.fields import Field
 from calibrant.prior.names import by_class, places_of, read_columns, read_names
 from calibrant.prior.rates import weighted_rates
-from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores, as_weight
+from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_probabilities, as_scores, as_weight
 
 KIND = "prior_shift"
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
-    """Correct probabilities for a change of the classes' base rates, by Bayes' rule.
+    """Return probabilities for changed base rates of the classes, by Bayes' rule, in the container they came in.
 
     Parameters
     ----------
@@ -32,15 +32,11 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
         Base rates before and after: for one column that of the positive class, or of both classes; else of each
         class, summing to one. None may be 0 or 1. Names of classes are matched to those of the columns.
 
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in. 0 stays 0 and 1 stays 1.
-
     Notes
     -----
-    p_k new_k / old_k, divided by its sum over the classes. Exact where the classes look as before (label shift: the
-    distribution of features within each class is the same) and the probabilities were calibrated under `old`.
+    p_k new_k / old_k, divided by its sum over the classes; 0 stays 0 and 1 stays 1. Exact where the classes look as
+    before (label shift: the distribution of features within each class is the same) and the probabilities were
+    calibrated under `old`.
 
     References
     ----------
@@ -65,16 +61,11 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned from the sampled rows.
+        As learned from the sampled rows.
     kept : array-like, Series or mapping of K numbers
         Share of the rows of each class that was kept, in the order of the sorted classes, or by their names; for one
         column, of the negative class and of the positive one. Above 1 where rows were repeated, or weighted: only
         the ratios count.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
 
     Notes
     -----
@@ -99,7 +90,7 @@ def undo_class_weight(
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned with the weights.
+        As learned with the weights.
     class_weight : mapping, Series, array-like of shape (K,) or "balanced"
         What scikit-learn's models take as `class_weight`: weights by label or in the order of the sorted classes, or
         the inverse of the class's rate.
@@ -108,11 +99,6 @@ def undo_class_weight(
         those that the mapping lacks have the weight 1.
     sample_weight : array-like of shape (n_train,), optional
         Weights of the rows of `y`, for a model that balanced the weights of the classes and not their rows.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
 
     Notes
     -----
@@ -180,7 +166,13 @@ class PriorShift:
         cls, class_weight: Any, *, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> PriorShift:
         """Correct for training with weights on the classes; see `undo_class_weight`."""
-        weight, classes = _class_weight(class_weight, y, sample_weight)
+        labels = None if y is None else as_labels(y, name="y")
+        if sample_weight is not None and labels is None:
+            raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
+        if isinstance(class_weight, str):
+            weight, classes = _balanced(class_weight, labels, sample_weight)
+        else:
+            weight, classes = _weight_of_each(class_weight, None if labels is None else labels.classes.tolist())
         return cls.from_sampling(kept=weight, classes=classes)
 
     @property
@@ -242,40 +234,37 @@ def rates(given: ArrayLike, name: str) -> FloatArray:
     return values
 
 
-def _class_weight(
-    given: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+def _balanced(
+    class_weight: str, labels: Labels | None, sample_weight: ArrayLike | None
 ) -> tuple[ArrayLike, list[Any] | None]:
-    """Return the weight of each class, up to a factor, and the classes where they are known."""
-    labels = None if y is None else as_labels(y, name="y")
-    classes = None if labels is None else labels.classes.tolist()
-    if sample_weight is not None and labels is None:
-        raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
-    if isinstance(given, str):
-        if given != "balanced":
-            raise InvalidInputError(
-                f'class_weight={given!r} is no weight. Pass "balanced", or the weight of each class.'
-            )
-        if labels is None:
-            raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
-        share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
-        if not share.all():
-            absent = labels.classes.tolist()[int(share.argmin())]
-            raise InvalidLabelError(
-                f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0."
-            )
-        return 1.0 / share, classes
-    weights, names = read_names(given)
+    """Return the weights that scikit-learn calls balanced, up to a factor, and their classes."""
+    if class_weight != "balanced":
+        raise InvalidInputError(
+            f'class_weight={class_weight!r} is no weight. Pass "balanced", or the weight of each class.'
+        )
+    if labels is None:
+        raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
+    share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
+    classes = labels.classes.tolist()
+    if not share.all():
+        absent = classes[int(share.argmin())]
+        raise InvalidLabelError(f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0.")
+    return 1.0 / share, classes
+
+
+def _weight_of_each(class_weight: Any, classes: list[Any] | None) -> tuple[ArrayLike, list[Any] | None]:
+    """Return the weight of each of the sorted classes, and these if they are known: one that has no weight has 1."""
+    weights, names = read_names(class_weight)
     if names is None:
         return _positive(weights, "class_weight"), classes
-    by_name = dict(zip(names, weights, strict=True))
     if classes is None:
-        found = as_labels(names, name="class_weight").classes.tolist()
-        return [by_name[label] for label in found], found
+        classes = as_labels(names, name="class_weight").classes.tolist()
     unknown = [label for label in names if label not in classes]
     if unknown:
         raise InvalidLabelError(
             f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
         )
+    by_name = dict(zip(names, weights, strict=True))
     return [by_name.get(label, 1.0) for label in classes], classes
 
 
