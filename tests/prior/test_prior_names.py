@@ -206,7 +206,7 @@ def test_black_box_estimate_matches_columns_to_the_labels() -> None:
         ),
         (
             lambda: PriorShift.from_priors(old=named(OLD, [2, 0, 1]), new=NEW),
-            r"old has the names \['sell', 'buy', 'hold'\], whose sorted order is \['buy', 'hold', 'sell'\], and new has",
+            r"old has the names \['sell', 'buy', 'hold'\], whose sorted order is \['buy', 'hold', 'sell'\], and new",
         ),
         (
             lambda: prior_shift(P, old=named(OLD, [2, 0, 1]), new=named(NEW, [2, 0, 1])),
