@@ -10,7 +10,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from matplotlib.colors import to_rgb
 
 import calibrant as cb
 from calibrant.displays import ScoreHistogram
@@ -178,12 +177,6 @@ def test_displays_on_the_same_axes_share_one_diagonal_and_differ() -> None:
     assert [line.get_label() for line in ax.lines].count("perfectly calibrated") == 1
     assert first.line_.get_color() != second.line_.get_color()
     assert [text.split(",")[0] for text in texts(ax.get_legend())] == ["perfectly calibrated", "first", "second"]
-
-
-def test_first_colours_differ_in_greyscale() -> None:
-    """Rec. 709 luminance of the first three, which most pictures use."""
-    grey = sorted(float(np.dot(to_rgb(c), (0.2126, 0.7152, 0.0722))) for c in COLOURS[:3])
-    assert min(np.diff(grey)) > 0.03
 
 
 def test_many_bins_get_a_band_instead_of_bars() -> None:
