@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
 from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
-from calibrant.prior.names import places_of
+from calibrant.prior.names import in_class_order
 from calibrant.prior.rates import weighted_rates
 from calibrant.validation import (
     ArrayLike,
@@ -206,9 +206,8 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
         p = np.column_stack((1.0 - p, p))
     elif p.shape[1] != n_classes:
         raise ShapeError(f"{name} has {p.shape[1]} columns for {n_classes} classes. Pass one per class.")
-    elif checked.container.columns is not None:
-        places = places_of(labels.classes.tolist(), checked.container.columns)
-        p = p if places is None else p[:, places]
+    else:
+        p = in_class_order(p, checked.container.columns or (), labels.classes.tolist())
     if kind == "hard":
         p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)
     return normalise_rows(p)

@@ -20,7 +20,7 @@ from calibrant.errors import ConvergenceWarning, ShapeError
 from calibrant.numerics import TINY, FloatArray, kish_size, normal_quantile
 from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
 from calibrant.prior.mixture import Mixture, maximise
-from calibrant.prior.names import by_class, places_of, read_columns
+from calibrant.prior.names import by_class, in_class_order, read_columns
 from calibrant.prior.shift import class_labels, rates
 from calibrant.validation import ArrayLike, as_probabilities, as_weight, check_fraction, check_integer, check_number
 
@@ -140,8 +140,7 @@ def estimate_prior(
         )
     before = before / before.sum()
     labels = class_labels(named, before.size)
-    places = None if named is None else places_of(named, columns)
-    p = checked.values if places is None else checked.values[:, places]
+    p = in_class_order(checked.values, columns, named)
     problem, n, size = _problem(p, before, as_weight(sample_weight, len(p), rows="probabilities"))
     found = maximise(problem, before, tol=tol, max_iter=max_iter)
     if found.gap > tol:

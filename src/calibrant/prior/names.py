@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_labels
@@ -52,6 +54,12 @@ def places_of(wanted: Sequence[Any], found: Sequence[Any]) -> list[int] | None:
         if {f"{prefix}{name}{suffix}" for name in one} == set(other):
             return [other.index(f"{prefix}{name}{suffix}") for name in one]
     return None
+
+
+def in_class_order(values: FloatArray, columns: Sequence[str], classes: Sequence[Any] | None) -> FloatArray:
+    """Return probabilities with their columns in the order of the classes, where all columns are named after these."""
+    places = None if classes is None else places_of(classes, columns)
+    return values if places is None or places == sorted(places) else np.ascontiguousarray(values[:, places])
 
 
 def _affixes(long: Sequence[str], short: Sequence[str]) -> Iterator[tuple[str, str]]:
