@@ -151,13 +151,10 @@ class ForecastReliabilityDisplay:
         Parameters
         ----------
         forecast : Forecast, or mapping of names to forecasts
-        y : array-like of shape (n,)
-            What happened.
+        y, sample_weight, level
+            What happened and the rest as in `forecasts.level_curve`.
         decision : ThresholdRule or (y0, alpha), optional
             Draw the rows on both sides of this rule by themselves.
-        sample_weight : array-like of shape (n,), optional
-        level : float
-            Coverage of the band.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own.
         """
