@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.engines import is_many, open_rows, read_rows, summarise
+from calibrant.engines import open_rows, summarise
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -291,12 +291,10 @@ def test_a_folder_is_read_whole_with_integers_beside_floats(tmp_path: Path) -> N
     folder.mkdir()
     (folder / "1.csv").write_text("p,y\n0,0\n1,1\n")
     (folder / "2.csv").write_text("p,y\n0.5,1\n")
-    assert is_many(folder)
-    assert not is_many(folder / "1.csv")
-    assert read_rows(open_rows(folder), ["p"])["p"].to_pylist() == [0.0, 1.0, 0.5]
+    assert open_rows(folder).read(["p"])["p"].to_pylist() == [0.0, 1.0, 0.5]
     (folder / "3.csv").write_text("p,y\nhalf,1\n")
     with pytest.raises(InvalidInputError, match="hold columns of different kinds"):
-        read_rows(open_rows(folder), ["p"])
+        open_rows(folder).read(["p"])
 
 
 def test_folders_named_like_a_value_are_a_column(tmp_path: Path) -> None:

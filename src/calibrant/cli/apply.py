@@ -15,7 +15,6 @@ from calibrant.calibrators import Calibrator
 from calibrant.cli.data import check_output, match_by_name, read_scores, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
-from calibrant.engines import append_columns, apply_parts, is_folder
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts import Recalibrator
 from calibrant.grouped import GroupedCalibrator, say_unseen
@@ -24,6 +23,7 @@ from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
 from calibrant.probability import ProbabilityCalibrator
+from calibrant.tables import append_columns, apply_parts, is_folder
 from calibrant.validation import as_groups
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def apply_to_folder(
     task: Task, calibrator: str, file: str, output: str, outputs: list[str], format: str | None
 ) -> None:
     """Write the result in parts, of which those that an earlier run has done are kept."""
-    fingerprint = hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()
+    fingerprint = f"calibrator {hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()}"
     with progress("Calibrating") as advance:
         done = apply_parts(
             file,

@@ -16,10 +16,10 @@ import numpy as np
 from calibrant.cli.data import check_output, group_column, match_by_name, read_scores, split_names
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed
-from calibrant.engines import append_columns, open_table
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
+from calibrant.tables import append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,10 +109,12 @@ def command(
     check_output(output, margins)
     if file == "-":
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
+    if Path(file).is_dir():
+        raise InvalidInputError(f"{file} is a folder. Pass one file of it.")
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")
     wanted = _read_margins(margins, is_grouped=group is not None)
-    opened = open_table(file, format=format)
+    opened = open_rows(file, format=format)
     classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
     others = [name for name in (group, weight) if name is not None]

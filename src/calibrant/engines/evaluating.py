@@ -8,7 +8,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from calibrant.engines.batches import open_rows
 from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
 from calibrant.engines.columns import flipped, top_label_reader, ungrouped
 from calibrant.engines.quantised import QuantisedSummary
@@ -21,6 +20,7 @@ from calibrant.metrics.evaluation import evaluate as evaluate_rows
 from calibrant.metrics.groups import evaluate_group_summaries
 from calibrant.results import Scores
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind, check_integer
 
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.engines.batches import open_rows
 from calibrant.engines.passes import Passes
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact
 from calibrant.errors import InvalidLabelError
+from calibrant.tables import open_rows
 from calibrant.validation import Labels, check_integer
 
 C = TypeVar("C", bound=Calibrator)

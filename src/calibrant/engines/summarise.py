@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.engines.batches import count_rows, open_rows
 from calibrant.engines.folding import Fold
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import softmax
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind, check_integer
 
 Exact: TypeAlias = bool | Literal["auto"]
@@ -118,7 +118,7 @@ def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int, n_grou
     """Summarise what a reader reads; `n_groups` is told where the source has no column of the groups."""
     n_classes = 1 if reader.is_binary else len(reader.classes)
     is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
-    n_rows, _ = count_rows(reader.source)
+    n_rows = reader.source.n_rows
     kind = None if exact == "auto" else bool(exact)
     if n_groups is None:
         n_groups = 1 if reader.group is None else reader.source.count_distinct(reader.group)

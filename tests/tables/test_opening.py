@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant.engines import formats as formats_module
-from calibrant.engines import open_table, read_columns
 from calibrant.errors import CalibrantError, InvalidInputError, UnknownNameError
+from calibrant.tables import append_columns, formats, open_rows, read_columns
 
 Make = Callable[[str, bytes], str]
 TABLE = pa.table({"id": ["a", "b", "c"], "y": [0, 1, 1], "p": [0.25, 0.5, 0.125]})
@@ -97,30 +96,30 @@ def test_only_the_columns_asked_for_are_parsed(make: Make) -> None:
 
 
 def test_patterns_give_columns_in_the_order_of_the_file(make: Make) -> None:
-    opened = open_table(make("t.csv", b"p10,y,p2,q,p1\n1,2,3,4,5\n"))
+    opened = open_rows(make("t.csv", b"p10,y,p2,q,p1\n1,2,3,4,5\n"))
     assert opened.select(["p*"]) == ["p10", "p2", "p1"]
     assert opened.select(["p?", "p*", "y"]) == ["p2", "p1", "p10", "y"]
 
 
 def test_name_that_looks_like_a_pattern_is_a_name_first(make: Make) -> None:
-    assert open_table(make("t.csv", b"p[0],p0,p*\n1,2,3\n")).select(["p[0]", "p*"]) == ["p[0]", "p*"]
+    assert open_rows(make("t.csv", b"p[0],p0,p*\n1,2,3\n")).select(["p[0]", "p*"]) == ["p[0]", "p*"]
 
 
 def test_integers_that_become_fractions_late_are_read_exactly(make: Make) -> None:
     rows = ["1"] * 400_000 + ["0.3"]
     data = "p\n" + "\n".join(rows)
     for block in (1 << 24, 1 << 12):
-        formats_module.BLOCK_BYTES, kept = block, formats_module.BLOCK_BYTES
+        formats.CHUNK_BYTES, kept = block, formats.CHUNK_BYTES
         try:
             column = read_columns(make("t.csv", data.encode())).column("p").to_pylist()
         finally:
-            formats_module.BLOCK_BYTES = kept
+            formats.CHUNK_BYTES = kept
         assert column[-1] == 0.3
         assert len(column) == 400_001
 
 
 def test_quoted_newlines_may_lie_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrant.engines.reading._READ_BLOCK_BYTES", 64)
+    monkeypatch.setattr("calibrant.tables.delimited._READ_BYTES", 64)
     rows = [(f"a\n{'b' * (i % 20)}\n", i / 8) for i in range(40)]
     data = "x,p\n" + "".join(f'"{text}",{p}\n' for text, p in rows)
     assert read_columns(make("t.csv", data.encode())).to_pydict() == {
@@ -239,9 +238,9 @@ def test_missing_file_names_the_near_one(make: Make, tmp_path: Path) -> None:
         read_columns("nowhere/x.csv")
 
 
-def test_folder_is_refused(tmp_path: Path) -> None:
+def test_folder_is_refused_where_one_file_is_copied(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"is a folder\. Pass one file of it"):
-        read_columns(tmp_path)
+        append_columns(tmp_path, tmp_path / "o.csv", inputs=["p"], outputs=["q"], compute=lambda t: t["p"].to_numpy())
 
 
 def test_unknown_format_is_refused(make: Make) -> None:

@@ -9,10 +9,8 @@ from functools import partial as bind
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from calibrant.engines.batches import Batch, RowSource
-from calibrant.engines.file_batches import BATCH_ROWS
-from calibrant.engines.reading import plain_table
 from calibrant.errors import CalibrantError, InvalidInputError
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, plain_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

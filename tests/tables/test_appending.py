@@ -20,10 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.engines import append_columns, read_columns
-from calibrant.engines import formats as formats_module
 from calibrant.errors import InvalidInputError, InvalidScoreError, UnknownNameError
 from calibrant.numerics import FloatArray
+from calibrant.tables import append_columns, formats, read_columns
 from calibrant.validation import as_scores
 
 Append = Callable[..., bytes]
@@ -37,7 +36,7 @@ def third(found: pa.Table) -> FloatArray:
 
 @pytest.fixture(params=[1 << 22, 5], ids=["one block", "small blocks"])
 def append(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Append:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", request.param)
 
     def run(data: bytes, *, suffix: str = ".csv", column: str = "q") -> bytes:
         source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
@@ -119,11 +118,11 @@ def test_random_table_gets_its_column_behind_bytes_that_stay(
     last = ending.encode() if ends else b""
     path = tmp_path_factory.getbasetemp() / "random.csv"
     path.write_bytes(ending.encode().join(lines) + last)
-    kept, formats_module.BLOCK_BYTES = formats_module.BLOCK_BYTES, block
+    kept, formats.CHUNK_BYTES = formats.CHUNK_BYTES, block
     try:
         assert append_columns(path, path, inputs=["p"], outputs=["q"], compute=third) == len(rows)
     finally:
-        formats_module.BLOCK_BYTES = kept
+        formats.CHUNK_BYTES = kept
     added = ["q", *(repr(p / 3.0) for _, p, _ in rows)]
     expected = [line + b"," + field.encode() for line, field in zip(lines, added, strict=True)]
     assert path.read_bytes() == ending.encode().join(expected) + last
@@ -294,7 +293,7 @@ def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> No
 
 
 def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 8)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p\n" + b"0.25\n" * 10)
     told: list[int] = []
@@ -322,7 +321,7 @@ def test_column_that_exists_is_refused_and_nothing_changes(tmp_path: Path, suffi
 
 
 def test_bad_value_says_from_which_row_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p\n" + b"0.25\n" * 100 + b"\nx,\n".replace(b"x,", b"NA"))
     with pytest.raises(
@@ -332,7 +331,7 @@ def test_bad_value_says_from_which_row_it_counts(tmp_path: Path, monkeypatch: py
 
 
 def test_broken_record_is_numbered_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p,x\n" + b"0.25,1\n" * 98 + b"0.25,1,2\n")
     with pytest.raises(

@@ -1,0 +1,197 @@
+"""New columns beside those of a folder of files, in a folder of parts, so that a run that was killed can go on.
+
+A manifest says what is to be done. A part is written under another name and renamed when it is whole, so a part that is
+there is done, and a run may be killed at any time. A run that was killed and started again ends with the same bytes as
+one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from calibrant.errors import CalibrantError, InvalidInputError
+from calibrant.files import whole_file
+from calibrant.tables.columnar import TableFile
+from calibrant.tables.formats import open_bytes
+from calibrant.tables.opening import folder_files, table_file
+from calibrant.tables.sources import explained
+from calibrant.tables.writing import Compute, NewColumns, Progress
+
+MANIFEST = "_calibrant.json"
+#: Rows of a part of a Parquet file at least: one that ends within a row group would need other row groups.
+PART_ROWS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was written.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that were written this time.
+    n_parts : int
+        Parts of the result: files.
+    n_kept : int
+        Parts that an earlier run had finished.
+    """
+
+    n_rows: int
+    n_parts: int = 1
+    n_kept: int = 0
+
+
+def apply_parts(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    compute: Compute,
+    fingerprint: str,
+    format: str | None = None,
+    part_rows: int = PART_ROWS,
+    progress: Progress | None = None,
+) -> Applied:
+    """Copy a file or a folder of files into a folder, with new columns, in parts that a later run need not redo.
+
+    Parameters
+    ----------
+    source : path-like
+        A file, or a folder of files of one format.
+    target : path-like
+        A folder, which is made if need be. It may hold the parts of an unfinished run that did the same.
+    inputs, outputs, compute, format, progress
+        As in `append_columns`.
+    fingerprint : str
+        Says what computes the new columns; parts with another fingerprint are not kept.
+    part_rows : int
+        Rows of a part of a Parquet file at least; a text file is one part.
+
+    Returns
+    -------
+    Applied
+
+    Raises
+    ------
+    InvalidInputError
+        If the target holds something else, or the source has changed since its first parts were done.
+    CalibrantError
+        If a file can't be read, lacks an input, or has an output already. Parts that are done stay.
+    """
+    root, folder = Path(source), Path(target)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(f"{os.fspath(target)} is a file. Pass a folder for the parts of the result.")
+    if root.is_dir() and folder.resolve().is_relative_to(root.resolve()):
+        raise InvalidInputError(
+            f"the target {os.fspath(target)} lies in the source {os.fspath(source)}. Write somewhere else."
+        )
+    files = folder_files(root, format) if root.is_dir() else [table_file(open_bytes(root, format))]
+    base = root if root.is_dir() else root.parent
+    by_path = {_path_below(file, base): file for file in files}
+    new = NewColumns(inputs, outputs, compute)
+    for file in files:  # before the first part is written
+        if file.file.format != "jsonl":  # whose columns only reading all of it tells
+            new.of(file.names, file.name)
+    parts = _named_parts(by_path, part_rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_manifest(folder, _manifest(by_path, parts, base, new, fingerprint))
+    for left in folder.rglob(".calibrant-*.part"):
+        left.unlink()
+    missing = {name: part for name, part in parts.items() if not (folder / name).exists()}
+    n_rows = 0
+    for name, part in missing.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        n_rows += _write_part(part, folder / name, new, n_rows, progress)
+    return Applied(n_rows, len(parts), len(parts) - len(missing))
+
+
+def is_folder(target: str | os.PathLike[str]) -> bool:
+    """Say whether a target is a folder for parts: it is one, or its name ends like one."""
+    separators = tuple(filter(None, (os.sep, os.altsep)))
+    return Path(target).is_dir() or os.fspath(target).endswith(separators)
+
+
+def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress | None) -> int:
+    def advance(n_rows: int) -> None:
+        if progress is not None:
+            progress(n_before + n_rows)
+
+    try:
+        with whole_file(path) as out, explained(part.name):
+            return part.append(out, new, advance)
+    except CalibrantError as error:
+        raise error if part.name in str(error) else type(error)(f"{part.name}: {error}") from None
+
+
+def _path_below(file: TableFile, base: Path) -> str:
+    if file.file.path is None:
+        raise InvalidInputError(f"{file.name} is a stream, which can't be written in parts. Pass a file or a folder.")
+    return file.file.path.relative_to(base).as_posix()
+
+
+def _named_parts(files: dict[str, TableFile], part_rows: int) -> dict[str, TableFile]:
+    """Name each part as its file, or by a number behind that, with as many hyphens as no other file or folder has."""
+    split = {path: file.split(part_rows) for path, file in files.items()}
+    named = {path: parts[0] for path, parts in split.items() if len(parts) == 1}
+    folders = {str(folder) for path in files for folder in PurePosixPath(path).parents}
+    if MANIFEST in named:
+        raise InvalidInputError(f"{named[MANIFEST].name} has the name of the list of parts. Give it another one.")
+    for path, parts in split.items():
+        if len(parts) > 1:
+            stem, suffix = os.path.splitext(path)  # noqa: PTH122 - of a path below the source
+            hyphens = "-"
+            while {*named, *folders} & set(names := [f"{stem}{hyphens}{i:05d}{suffix}" for i in range(len(parts))]):
+                hyphens += "-"
+            named.update(zip(names, parts, strict=True))
+    return dict(sorted(named.items()))
+
+
+def _manifest(
+    files: dict[str, TableFile], parts: dict[str, TableFile], base: Path, new: NewColumns, fingerprint: str
+) -> dict[str, Any]:
+    stats = {path: (base / path).stat() for path in files}
+    return {
+        "fingerprint": fingerprint,
+        "inputs": list(new.inputs),
+        "outputs": list(new.outputs),
+        "files": [{"file": path, "bytes": at.st_size, "modified_ns": at.st_mtime_ns} for path, at in stats.items()],
+        "parts": [
+            {
+                "part": name,
+                "file": _path_below(part, base),
+                "row_groups": None if part.row_groups is None else [part.row_groups.start, part.row_groups.stop],
+            }
+            for name, part in parts.items()
+        ],
+    }
+
+
+def _check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest, or check that the folder's own is the same."""
+    path = folder / MANIFEST
+    if not path.exists():
+        other = next((file for file in folder.iterdir() if not file.name.startswith(".calibrant-")), None)
+        if other is not None:
+            raise InvalidInputError(f"the folder {folder} is not empty: it holds {other.name}. Pass a new folder.")
+        with whole_file(path) as out:
+            out.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
+        return
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise InvalidInputError(f"{path} is broken. Remove the folder, or pass a new one.") from None
+    for name, what in (
+        ("fingerprint", f"by something else than {manifest['fingerprint']}"),
+        ("inputs", "from other input columns"),
+        ("outputs", "with other new columns"),
+        ("files", "of another source, or one that has changed since"),
+        ("parts", "of another size"),
+    ):
+        if not isinstance(known, dict) or known.get(name) != manifest[name]:
+            raise InvalidInputError(f"the folder {folder} holds parts made {what}. Remove it, or pass a new one.")
