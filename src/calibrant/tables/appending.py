@@ -28,41 +28,17 @@ def append_columns(
     table: str | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Copy a table with new columns that are computed from some of its own.
+    """Copy a table with new columns, which `compute` makes of its `inputs`; return the number of rows.
 
-    Parameters
-    ----------
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, or callable
-        As in `open_rows`, but one file of a folder. A file may be the target too.
-    target : path-like
-        Its suffix says the format, which is that of a source file where they share a suffix; `-` is standard output.
-        A file appears whole or not at all.
-    inputs, outputs : sequence of str
-        Names (or patterns, as in `read_columns`) of the columns that are needed, and names of the new ones.
-    compute : callable
-        Takes the input columns of some rows as an Arrow table, gives the new ones, shape (n,) or (n, K).
-    format, table
-        As in `open_rows`.
-    progress : callable, optional
-        Is told the number of rows done so far.
+    The source is one that `open_rows` takes, except a folder; a file may be the target too. The target's suffix says
+    the format to write, which is that of a source file where they share a suffix; `-` is standard output. A file
+    appears whole or not at all. `progress` is told the number of rows done so far.
 
-    Returns
-    -------
-    int
-        Number of rows.
-
-    Raises
-    ------
-    CalibrantError
-        If the source can't be read, lacks an input, or has an output already; or as `compute` raises.
-
-    Notes
-    -----
-    Where source and target share a format, the rest of a text table keeps its bytes (quotes, line endings,
-    `007`, blank lines, a missing last line ending), and a Parquet file keeps its types, metadata, row groups (up
-    to 2^20 rows) and codec; memory is bounded by a few megabytes of text, or by one row group. Where they don't,
-    values are converted by their Arrow types, and a text source is read into memory. Numbers are written in the
-    shortest form that reads back as the same float64.
+    Where source and target share a format, the rest of a text table keeps its bytes (quotes, line endings, `007`, blank
+    lines, a missing last line ending), and a Parquet file keeps its types, metadata, row groups (up to 2^20 rows) and
+    codec; memory is bounded by a few megabytes of text, or by one row group. Where they don't, values are converted by
+    their Arrow types, and a text source is read into memory. Numbers are written in the shortest form that reads back
+    as the same float64.
     """
     new = NewColumns(inputs, outputs, compute)
     rows = _open(source, format, table)

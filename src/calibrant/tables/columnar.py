@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 from calibrant.tables.formats import FileBytes
-from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, explained, in_batches, plain_table, select_columns
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, explained, numbered, plain_table, select_columns
 from calibrant.tables.writing import NewColumns, Progress, write_tables
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ class TableFile(RowSource):
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Read the named columns."""
-        first_row = 0
-        with explained(self.name):
-            for table in self.scan_tables(list(columns)):
-                for part in in_batches(table):
-                    yield Batch(plain_table(part, columns), self.name, first_row)
-                    first_row += part.num_rows
+        return numbered(self.scan_tables(list(columns)), columns, self.name)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the named columns into memory, in that order; all columns by default."""
@@ -73,7 +68,7 @@ class TableFile(RowSource):
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
         """Read at least the named columns, which are still to be looked for, a few rows at a time."""
         select_columns(columns, self.names, self.name)
-        return self.tables()
+        yield from self.tables()
 
     def read_table(self, columns: list[str]) -> pa.Table:  # noqa: ARG002
         """Read at least the named columns, which exist."""
@@ -109,12 +104,9 @@ class ParquetFile(TableFile):
 
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns, with the types of the file."""
-        import pyarrow as pa
-
         with self._open() as opened:
             yield opened.schema_arrow.empty_table()
-            for batch in opened.iter_batches(BATCH_ROWS, row_groups=self._groups(opened)):
-                yield pa.Table.from_batches([batch])
+            yield from self._batches(opened, self._groups(opened))
 
     def split(self, part_rows: int) -> list[ParquetFile]:
         """Return parts of whole row groups."""
@@ -129,7 +121,6 @@ class ParquetFile(TableFile):
 
     def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
         """Write the row groups with new columns; types, metadata, codec and row groups up to 2^20 rows stay."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         n_rows = 0
@@ -138,12 +129,22 @@ class ParquetFile(TableFile):
             schema = new.append_to(opened.schema_arrow.empty_table()).schema
             with pq.ParquetWriter(out, schema, compression=_codec(opened.metadata)) as writer:
                 for group in self._groups(opened):
-                    for batch in opened.iter_batches(_COPIED_ROWS, row_groups=[group]):
-                        table = new.append_to(pa.Table.from_batches([batch]), n_rows)
-                        writer.write_table(table, row_group_size=table.num_rows)
+                    for table in self._batches(opened, [group], _COPIED_ROWS):
+                        writer.write_table(new.append_to(table, n_rows), row_group_size=table.num_rows)
                         n_rows += table.num_rows
                         progress(n_rows)
         return n_rows
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the named columns."""
+        with self._open() as opened:
+            names = select_columns(columns, opened.schema_arrow.names, self.name)
+            yield from self._batches(opened, self._groups(opened), columns=names)
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        """Read the named columns."""
+        with self._open() as opened:
+            return opened.read_row_groups(self._groups(opened), columns=columns)
 
     def _open(self) -> pq.ParquetFile:
         import pyarrow.parquet as pq
@@ -157,19 +158,14 @@ class ParquetFile(TableFile):
         with explained(self.name), self._open() as opened:
             return [opened.metadata.row_group(i).num_rows for i in self._groups(opened)]
 
-    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Read the named columns."""
+    @staticmethod
+    def _batches(
+        opened: pq.ParquetFile, row_groups: Sequence[int], n_rows: int = BATCH_ROWS, columns: list[str] | None = None
+    ) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        with self._open() as opened:
-            names = select_columns(columns, opened.schema_arrow.names, self.name)
-            for batch in opened.iter_batches(BATCH_ROWS, row_groups=self._groups(opened), columns=names):
-                yield pa.Table.from_batches([batch])
-
-    def read_table(self, columns: list[str]) -> pa.Table:
-        """Read the named columns."""
-        with self._open() as opened:
-            return opened.read_row_groups(self._groups(opened), columns=columns)
+        for batch in opened.iter_batches(n_rows, row_groups, columns):
+            yield pa.Table.from_batches([batch])
 
 
 def _codec(metadata: pq.FileMetaData) -> str:

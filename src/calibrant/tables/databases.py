@@ -45,15 +45,7 @@ def open_relation(relation: Any, name: str = "the relation") -> StreamSource:
 
 
 def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSource:
-    """Open a table or view of a database, by default the only one.
-
-    Raises
-    ------
-    InvalidInputError
-        If the file is no database, or holds no such table, or several where none is named.
-    MissingPackageError
-        If DuckDB is not installed.
-    """
+    """Open a table or view of a database, by default the only one."""
     name = os.fspath(path)
     if not Path(path).is_file():
         raise InvalidInputError(f"there is no file {name}.")

@@ -45,20 +45,7 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """Bytes of a table: of a file, or of a stream that can be read once and whose first bytes are known.
-
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    format : Format
-    path : Path or None
-        The file, where it is one.
-    head : bytes
-        What has been read of a stream; the first bytes of a file.
-    stream : BinaryIO or None
-        The rest of a stream.
-    """
+    """Bytes of a table: those of the file `path`, or else `head`, the first ones of a `stream` that can be read once."""
 
     name: str
     format: Format

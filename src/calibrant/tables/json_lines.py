@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from calibrant.errors import InvalidInputError
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import FileBytes
-from calibrant.tables.sources import explained, in_batches
+from calibrant.tables.sources import explained
 from calibrant.tables.text import text_chunks
 from calibrant.tables.writing import NewColumns, Progress
 
@@ -52,9 +52,7 @@ class JsonLinesFile(TableFile):
 
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns; only the whole file says of what types they are."""
-        table = self.read()
-        yield table.slice(0, 0)
-        yield from in_batches(table)
+        yield self.read()
 
     def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
         """Write the lines with new values at the end of each object."""

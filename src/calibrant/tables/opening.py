@@ -64,22 +64,7 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
 def read_columns(
     path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, format: str | None = None
 ) -> pa.Table:
-    """Read the named columns of a table in a file, as an Arrow table.
-
-    Parameters
-    ----------
-    path : path-like
-        As in `open_rows`.
-    columns : sequence of str, optional
-        Names, or patterns such as `p*`; all columns by default.
-    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
-        What the file is, whatever its name says.
-
-    Raises
-    ------
-    CalibrantError
-        If the file can't be read or lacks a column; the message says which columns there are.
-    """
+    """Read the named columns of a table in a file, all by default, as an Arrow table: `open_rows` and `read` in one."""
     return open_rows(path, format=format).read(columns)
 
 
@@ -89,15 +74,10 @@ def table_file(file: FileBytes) -> TableFile:
 
 
 def folder_files(path: str | os.PathLike[str], format: str | None = None) -> list[TableFile]:
-    """Return the tables in a folder and the folders in it, in the order of their paths.
+    """Return the tables in a folder and the folders in it, which must be of one format, in the order of their paths.
 
     Names that begin with a dot or an underscore, which writers use for their own notes, are passed over; so are files
     of no known suffix, unless `format` says what they are.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is none, or their formats differ.
     """
     check_format(format)
     folder = Path(path)

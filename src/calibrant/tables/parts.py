@@ -29,17 +29,7 @@ PART_ROWS = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was written.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows that were written this time.
-    n_parts : int
-        Parts of the result: files.
-    n_kept : int
-        Parts that an earlier run had finished.
-    """
+    """What was written: rows of this time, files of the result in all, and those that an earlier run had finished."""
 
     n_rows: int
     n_parts: int = 1
@@ -58,31 +48,11 @@ def apply_parts(
     part_rows: int = PART_ROWS,
     progress: Progress | None = None,
 ) -> Applied:
-    """Copy a file or a folder of files into a folder, with new columns, in parts that a later run need not redo.
+    """Copy a file, or a folder of files of one format, into a folder, with new columns, as `append_columns` does.
 
-    Parameters
-    ----------
-    source : path-like
-        A file, or a folder of files of one format.
-    target : path-like
-        A folder, which is made if need be. It may hold the parts of an unfinished run that did the same.
-    inputs, outputs, compute, format, progress
-        As in `append_columns`.
-    fingerprint : str
-        Says what computes the new columns; parts with another fingerprint are not kept.
-    part_rows : int
-        Rows of a part of a Parquet file at least; a text file is one part.
-
-    Returns
-    -------
-    Applied
-
-    Raises
-    ------
-    InvalidInputError
-        If the target holds something else, or the source has changed since its first parts were done.
-    CalibrantError
-        If a file can't be read, lacks an input, or has an output already. Parts that are done stay.
+    The folder is made if need be. It may hold parts of an unfinished run that did the same with a source that has not
+    changed since; `fingerprint` says what computes the new columns. A part of a Parquet file has at least `part_rows`
+    rows; a text file is one part. Where a file can't be used, the parts that are done stay.
     """
     root, folder = Path(source), Path(target)
     if folder.exists() and not folder.is_dir():

@@ -23,16 +23,7 @@ _MOST_LISTED = 30
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some columns of neighbouring rows, and where they come from.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-    where : str
-        What messages call the file, or the source.
-    first_row : int
-        Which row of that the first one is.
-    """
+    """Some columns of neighbouring rows; `first_row` is the number of the first one in what messages call `where`."""
 
     table: pa.Table
     where: str
@@ -78,10 +69,8 @@ class RowSource(ABC):
 
         Raises
         ------
-        UnknownNameError
-            If there is no such column.
-        InvalidInputError
-            If there are two of that name.
+        UnknownNameError, InvalidInputError
+            If there is no such column, or there are two of that name.
         """
         return select_columns(wanted, self.names, self.name)
 
@@ -110,7 +99,7 @@ class RowSource(ABC):
             ) from None
 
     def tables(self) -> Iterator[pa.Table]:
-        """Read all columns as tables of one schema; the first may be empty."""
+        """Read all columns as tables of one schema; there is one at least, which may be empty."""
         batches = self.scan(self.names)
         first = next(batches, None)
         if first is None:
@@ -139,24 +128,18 @@ class RowSource(ABC):
         *,
         is_large: bool = False,  # noqa: ARG002
     ) -> T:
-        """Return what `partial` makes of the rows: of each part, where an engine has several, merged in their order.
+        """Return what `partial` makes of the named columns: of each part, where an engine has several.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            What `partial` reads.
-        partial : callable
-            Reads a source once; it may run in another process.
-        merge : callable
-            Of two results makes one, and may change the first.
-        is_large : bool
-            Whether a result can be large.
+        `partial` reads a source once and may run in another process. `merge` makes one of two results, in the order of
+        their parts, and may change the first. `is_large` says that results can be large.
         """
         return partial(self)
 
 
 class StreamSource(RowSource):
     """What gives Arrow record batches: a frame, a reader, a relation of a database."""
+
+    names: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -166,26 +149,30 @@ class StreamSource(RowSource):
         *,
         is_repeatable: bool = True,
     ) -> None:
-        self.name = name
-        self.is_repeatable = is_repeatable
-        self._names = tuple(names)
+        self.name, self.names, self.is_repeatable = name, tuple(names), is_repeatable
         self._open = open_stream
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
-        return self._names
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Read the named columns."""
+        return numbered(self._tables(list(columns)), columns, self.name)
+
+    def _tables(self, columns: list[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        first_row = 0
-        with explained(self.name):
-            for batch in self._open(list(columns)):
-                for table in in_batches(pa.Table.from_batches([batch])):
-                    yield Batch(plain_table(table, columns), self.name, first_row)
-                    first_row += table.num_rows
+        for batch in self._open(columns):
+            yield pa.Table.from_batches([batch])
+
+
+def numbered(tables: Iterable[pa.Table], columns: Sequence[str], where: str) -> Iterator[Batch]:
+    """Yield the named columns of tables as batches of bounded size, none of them empty."""
+    first_row = 0
+    with explained(where):
+        for table in tables:
+            plain = plain_table(table, columns)
+            for start in range(0, plain.num_rows, BATCH_ROWS):
+                batch = plain.slice(start, BATCH_ROWS)
+                yield Batch(batch, where, first_row)
+                first_row += batch.num_rows
 
 
 def select_columns(wanted: Sequence[str], names: Sequence[str], where: str) -> list[str]:
@@ -213,11 +200,6 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) == 1 and (odd := next((c for c in ";\t|" if c in names[0]), None)):
         return f"Its one column is {shown}: is {odd!r} the delimiter? A file of tabs is format tsv; save others as CSV."
     return f"Its columns are: {shown}{more}."
-
-
-def in_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table into parts that are small enough for a batch; of one without rows there are none."""
-    return (table.slice(start, BATCH_ROWS) for start in range(0, table.num_rows, BATCH_ROWS))
 
 
 def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:

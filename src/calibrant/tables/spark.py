@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.errors import CalibrantError, InvalidInputError
-from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, plain_table
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, numbered, plain_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,13 +36,7 @@ def is_spark(source: object) -> bool:
 
 
 def open_spark(source: Any, table: str | None = None) -> SparkSource:
-    """Open a data frame, or the named table of a session.
-
-    Raises
-    ------
-    InvalidInputError
-        If a session comes without a table that it knows, or a data frame with one, or it is an endless stream.
-    """
+    """Open a data frame, or the named table of a session."""
     if hasattr(source, "columns"):
         if table is not None:
             raise InvalidInputError(f"table={table!r} is for a session or a database. Leave it out for a data frame.")
@@ -68,8 +62,7 @@ class SparkSource(RowSource):
     is_distributed = True
 
     def __init__(self, frame: Any, name: str) -> None:
-        self.frame = frame
-        self.name = name
+        self.frame, self.name = frame, name
         self._n_rows: int | None = None
 
     @property
@@ -86,14 +79,13 @@ class SparkSource(RowSource):
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring the named columns to the driver, partition by partition."""
+        return numbered(self._tables(columns), columns, self.name)
+
+    def _tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        first_row = 0
         for row in mapped(self._select(columns), _as_bytes, "rows binary").toLocalIterator(prefetchPartitions=True):
-            for batch in pa.ipc.open_stream(bytes(row[0])):
-                table = plain_table(pa.Table.from_batches([batch]), list(columns))
-                yield Batch(table, self.name, first_row)
-                first_row += table.num_rows
+            yield pa.ipc.open_stream(bytes(row[0])).read_all()
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
         """Read the values of a column, each once."""
@@ -141,23 +133,23 @@ class SparkSource(RowSource):
         found = mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
         can_be_large = is_large and self.n_rows * len(columns) * _BYTES_PER_VALUE > _MOST_BYTES
         total: T | None = None
-        for _, pieces in groupby(_many(found) if can_be_large else _few(found), key=lambda row: row[0]):
+        for _, pieces in groupby(_from_disk(found) if can_be_large else _collected(found), key=lambda row: row[0]):
             value = pickle.loads(b"".join(piece[2] for piece in pieces))  # noqa: S301 - what our workers wrote
             if isinstance(value, CalibrantError):
                 raise value
             total = value if total is None else merge(total, value)
-        return partial(_Partition(self.name, columns, iter(()))) if total is None else total
+        return partial(StreamSource(self.name, columns, lambda _: ())) if total is None else total
 
     def _select(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*map(column_of, columns))
 
 
-def _few(found: Any) -> list[Any]:
+def _collected(found: Any) -> list[Any]:
     """Return all rows of results in order."""
     return sorted(found.collect(), key=lambda row: row[:2])
 
 
-def _many(found: Any) -> Iterator[Any]:
+def _from_disk(found: Any) -> Iterator[Any]:
     """Yield the rows of results in order; where they are large, they wait on the workers' disks."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as sf
@@ -165,30 +157,9 @@ def _many(found: Any) -> Iterator[Any]:
     kept = found.persist(StorageLevel.DISK_ONLY)
     try:
         size = kept.agg(sf.sum(sf.length("state"))).collect()[0][0]  # all are made, side by side
-        yield from _few(kept) if (size or 0) <= _MOST_BYTES else kept.toLocalIterator()
+        yield from _collected(kept) if (size or 0) <= _MOST_BYTES else kept.toLocalIterator()
     finally:
         kept.unpersist()
-
-
-class _Partition(RowSource):
-    """The rows of one partition, on the worker that has them; read once."""
-
-    def __init__(self, name: str, names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> None:
-        self.name = name
-        self._names = tuple(names)
-        self._batches = batches
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
-        return self._names
-
-    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns."""
-        first_row = 0
-        for table in _gathered(self._batches):
-            yield Batch(plain_table(table, list(columns)), self.name, first_row)
-            first_row += table.num_rows
 
 
 def _run(
@@ -204,7 +175,7 @@ def _run(
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
     try:
-        value = partial(_Partition(f"partition {part} of {name}", names, batches))
+        value = partial(StreamSource(f"partition {part} of {name}", names, lambda _: _gathered(batches)))
     except CalibrantError as error:
         value = error
     state = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -218,28 +189,28 @@ def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack rows into bytes, which Spark hands to the driver as they are."""
     import pyarrow as pa
 
-    for table in _gathered(batches):
+    for batch in _gathered(batches):
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
         yield pa.record_batch({"rows": [sink.getvalue().to_pybytes()]})
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put the small batches of Spark together to larger ones."""
     import pyarrow as pa
 
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     n_rows = 0
     for batch in batches:
-        if held and n_rows + batch.num_rows > BATCH_ROWS:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, n_rows = [], 0
+        if waiting and n_rows + batch.num_rows > BATCH_ROWS:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, n_rows = [], 0
         if batch.num_rows:
-            held.append(batch)
+            waiting.append(batch)
             n_rows += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
 def column_of(name: str) -> Any:

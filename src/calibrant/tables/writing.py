@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables.formats import DELIMITERS, Format
-from calibrant.tables.sources import plain_table, select_columns
+from calibrant.tables.sources import BATCH_ROWS, plain_table, select_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,9 +76,10 @@ def write_tables(
     n_rows = 0
     with table_writer(out, to, schema, where) as write:
         for table in chain([first], rest):
-            write(new.append_to(table, n_rows))
-            n_rows += table.num_rows
-            progress(n_rows)
+            for start in range(0, table.num_rows, BATCH_ROWS):
+                write(new.append_to(table.slice(start, BATCH_ROWS), n_rows))
+                n_rows += min(BATCH_ROWS, table.num_rows - start)
+                progress(n_rows)
     return n_rows
 
 
