@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from calibrant.errors import InvalidInputError, InvalidScoreError, UnknownNameError
 from calibrant.numerics import FloatArray
-from calibrant.tables import append_columns, formats, read_columns
+from calibrant.tables import NewColumns, append_columns, formats, read_columns
 from calibrant.validation import as_scores
 
 Append = Callable[..., bytes]
@@ -41,7 +41,7 @@ def append(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     def run(data: bytes, *, suffix: str = ".csv", column: str = "q") -> bytes:
         source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
         source.write_bytes(data)
-        append_columns(source, target, inputs=["p"], outputs=[column], compute=third)
+        append_columns(source, target, columns=NewColumns(["p"], [column], third))
         return target.read_bytes()
 
     return run
@@ -120,7 +120,7 @@ def test_random_table_gets_its_column_behind_bytes_that_stay(
     path.write_bytes(ending.encode().join(lines) + last)
     kept, formats.CHUNK_BYTES = formats.CHUNK_BYTES, block
     try:
-        assert append_columns(path, path, inputs=["p"], outputs=["q"], compute=third) == len(rows)
+        assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == len(rows)
     finally:
         formats.CHUNK_BYTES = kept
     added = ["q", *(repr(p / 3.0) for _, p, _ in rows)]
@@ -186,7 +186,7 @@ def test_parquet_keeps_types_values_metadata_row_groups_and_codec(tmp_path: Path
     source, target = tmp_path / "in.parquet", tmp_path / "out.parquet"
     pq.write_table(table, source, row_group_size=2, compression="zstd")
     read = pq.read_table(source)
-    assert append_columns(source, target, inputs=["p"], outputs=["q"], compute=third) == 3
+    assert append_columns(source, target, columns=NewColumns(["p"], ["q"], third)).n_rows == 3
     written = pq.ParquetFile(target)
     rest = written.read().drop(["q"])
     assert rest.schema.equals(read.schema, check_metadata=True)
@@ -202,7 +202,7 @@ def test_parquet_codec_stays(tmp_path: Path, codec: str) -> None:
     path, reference = tmp_path / "t.parquet", tmp_path / "r.parquet"
     pq.write_table(pa.table({"p": [0.75] * 100}), path, compression=codec)
     pq.write_table(pa.table({"p": [0.75] * 100}), reference, compression=codec)
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     found, expected = (pq.read_metadata(file).row_group(0).column(0).compression for file in (path, reference))
     assert found == expected
 
@@ -211,28 +211,28 @@ def test_pandas_index_survives(tmp_path: Path) -> None:
     frame = pd.DataFrame({"p": [0.75, 1.5], "c": pd.Categorical(["a", "b"])}, index=pd.Index(["u", "v"], name="key"))
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     pd.testing.assert_frame_equal(pd.read_parquet(path), frame.assign(q=[0.25, 0.5]))
 
 
 def test_empty_parquet_gets_an_empty_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"p": pa.array([], pa.float64())}), path)
-    assert append_columns(path, path, inputs=["p"], outputs=["q"], compute=third) == 0
+    assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == 0
     assert pq.read_table(path).schema.names == ["p", "q"]
 
 
 # --- other formats -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", ["csv", "tsv", "jsonl", "parquet"])
-@pytest.mark.parametrize("target", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("source", ["csv", "tsv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("target", ["csv", "tsv", "jsonl", "parquet", "arrow"])
 def test_any_format_becomes_any_other(tmp_path: Path, source: str, target: str) -> None:
     table = pa.table({"name": ['a,"b"\tc', "d\ne", None], "p": [0.75, 1.5, 3e-5], "n": [1, None, 3]})
     start, there, end = (tmp_path / name for name in ("a.parquet", f"b.{source}", f"c.{target}"))
     pq.write_table(table, start)
-    append_columns(start, there, inputs=["p"], outputs=["q1"], compute=third)
-    append_columns(there, end, inputs=["p"], outputs=["q2"], compute=third)
+    append_columns(start, there, columns=NewColumns(["p"], ["q1"], third))
+    append_columns(there, end, columns=NewColumns(["p"], ["q2"], third))
     thirds = [0.25, 0.5, 3e-5 / 3.0]
     assert read_columns(end).to_pydict() == {**table.to_pydict(), "q1": thirds, "q2": thirds}
 
@@ -240,7 +240,7 @@ def test_any_format_becomes_any_other(tmp_path: Path, source: str, target: str) 
 def test_types_that_json_lacks_become_text_or_null(tmp_path: Path) -> None:
     source, target = tmp_path / "in.parquet", tmp_path / "out.jsonl"
     pq.write_table(rich_table().drop(["raw"]), source)
-    append_columns(source, target, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(source, target, columns=NewColumns(["p"], ["q"], third))
     first = json.loads(target.read_text("utf-8").splitlines()[0])
     assert first["at"] == "2020-01-01 13:00:00.000000000+0100"
     assert first["day"] == "2020-01-01"
@@ -254,9 +254,9 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "in.parquet"
     pq.write_table(rich_table(), source)
     with pytest.raises(InvalidInputError, match=r"column 'list' of .* holds list<.*> values, which csv can't"):
-        append_columns(source, tmp_path / "out.csv", inputs=["p"], outputs=["q"], compute=third)
+        append_columns(source, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
     with pytest.raises(InvalidInputError, match=r"column 'raw' of .* can't be written as JSON \(it holds bytes\)"):
-        append_columns(source, tmp_path / "out.jsonl", inputs=["p"], outputs=["q"], compute=third)
+        append_columns(source, tmp_path / "out.jsonl", columns=NewColumns(["p"], ["q"], third))
     assert names_in(tmp_path) == ["in.parquet"]
 
 
@@ -267,14 +267,25 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path) -> None:
 def test_streams_give_the_bytes_that_files_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     start, source, target = (tmp_path / f"{name}.{suffix}" for name in ("start", "source", "target"))
     pq.write_table(pa.table({"x": [str(i) for i in range(5000)], "p": np.linspace(0.0, 1.0, 5000)}), tmp_path / "t.pq")
-    append_columns(tmp_path / "t.pq", source, inputs=["p"], outputs=["r"], compute=third)
-    append_columns(source, target, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(tmp_path / "t.pq", source, columns=NewColumns(["p"], ["r"], third))
+    append_columns(source, target, columns=NewColumns(["p"], ["q"], third))
     sink = io.BytesIO()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(source.read_bytes())))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink))
-    assert append_columns("-", "-", inputs=["p"], outputs=["q"], compute=third) == 5000
+    assert append_columns("-", "-", columns=NewColumns(["p"], ["q"], third)).n_rows == 5000
     assert sink.getvalue() == target.read_bytes()
     assert not start.exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_stream_becomes_any_other_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    pq.write_table(pa.table({"p": [0.75, 1.5]}), tmp_path / "t.pq")
+    append_columns(tmp_path / "t.pq", tmp_path / f"t.{suffix}", columns=NewColumns(["p"], ["r"], third))
+    data = (tmp_path / f"t.{suffix}").read_bytes()
+    for target in ("o.tsv", "o.jsonl", "o.parquet"):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        append_columns("-", tmp_path / target, columns=NewColumns(["p"], ["q"], third))
+        assert read_columns(tmp_path / target).to_pydict() == {"p": [0.75, 1.5], "r": [0.25, 0.5], "q": [0.25, 0.5]}
 
 
 def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> None:
@@ -288,7 +299,7 @@ def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> No
     ]:
         path = tmp_path / f"several{suffix}"
         path.write_bytes(data)
-        append_columns(path, path, inputs=["a", "b"], outputs=["q0", "q1"], compute=swap)
+        append_columns(path, path, columns=NewColumns(["a", "b"], ["q0", "q1"], swap))
         assert path.read_bytes() == after
 
 
@@ -297,7 +308,7 @@ def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = tmp_path / "t.csv"
     path.write_bytes(b"p\n" + b"0.25\n" * 10)
     told: list[int] = []
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third, progress=told.append)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third), progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 10
     assert len(told) > 2
@@ -310,12 +321,12 @@ def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_column_that_exists_is_refused_and_nothing_changes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"t{suffix}"
     pq.write_table(pa.table({"p": [0.5], "x": [1]}), tmp_path / "t.pq")
-    append_columns(tmp_path / "t.pq", path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(tmp_path / "t.pq", path, columns=NewColumns(["p"], ["q"], third))
     before = path.read_bytes()
     with pytest.raises(InvalidInputError, match=r"already has a column 'q'\. Choose another name with --column"):
-        append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     with pytest.raises(UnknownNameError, match=r"has no column 'pp'\. Did you mean 'p'\?"):
-        append_columns(path, path, inputs=["pp"], outputs=["q2"], compute=third)
+        append_columns(path, path, columns=NewColumns(["pp"], ["q2"], third))
     assert path.read_bytes() == before
     assert names_in(tmp_path) == sorted(["t.pq", path.name])
 
@@ -327,7 +338,7 @@ def test_bad_value_says_from_which_row_it_counts(tmp_path: Path, monkeypatch: py
     with pytest.raises(
         InvalidScoreError, match=r"p row \d+: missing value .* \(Rows are counted from row \d+ of the file\.\)"
     ):
-        append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
 
 
 def test_broken_record_is_numbered_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +348,7 @@ def test_broken_record_is_numbered_across_blocks(tmp_path: Path, monkeypatch: py
     with pytest.raises(
         InvalidInputError, match=r"record 100 \(the header is record 1\) is broken: Expected 2 columns, got 3"
     ):
-        append_columns(path, tmp_path / "out.csv", inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
     assert names_in(tmp_path) == ["t.csv"]
 
 
@@ -345,8 +356,8 @@ def test_unknown_target_is_refused_but_the_suffix_of_the_source_is_known(tmp_pat
     source = tmp_path / "t.txt"
     source.write_bytes(b"p\n0.75\n")
     with pytest.raises(InvalidInputError, match=r"the name of .*out\.parqet doesn't say what to write"):
-        append_columns(source, tmp_path / "out.parqet", inputs=["p"], outputs=["q"], compute=third, format="csv")
-    append_columns(source, tmp_path / "out.txt", inputs=["p"], outputs=["q"], compute=third, format="csv")
+        append_columns(source, tmp_path / "out.parqet", columns=NewColumns(["p"], ["q"], third), format="csv")
+    append_columns(source, tmp_path / "out.txt", columns=NewColumns(["p"], ["q"], third), format="csv")
     assert (tmp_path / "out.txt").read_bytes() == b"p,q\n0.75,0.25\n"
 
 

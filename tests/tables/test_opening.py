@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.errors import CalibrantError, InvalidInputError, UnknownNameError
-from calibrant.tables import append_columns, formats, open_rows, read_columns
+from calibrant.tables import NewColumns, append_columns, formats, open_rows, read_columns
 
 Make = Callable[[str, bytes], str]
 TABLE = pa.table({"id": ["a", "b", "c"], "y": [0, 1, 1], "p": [0.25, 0.5, 0.125]})
@@ -240,7 +240,7 @@ def test_missing_file_names_the_near_one(make: Make, tmp_path: Path) -> None:
 
 def test_folder_is_refused_where_one_file_is_copied(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"is a folder\. Pass one file of it"):
-        append_columns(tmp_path, tmp_path / "o.csv", inputs=["p"], outputs=["q"], compute=lambda t: t["p"].to_numpy())
+        append_columns(tmp_path, tmp_path / "o.csv", columns=NewColumns(["p"], ["q"], lambda t: t["p"].to_numpy()))
 
 
 def test_unknown_format_is_refused(make: Make) -> None:

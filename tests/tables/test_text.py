@@ -98,3 +98,10 @@ def test_long_unclosed_field_is_refused_in_linear_time() -> None:
     source = FileBytes("x", "csv", None, b'a,"' + b"x" * 5_000_000)
     with pytest.raises(InvalidInputError, match="never ends"):
         list(text_chunks(source, ","))
+
+
+def test_a_field_may_be_longer_than_the_csv_module_lets_others_have_it() -> None:
+    limit = csv.field_size_limit()
+    record = b'1,"' + b"x\n" * limit + b'"'
+    assert cut(record + b"\n2,3\n", 1 << 16) == [(record, b"\n"), (b"2,3", b"\n")]
+    assert csv.field_size_limit() == limit

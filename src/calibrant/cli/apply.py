@@ -23,7 +23,7 @@ from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
 from calibrant.probability import ProbabilityCalibrator
-from calibrant.tables import append_columns, apply_parts, is_folder
+from calibrant.tables import NewColumns, append_columns
 from calibrant.validation import as_groups
 
 if TYPE_CHECKING:
@@ -86,37 +86,20 @@ def command(
     check_output(output, calibrator)
     task = Task(load_calibrator(calibrator), score, file, group)
     outputs = task.outputs(column)
-    if file != "-" and (Path(file).is_dir() or is_folder(output)):
-        apply_to_folder(task, calibrator, file, output, outputs, format)
-        return
-    with progress("Calibrating") as advance:
-        n_rows = append_columns(
-            file, output, inputs=task.inputs, outputs=outputs, compute=task.compute, format=format, progress=advance
-        )
-    if output != "-":
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
-
-
-def apply_to_folder(
-    task: Task, calibrator: str, file: str, output: str, outputs: list[str], format: str | None
-) -> None:
-    """Write the result in parts, of which those that an earlier run has done are kept."""
     fingerprint = f"calibrator {hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()}"
     with progress("Calibrating") as advance:
-        done = apply_parts(
+        done = append_columns(
             file,
             output,
-            inputs=task.inputs,
-            outputs=outputs,
-            compute=task.compute,
+            columns=NewColumns(task.inputs, outputs, task.compute),
             fingerprint=fingerprint,
             format=format,
             progress=advance,
         )
-    kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
-    click.echo(
-        f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)} in {count(done.n_parts, 'part')}{kept}"
-    )
+    if output != "-":
+        kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
+        parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}")
 
 
 def load_calibrator(path: str) -> Fitted:

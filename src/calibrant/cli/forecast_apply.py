@@ -16,7 +16,7 @@ from calibrant.cli.output import count, listed, progress
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
-from calibrant.tables import append_columns, open_rows
+from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,11 +94,10 @@ def apply_command(
         return np.concatenate(written)
 
     with progress("Recalibrating") as advance:
-        n_rows = append_columns(
-            file, output, inputs=columns.names, outputs=names, compute=compute, format=format, progress=advance
-        )
+        new = NewColumns(columns.names, names, compute)
+        done = append_columns(file, output, columns=new, format=format, progress=advance)
     if output != "-":
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
 
 
 class Part(NamedTuple):

@@ -19,7 +19,7 @@ from calibrant.cli.output import count, listed
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
-from calibrant.tables import append_columns, open_rows
+from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +136,7 @@ def command(
         page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
-    n_rows = append_columns(file, output, inputs=names, outputs=outputs, compute=_Rows(q).next_rows, format=format)
+    done = append_columns(file, output, columns=NewColumns(names, outputs, _Rows(q).next_rows), format=format)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
         click.echo(line)
@@ -146,7 +146,7 @@ def command(
         )
         if report is not None:
             click.echo(f"Wrote {report}")
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
 
 
 def _solved(

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -16,18 +16,7 @@ from calibrant.engines.spark_columns import with_probabilities, write_probabilit
 from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.maps import is_binary
 from calibrant.numerics import FloatArray
-from calibrant.tables import (
-    PART_ROWS,
-    Applied,
-    NewColumns,
-    Progress,
-    append_columns,
-    apply_parts,
-    is_database,
-    is_folder,
-    is_spark,
-    open_spark,
-)
+from calibrant.tables import PART_ROWS, Applied, NewColumns, Progress, append_columns, is_spark, open_spark
 from calibrant.validation import as_scores, check_integer
 
 
@@ -87,7 +76,7 @@ def apply(
         The columns of the scores; by default those that the calibrator was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
         What source files are, whatever their names say.
     table : str, optional
         Which table of a DuckDB database.
@@ -131,23 +120,24 @@ def apply(
         raise InvalidInputError("the calibrator doesn't say which columns it was fitted to. Name them with score=.")
     outputs = _outputs(calibrator, inputs, column)
 
-    def compute(found: Any) -> FloatArray:
-        return _calibrate(calibrator, found)
-
+    new = NewColumns(inputs, outputs, partial(_calibrate, calibrator))
     if is_spark(source):
-        spark, new = open_spark(source, table), NewColumns(inputs, outputs, compute)
+        spark = open_spark(source, table)
         if target is None:
             return with_probabilities(calibrator, spark, new, column)
         return write_probabilities(calibrator, spark, target, new, column)
     if target is None:
         raise InvalidInputError("only of a Spark data frame the result can be left to Spark. Name a target to write.")
-    common: Any = {"inputs": inputs, "outputs": outputs, "compute": compute, "format": format, "progress": progress}
-    if isinstance(source, (str, os.PathLike)) and (
-        Path(source).is_dir() or (is_folder(target) and not is_database(source))
-    ):
-        identity = f"calibrator {fingerprint(calibrator)}"
-        return apply_parts(source, target, fingerprint=identity, part_rows=part_rows, **common)
-    return Applied(append_columns(source, target, table=table, **common))
+    return append_columns(
+        source,
+        target,
+        columns=new,
+        fingerprint=f"calibrator {fingerprint(calibrator)}",
+        format=format,
+        table=table,
+        part_rows=part_rows,
+        progress=progress,
+    )
 
 
 def fingerprint(calibrator: Calibrator) -> str:

@@ -45,7 +45,7 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """Bytes of a table: those of the file `path`, or else `head`, the first ones of a `stream` that can be read once."""
+    """Bytes of a table: of the file `path`, or `head` and what comes behind it from a `stream` that is read once."""
 
     name: str
     format: Format

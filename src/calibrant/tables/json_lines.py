@@ -7,7 +7,7 @@ column of mixed kinds that nobody asks for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from calibrant.errors import InvalidInputError
@@ -32,7 +32,7 @@ class JsonLinesFile(TableFile):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the first few thousand objects; those of all, once all have been looked at."""
+        """The names in the first few thousand objects; in all of them, once a name was asked for that those lack."""
         if self._names is None:
             with explained(self.name):
                 self._names = next((_names_in(rows) for _, rows in self._chunks() if rows), ())
@@ -41,14 +41,17 @@ class JsonLinesFile(TableFile):
     def select(self, wanted: Sequence[str]) -> list[str]:
         """Return the names of the wanted columns, whichever objects have them."""
         if not set(wanted) <= set(self.names):
-            self._look_at_all()
+            with explained(self.name):
+                self._names = _names_in(row for _, rows in self._chunks() for row in rows)
         return super().select(wanted)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the named columns into memory, in that order; all columns by default."""
-        if columns is None:
-            self._look_at_all()
-        return super().read(columns)
+        if columns is not None:
+            return super().read(columns)
+        with explained(self.name):
+            rows = [row for _, rows in self._chunks() for row in rows]
+            return self._table(rows, _names_in(rows))
 
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns; only the whole file says of what types they are."""
@@ -72,10 +75,6 @@ class JsonLinesFile(TableFile):
             n_rows += len(rows)
             progress(n_rows)
         return n_rows
-
-    def _look_at_all(self) -> None:
-        with explained(self.name):
-            self._names = tuple(dict.fromkeys(name for _, rows in self._chunks() for name in _names_in(rows)))
 
     def _chunks(self) -> Iterator[tuple[list[bytes], list[dict[str, Any]]]]:
         """Yield some lines, without their line feeds, and the objects in those that are not blank."""
@@ -130,5 +129,5 @@ class JsonLinesFile(TableFile):
             raise InvalidInputError(f"column {name!r} of {self.name} {what}. Write one kind in every line.") from None
 
 
-def _names_in(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row))

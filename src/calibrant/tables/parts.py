@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,7 +19,7 @@ from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import open_bytes
 from calibrant.tables.opening import folder_files, table_file
 from calibrant.tables.sources import explained
-from calibrant.tables.writing import Compute, NewColumns, Progress
+from calibrant.tables.writing import NewColumns, Progress
 
 MANIFEST = "_calibrant.json"
 #: Rows of a part of a Parquet file at least: one that ends within a row group would need other row groups.
@@ -36,19 +35,16 @@ class Applied:
     n_kept: int = 0
 
 
-def apply_parts(
+def append_in_parts(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    *,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    compute: Compute,
+    new: NewColumns,
     fingerprint: str,
-    format: str | None = None,
-    part_rows: int = PART_ROWS,
-    progress: Progress | None = None,
+    format: str | None,
+    part_rows: int,
+    progress: Progress,
 ) -> Applied:
-    """Copy a file, or a folder of files of one format, into a folder, with new columns, as `append_columns` does.
+    """Copy a file, or a folder of files of one format, into a folder, with new columns.
 
     The folder is made if need be. It may hold parts of an unfinished run that did the same with a source that has not
     changed since; `fingerprint` says what computes the new columns. A part of a Parquet file has at least `part_rows`
@@ -64,7 +60,6 @@ def apply_parts(
     files = folder_files(root, format) if root.is_dir() else [table_file(open_bytes(root, format))]
     base = root if root.is_dir() else root.parent
     by_path = {_path_below(file, base): file for file in files}
-    new = NewColumns(inputs, outputs, compute)
     for file in files:  # before the first part is written
         if file.file.format != "jsonl":  # whose columns only reading all of it tells
             new.of(file.names, file.name)
@@ -81,20 +76,10 @@ def apply_parts(
     return Applied(n_rows, len(parts), len(parts) - len(missing))
 
 
-def is_folder(target: str | os.PathLike[str]) -> bool:
-    """Say whether a target is a folder for parts: it is one, or its name ends like one."""
-    separators = tuple(filter(None, (os.sep, os.altsep)))
-    return Path(target).is_dir() or os.fspath(target).endswith(separators)
-
-
-def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress | None) -> int:
-    def advance(n_rows: int) -> None:
-        if progress is not None:
-            progress(n_before + n_rows)
-
+def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress) -> int:
     try:
         with whole_file(path) as out, explained(part.name):
-            return part.append(out, new, advance)
+            return part.append(out, new, lambda n_rows: progress(n_before + n_rows))
     except CalibrantError as error:
         raise error if part.name in str(error) else type(error)(f"{part.name}: {error}") from None
 
