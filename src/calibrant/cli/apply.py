@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant.calibrators import Calibrator
-from calibrant.cli.data import check_output, match_by_name, read_scores, split_list
+from calibrant.cli.data import check_output, format_option, match_by_name, read_scores, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
@@ -60,7 +60,7 @@ Fitted: TypeAlias = Calibrator | ProbabilityCalibrator | GroupedCalibrator | Pri
     metavar="NAME",
     help="Name of the new column; of several, what comes before _CLASS.",
 )
-@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+@format_option
 def command(
     calibrator: str,
     file: str,

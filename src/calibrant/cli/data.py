@@ -15,12 +15,15 @@ import numpy.typing as npt
 from calibrant.cli.output import listed
 from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
-from calibrant.tables import open_rows
+from calibrant.tables import FORMATS, open_rows
 from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_probabilities, as_scores, as_weight
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+format_option = click.option(
+    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(FORMATS)}."
+)
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
 
@@ -168,9 +171,7 @@ def data_options(*, positive: bool) -> Callable[[Callable[..., None]], Callable[
             help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p]",
         ),
         click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
-        click.option(
-            "--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl."
-        ),
+        format_option,
         click.option(
             "--classes",
             metavar="LABELS",

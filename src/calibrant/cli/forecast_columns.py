@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calibrant.cli.data import check_numbers, split_list, split_names
+from calibrant.cli.data import check_numbers, format_option, split_list, split_names
 from calibrant.cli.output import listed
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
@@ -38,9 +38,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
             "--levels", metavar="NUMBERS", help="Their levels: 0.1,0.5,0.9. Needed where names don't end in them."
         ),
         click.option("--samples", multiple=True, metavar="COLUMNS", help="Columns of samples: 'draw_*'."),
-        click.option(
-            "--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl."
-        ),
+        format_option,
     ]
     if outcomes:
         label = click.option(

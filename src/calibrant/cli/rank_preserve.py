@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.data import check_output, group_column, match_by_name, read_scores, split_names
+from calibrant.cli.data import check_output, format_option, group_column, match_by_name, read_scores, split_names
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
@@ -80,7 +80,7 @@ _OPTIONS = {
     "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."
 )
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
-@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+@format_option
 def command(
     file: str,
     margins: str,

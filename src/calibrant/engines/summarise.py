@@ -42,7 +42,7 @@ def summarise(
     Parameters
     ----------
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
-        A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
+        A Parquet, Arrow, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
         table, or a mapping from names to columns; an Arrow record-batch reader; anything else with
         `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`, whose partitions are
         summarised where they are, by workers that can import calibrant; or a function that returns a new one of these.
@@ -60,7 +60,7 @@ def summarise(
         gathered into cells. "auto": exact where the scores fit, else cells.
     max_distinct : int
         Distinct scores that may be held, of all groups and classes together; 100 bytes each.
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
         What files are, whatever their names say.
     table : str, optional
         Which table of a DuckDB database or a Spark session.

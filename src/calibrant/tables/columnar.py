@@ -1,4 +1,4 @@
-"""Tables in one file, and those of the formats that Arrow itself stores by columns: Parquet and Arrow."""
+"""One file as a table: what files of all formats share; and the formats that store columns, Parquet and Arrow."""
 
 from __future__ import annotations
 
