@@ -87,7 +87,7 @@ def fit(
         classes=classes,
     )
     passes = Passes(reader, exact, max_distinct)
-    held = None if passes.takes_summary(calibrator) else _hold(reader, max_distinct)
+    held = None if passes.takes_summary(calibrator) else _materialise(reader, max_distinct)
     if held is not None:
         calibrator.fit_checked(*held)
     else:
@@ -97,7 +97,7 @@ def fit(
     return calibrator
 
 
-def _hold(reader: RowReader, max_rows: int) -> tuple[Any, Labels, Any] | None:
+def _materialise(reader: RowReader, max_rows: int) -> tuple[Any, Labels, Any] | None:
     """Return all rows where they fit; a source that can be read once only, or is elsewhere, is not tried in vain."""
     if not reader.source.is_repeatable and reader.is_binary:
         return None

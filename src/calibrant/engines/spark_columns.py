@@ -72,9 +72,9 @@ def write_probabilities(
     folder = Path(target)
     if folder.is_file():
         raise InvalidInputError(f"{name} is a file. Spark writes a folder: pass the name of a new one.")
-    held = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if any(path[0] != "." and path != "_temporary" for path in held):
-        raise InvalidInputError(f"the folder {name} is not empty: it holds {min(held)}. Pass a new folder.")
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if any(path[0] != "." and path != "_temporary" for path in there):
+        raise InvalidInputError(f"the folder {name} is not empty: it holds {min(there)}. Pass a new folder.")
     frame = with_probabilities(calibrator, source, new, prefix)
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
     return Applied(source.n_rows, len(frame.sparkSession.read.parquet(name).inputFiles()))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
+from calibrant.engines.class_rows import StreamedClassRows, materialise_rows, probabilities_of
 from calibrant.engines.columns import flipped, ungrouped
 from calibrant.engines.evaluating import (
     count_weighted,
@@ -111,7 +111,7 @@ def _of_classes(
     """Report on several columns: of all rows where they fit."""
     level = settings.level
     alone = ungrouped(reader)
-    held = held_rows(alone, max_distinct)
+    held = materialise_rows(alone, max_distinct)
     if held is not None:
         return summarise(
             held.labels.classes[held.labels.codes],
