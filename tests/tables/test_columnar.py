@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -16,7 +19,14 @@ from calibrant.tables import NewColumns, append_columns, open_rows, read_columns
 from calibrant.tables.columnar import ParquetFile
 from calibrant.tables.formats import open_bytes
 
+Make = Callable[[str, bytes], str]
 TABLE = pa.table({"p": [0.75, 1.5, 3.0], "kind": pa.array(["b", None, "b"]).dictionary_encode(), "n": [1, None, 3]})
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
 
 
 def third(found: pa.Table) -> FloatArray:
@@ -74,3 +84,17 @@ def test_a_parquet_file_without_rows_has_no_batches(tmp_path: Path) -> None:
     pq.write_table(TABLE.slice(0, 0), path)
     source = open_rows(path)
     assert (source.n_rows, list(source.scan(["p"])), source.read(["p"]).num_rows) == (0, [], 0)
+
+
+def test_dictionary_and_view_columns_come_as_plain_ones(make: Make) -> None:
+    kinds = pa.table({"y": pa.array(["b", "a", "b"]).dictionary_encode(), "n": pa.array([3, 1, 3]).dictionary_encode()})
+    assert read_columns(make("t.parquet", parquet_bytes(kinds))).to_pydict() == {"y": ["b", "a", "b"], "n": [3, 1, 3]}
+    sink = io.BytesIO()
+    pl.DataFrame({"y": pl.Series(["b", "a"], dtype=pl.Categorical), "z": ["u", "v"]}).write_parquet(sink)
+    assert read_columns(make("p.parquet", sink.getvalue())).to_pydict() == {"y": ["b", "a"], "z": ["u", "v"]}
+
+
+def test_column_with_a_dot_is_not_a_nested_field(make: Make) -> None:
+    both = pa.table({"p": [1.0], "p.raw": [2.0]})
+    assert read_columns(make("t.parquet", parquet_bytes(both)), ["p"]).to_pydict() == {"p": [1.0]}
+    assert read_columns(make("t.parquet", parquet_bytes(both)), ["p.raw"]).to_pydict() == {"p.raw": [2.0]}

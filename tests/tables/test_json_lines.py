@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from calibrant.errors import UnknownNameError
-from calibrant.tables import formats, open_rows
+from calibrant.tables import formats, open_rows, read_columns
+
+Make = Callable[[str, bytes], str]
 
 
 @pytest.fixture
@@ -34,3 +37,14 @@ def test_a_column_that_no_object_has_is_refused_with_all_names(path: Path) -> No
 def test_batches_hold_a_missing_value_where_a_name_is_lacking(path: Path) -> None:
     found = [(batch.first_row, batch.table["p"].to_pylist()) for batch in open_rows(path).scan(["p"])]
     assert found == [(0, [1]), (1, [2]), (2, [None])]
+
+
+def test_json_lines_may_lack_names_and_hold_blank_lines(make: Make) -> None:
+    path = make("t.jsonl", b'{"p": 1}\r\n\r\n{"y": "a", "p": 0.5}\n \n{"y": null, "p": NaN}')
+    read = read_columns(path, ["y"])
+    assert read.to_pydict() == {"y": [None, "a", None]}
+
+
+def test_other_columns_of_json_lines_may_mix_kinds(make: Make) -> None:
+    path = make("t.jsonl", b'{"p": 1, "x": 1}\n{"p": 2, "x": {"a": []}}\n')
+    assert read_columns(path, ["p"]).to_pydict() == {"p": [1, 2]}
