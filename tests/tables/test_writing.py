@@ -54,3 +54,10 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path, rich_table: pa.Ta
     with pytest.raises(InvalidInputError, match=r"column 'raw' of .* can't be written as JSON \(it holds bytes\)"):
         append_columns(source, tmp_path / "out.jsonl", columns=NewColumns(["p"], ["q"], third))
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_a_dictionary_of_each_row_group_becomes_values_in_an_arrow_file(tmp_path: Path) -> None:
+    kinds = pa.table({"p": [0.75, 1.5], "kind": pa.array(["a", "b"]).dictionary_encode()})
+    pq.write_table(kinds, tmp_path / "t.parquet", row_group_size=1)
+    append_columns(tmp_path / "t.parquet", tmp_path / "t.arrow", columns=NewColumns(["p"], ["q"], third))
+    assert read_columns(tmp_path / "t.arrow").to_pydict() == {"p": [0.75, 1.5], "kind": ["a", "b"], "q": [0.25, 0.5]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
@@ -14,6 +14,9 @@ from calibrant.tables.opening import open_rows, table_file
 from calibrant.tables.parts import PART_ROWS, Applied, append_in_parts
 from calibrant.tables.sources import explained
 from calibrant.tables.writing import NewColumns, Progress, write_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def append_columns(
@@ -51,7 +54,8 @@ def append_columns(
             return Applied(table_file(file).append(out, columns, advance))
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
     with open_target(target) as out, explained(rows.name):
-        return Applied(write_tables(rows.tables(), out, to, columns, rows.name, advance))
+        tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
+        return Applied(write_tables(tables, out, to, columns, rows.name, advance))
 
 
 def _ignore(_: int) -> None:
@@ -61,6 +65,14 @@ def _ignore(_: int) -> None:
 def _is_folder(target: str | os.PathLike[str]) -> bool:
     separators = tuple(filter(None, (os.sep, os.altsep)))
     return Path(target).is_dir() or os.fspath(target).endswith(separators)
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return the values themselves: an Arrow file has one dictionary of a column, a Parquet file one per row group."""
+    import pyarrow as pa
+
+    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def _target_format(target: str | os.PathLike[str], file: FileBytes | None) -> Format:

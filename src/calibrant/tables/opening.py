@@ -1,4 +1,4 @@
-"""The one function that opens any source of rows."""
+"""Any source of rows opened by one function: files, folders, databases, frames, streams and Spark."""
 
 from __future__ import annotations
 

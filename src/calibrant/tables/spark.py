@@ -1,4 +1,8 @@
-"""Spark as a source: the same folds, run on its partitions. PySpark is an extra, imported when it is used."""
+"""Spark as a source, whose partitions are reduced where they are. PySpark is an extra, imported when it is used.
+
+A reduction runs in `mapInArrow`: each worker pickles what it makes of its partition, cuts the bytes into rows of bounded
+size, and the driver puts the rows of each partition together again and merges the results in the partitions' order.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ _MOST_BYTES = 1 << 26
 #: Bytes that a result has at most for each value that it is made of.
 _BYTES_PER_VALUE = 64
 _STATE = "part int, piece int, state binary"
-#: Labels looked at before their number is refused anyway.
-_MOST_LABELS = 1 << 16
+#: Distinct values of a column that are read: more than any number of classes that is accepted.
+_MOST_VALUES = 1 << 16
 
 
 def is_spark(source: object) -> bool:
@@ -89,7 +93,7 @@ class SparkSource(RowSource):
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
         """Read the values of a column, each once."""
-        found = self._select([column]).distinct().limit(_MOST_LABELS).toArrow()
+        found = self._select([column]).distinct().limit(_MOST_VALUES).toArrow()
         return iter([Batch(plain_table(found, [column]), self.name, 0)] if found.num_rows else [])
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
@@ -222,7 +226,7 @@ def column_of(name: str) -> Any:
 
 
 def mapped(frame: Any, make: Callable[..., Iterator[pa.RecordBatch]], schema: Any) -> Any:
-    """Return the frame of what `make` makes of the record batches of each partition."""
+    """Return the data frame of the record batches that `make` makes of those of each partition."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # it has no part
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # not used here
         return frame.mapInArrow(make, schema)
