@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -208,15 +208,15 @@ def public_names() -> set[str]:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Return a module's public names: those that it lists, imports to offer them, or defines."""
+    """Return a module's public names: those that it lists, those that a folder's face imports, or those it defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    public, _, _ = Path(str(module.__file__)).read_text("utf-8").partition("# For other folders of calibrant")
-    offered = set(re.findall(r"import (\w+) as \1$", public, re.MULTILINE))
+    if hasattr(module, "__path__"):
+        face, *_ = Path(module.__file__).read_text("utf-8").split("# For other folders of calibrant")
+        imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
+        return [alias.asname for node in imports for alias in node.names if alias.asname]
     return [
-        n
-        for n, value in vars(module).items()
-        if n in offered or (n[0] != "_" and getattr(value, "__module__", "") == module.__name__)
+        n for n, value in vars(module).items() if n[0] != "_" and getattr(value, "__module__", "") == module.__name__
     ]
 
 

@@ -1,7 +1,7 @@
 """Spark as a source, whose partitions are reduced where they are. PySpark is an extra, imported when it is used.
 
-A reduction runs in `mapInArrow`: each worker pickles what it makes of its partition, cuts the bytes into rows of bounded
-size, and the driver puts the rows of each partition together again and merges the results in the partitions' order.
+A reduction runs in `mapInArrow`: a worker pickles what it makes of its partition, and cuts the bytes into rows of
+bounded size; the driver puts the rows of each partition together again and merges the results in partition order.
 """
 
 from __future__ import annotations
