@@ -94,7 +94,8 @@ def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileB
     InvalidInputError
         If there is no such file, it is empty, or its format is not known.
     """
-    check_format(format)
+    if format is not None and format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
     name = os.fspath(path)
     if name == "-":
         return _from_stream("standard input", sys.stdin.buffer, format)
@@ -115,12 +116,6 @@ def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileB
             f"with --format (format= in Python): {', '.join(FORMATS)}."
         )
     return FileBytes(name, known, file, head)
-
-
-def check_format(format: str | None) -> None:
-    """Raise unless this is the name of a format, or None."""
-    if format is not None and format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
 
 
 def named_suffixes() -> str:

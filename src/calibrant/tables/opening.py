@@ -12,7 +12,7 @@ from calibrant.tables.columnar import ArrowFile, ParquetFile, TableFile
 from calibrant.tables.databases import is_database, is_relation, open_database, open_relation
 from calibrant.tables.delimited import DelimitedFile
 from calibrant.tables.folders import FolderSource
-from calibrant.tables.formats import SUFFIXES, FileBytes, Format, check_format, named_suffixes, open_bytes
+from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
 from calibrant.tables.json_lines import JsonLinesFile
 from calibrant.tables.sources import BATCH_ROWS, RowSource, StreamSource, plain_table
 from calibrant.tables.spark import is_spark, open_spark
@@ -79,7 +79,6 @@ def folder_files(path: str | os.PathLike[str], format: str | None = None) -> lis
     Names that begin with a dot or an underscore, which writers use for their own notes, are passed over; so are files
     of no known suffix, unless `format` says what they are.
     """
-    check_format(format)
     folder = Path(path)
     found = [
         file
