@@ -105,3 +105,9 @@ def test_a_field_may_be_longer_than_the_csv_module_lets_others_have_it() -> None
     record = b'1,"' + b"x\n" * limit + b'"'
     assert cut(record + b"\n2,3\n", 1 << 16) == [(record, b"\n"), (b"2,3", b"\n")]
     assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r", b"\r\n"])
+def test_record_that_never_ends_is_numbered_whatever_the_line_endings(ending: bytes) -> None:
+    with pytest.raises(InvalidInputError, match=r"record 3, which begins '\"c', never ends"):
+        cut(b"a" + ending + b"b" + ending + b'"c', 2)

@@ -63,7 +63,8 @@ def text_chunks(file: FileBytes, delimiter: str | None = None) -> Iterator[TextC
         chunk = _whole_records(data, delimiter, is_last=not read)
         if chunk.data:
             yield chunk
-        n_records += chunk.data.count(b"\n") if chunk.ends is None else len(chunk.ends)
+        n_lines = chunk.data.count(b"\n") + chunk.data.count(b"\r") - chunk.data.count(b"\r\n")
+        n_records += n_lines if chunk.ends is None else len(chunk.ends)
         rest = data[len(chunk.data) :]
         if len(rest) > (LONGEST_RECORD if read else 0):
             shown = rest[:60].decode("utf-8", "replace")
