@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import io
 import json
 import sys
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from calibrant.engines import append_columns, formats as formats_module, read_columns
 from calibrant.errors import InvalidInputError, InvalidScoreError, UnknownNameError
 from calibrant.numerics import FloatArray
+from calibrant.tables import NewColumns, append_columns, formats, read_columns
 from calibrant.validation import as_scores
 
 Append = Callable[..., bytes]
@@ -33,14 +31,14 @@ def third(found: pa.Table) -> FloatArray:
     return result
 
 
-@pytest.fixture(params=[1 << 22, 5], ids=["one block", "small blocks"])
+@pytest.fixture(params=[1 << 22, 5], ids=["one chunk", "small chunks"])
 def append(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Append:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", request.param)
 
     def run(data: bytes, *, suffix: str = ".csv", column: str = "q") -> bytes:
         source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
         source.write_bytes(data)
-        append_columns(source, target, inputs=["p"], outputs=[column], compute=third)
+        append_columns(source, target, columns=NewColumns(["p"], [column], third))
         return target.read_bytes()
 
     return run
@@ -102,14 +100,14 @@ def written(row: tuple[object, ...], quoting: int) -> bytes:
 @given(
     rows=st.lists(st.tuples(FIELD, st.floats(0.0, 1.0), FIELD), max_size=8),
     style=st.sampled_from(STYLES),
-    block=st.integers(1, 60),
+    chunk=st.integers(1, 60),
     ends=st.booleans(),
 )
 def test_random_table_gets_its_column_behind_bytes_that_stay(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[str, float, str]],
     style: tuple[int, str],
-    block: int,
+    chunk: int,
     ends: bool,
 ) -> None:
     quoting, ending = style
@@ -117,11 +115,11 @@ def test_random_table_gets_its_column_behind_bytes_that_stay(
     last = ending.encode() if ends else b""
     path = tmp_path_factory.getbasetemp() / "random.csv"
     path.write_bytes(ending.encode().join(lines) + last)
-    kept, formats_module.BLOCK_BYTES = formats_module.BLOCK_BYTES, block
+    kept, formats.CHUNK_BYTES = formats.CHUNK_BYTES, chunk
     try:
-        assert append_columns(path, path, inputs=["p"], outputs=["q"], compute=third) == len(rows)
+        assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == len(rows)
     finally:
-        formats_module.BLOCK_BYTES = kept
+        formats.CHUNK_BYTES = kept
     added = ["q", *(repr(p / 3.0) for _, p, _ in rows)]
     expected = [line + b"," + field.encode() for line, field in zip(lines, added, strict=True)]
     assert path.read_bytes() == ending.encode().join(expected) + last
@@ -159,33 +157,12 @@ def test_json_name_is_escaped(append: Append) -> None:
 # --- Parquet -------------------------------------------------------------------------------------------------
 
 
-def rich_table() -> pa.Table:
-    stamps = pa.array([dt.datetime(2020, 1, 1, 12), None, dt.datetime(2021, 1, 1)], pa.timestamp("ns", "Europe/Paris"))
-    schema_metadata = {b"origin": b"a test", b"empty": b""}
-    fields = {
-        "p": pa.array([0.75, 1.5, 3.0], pa.float32()),
-        "kind": pa.array(["b", None, "b"]).dictionary_encode(),
-        "at": stamps,
-        "day": pa.array([dt.date(2020, 1, 1)] * 3),
-        "list": pa.array([[1, 2], [], None], pa.list_(pa.int16())),
-        "nested": pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": []}]),
-        "money": pa.array([Decimal("1.10"), None, Decimal("-2.00")], pa.decimal128(7, 2)),
-        "raw": pa.array([b"\xff", b"", None]),
-        "small": pa.array([1, 2, None], pa.uint8()),
-        "text": pa.array(["007", "\u00e9", ""], pa.large_string()),
-        "nan": pa.array([float("nan"), None, -0.0]),
-    }
-    table = pa.table(fields).replace_schema_metadata(schema_metadata)
-    at = table.schema.get_field_index("small")
-    return table.set_column(at, table.schema.field("small").with_metadata({b"unit": b"kg"}), table.column("small"))
-
-
-def test_parquet_keeps_types_values_metadata_row_groups_and_codec(tmp_path: Path) -> None:
-    table = rich_table()
+def test_parquet_keeps_types_values_metadata_row_groups_and_codec(tmp_path: Path, rich_table: pa.Table) -> None:
+    table = rich_table
     source, target = tmp_path / "in.parquet", tmp_path / "out.parquet"
     pq.write_table(table, source, row_group_size=2, compression="zstd")
     read = pq.read_table(source)
-    assert append_columns(source, target, inputs=["p"], outputs=["q"], compute=third) == 3
+    assert append_columns(source, target, columns=NewColumns(["p"], ["q"], third)).n_rows == 3
     written = pq.ParquetFile(target)
     rest = written.read().drop(["q"])
     assert rest.schema.equals(read.schema, check_metadata=True)
@@ -201,7 +178,7 @@ def test_parquet_codec_stays(tmp_path: Path, codec: str) -> None:
     path, reference = tmp_path / "t.parquet", tmp_path / "r.parquet"
     pq.write_table(pa.table({"p": [0.75] * 100}), path, compression=codec)
     pq.write_table(pa.table({"p": [0.75] * 100}), reference, compression=codec)
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     found, expected = (pq.read_metadata(file).row_group(0).column(0).compression for file in (path, reference))
     assert found == expected
 
@@ -210,53 +187,15 @@ def test_pandas_index_survives(tmp_path: Path) -> None:
     frame = pd.DataFrame({"p": [0.75, 1.5], "c": pd.Categorical(["a", "b"])}, index=pd.Index(["u", "v"], name="key"))
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     pd.testing.assert_frame_equal(pd.read_parquet(path), frame.assign(q=[0.25, 0.5]))
 
 
 def test_empty_parquet_gets_an_empty_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"p": pa.array([], pa.float64())}), path)
-    assert append_columns(path, path, inputs=["p"], outputs=["q"], compute=third) == 0
+    assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == 0
     assert pq.read_table(path).schema.names == ["p", "q"]
-
-
-# --- other formats -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["csv", "tsv", "jsonl", "parquet"])
-@pytest.mark.parametrize("target", ["csv", "tsv", "jsonl", "parquet"])
-def test_any_format_becomes_any_other(tmp_path: Path, source: str, target: str) -> None:
-    table = pa.table({"name": ['a,"b"\tc', "d\ne", None], "p": [0.75, 1.5, 3e-5], "n": [1, None, 3]})
-    start, there, end = (tmp_path / name for name in ("a.parquet", f"b.{source}", f"c.{target}"))
-    pq.write_table(table, start)
-    append_columns(start, there, inputs=["p"], outputs=["q1"], compute=third)
-    append_columns(there, end, inputs=["p"], outputs=["q2"], compute=third)
-    thirds = [0.25, 0.5, 3e-5 / 3.0]
-    assert read_columns(end).to_pydict() == {**table.to_pydict(), "q1": thirds, "q2": thirds}
-
-
-def test_types_that_json_lacks_become_text_or_null(tmp_path: Path) -> None:
-    source, target = tmp_path / "in.parquet", tmp_path / "out.jsonl"
-    pq.write_table(rich_table().drop(["raw"]), source)
-    append_columns(source, target, inputs=["p"], outputs=["q"], compute=third)
-    first = json.loads(target.read_text("utf-8").splitlines()[0])
-    assert first["at"] == "2020-01-01 13:00:00.000000000+0100"
-    assert first["day"] == "2020-01-01"
-    assert first["money"] == "1.10"
-    assert first["nested"] == {"a": 1, "b": ["x"]}
-    assert first["nan"] is None
-    assert first["q"] == 0.25
-
-
-def test_types_that_a_format_lacks_are_refused(tmp_path: Path) -> None:
-    source = tmp_path / "in.parquet"
-    pq.write_table(rich_table(), source)
-    with pytest.raises(InvalidInputError, match=r"column 'list' of .* holds list<.*> values, which csv can't"):
-        append_columns(source, tmp_path / "out.csv", inputs=["p"], outputs=["q"], compute=third)
-    with pytest.raises(InvalidInputError, match=r"column 'raw' of .* can't be written as JSON \(it holds bytes\)"):
-        append_columns(source, tmp_path / "out.jsonl", inputs=["p"], outputs=["q"], compute=third)
-    assert names_in(tmp_path) == ["in.parquet"]
 
 
 # --- streams, several columns, progress ----------------------------------------------------------------------
@@ -266,14 +205,25 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path) -> None:
 def test_streams_give_the_bytes_that_files_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     start, source, target = (tmp_path / f"{name}.{suffix}" for name in ("start", "source", "target"))
     pq.write_table(pa.table({"x": [str(i) for i in range(5000)], "p": np.linspace(0.0, 1.0, 5000)}), tmp_path / "t.pq")
-    append_columns(tmp_path / "t.pq", source, inputs=["p"], outputs=["r"], compute=third)
-    append_columns(source, target, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(tmp_path / "t.pq", source, columns=NewColumns(["p"], ["r"], third))
+    append_columns(source, target, columns=NewColumns(["p"], ["q"], third))
     sink = io.BytesIO()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(source.read_bytes())))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink))
-    assert append_columns("-", "-", inputs=["p"], outputs=["q"], compute=third) == 5000
+    assert append_columns("-", "-", columns=NewColumns(["p"], ["q"], third)).n_rows == 5000
     assert sink.getvalue() == target.read_bytes()
     assert not start.exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_stream_becomes_any_other_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    pq.write_table(pa.table({"p": [0.75, 1.5]}), tmp_path / "t.pq")
+    append_columns(tmp_path / "t.pq", tmp_path / f"t.{suffix}", columns=NewColumns(["p"], ["r"], third))
+    data = (tmp_path / f"t.{suffix}").read_bytes()
+    for target in ("o.tsv", "o.jsonl", "o.parquet"):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        append_columns("-", tmp_path / target, columns=NewColumns(["p"], ["q"], third))
+        assert read_columns(tmp_path / target).to_pydict() == {"p": [0.75, 1.5], "r": [0.25, 0.5], "q": [0.25, 0.5]}
 
 
 def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> None:
@@ -287,16 +237,16 @@ def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> No
     ]:
         path = tmp_path / f"several{suffix}"
         path.write_bytes(data)
-        append_columns(path, path, inputs=["a", "b"], outputs=["q0", "q1"], compute=swap)
+        append_columns(path, path, columns=NewColumns(["a", "b"], ["q0", "q1"], swap))
         assert path.read_bytes() == after
 
 
 def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 8)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p\n" + b"0.25\n" * 10)
     told: list[int] = []
-    append_columns(path, path, inputs=["p"], outputs=["q"], compute=third, progress=told.append)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third), progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 10
     assert len(told) > 2
@@ -309,34 +259,34 @@ def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_column_that_exists_is_refused_and_nothing_changes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"t{suffix}"
     pq.write_table(pa.table({"p": [0.5], "x": [1]}), tmp_path / "t.pq")
-    append_columns(tmp_path / "t.pq", path, inputs=["p"], outputs=["q"], compute=third)
+    append_columns(tmp_path / "t.pq", path, columns=NewColumns(["p"], ["q"], third))
     before = path.read_bytes()
     with pytest.raises(InvalidInputError, match=r"already has a column 'q'\. Choose another name with --column"):
-        append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
     with pytest.raises(UnknownNameError, match=r"has no column 'pp'\. Did you mean 'p'\?"):
-        append_columns(path, path, inputs=["pp"], outputs=["q2"], compute=third)
+        append_columns(path, path, columns=NewColumns(["pp"], ["q2"], third))
     assert path.read_bytes() == before
     assert names_in(tmp_path) == sorted(["t.pq", path.name])
 
 
 def test_bad_value_says_from_which_row_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p\n" + b"0.25\n" * 100 + b"\nx,\n".replace(b"x,", b"NA"))
     with pytest.raises(
         InvalidScoreError, match=r"p row \d+: missing value .* \(Rows are counted from row \d+ of the file\.\)"
     ):
-        append_columns(path, path, inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
 
 
-def test_broken_record_is_numbered_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 100)
+def test_broken_record_is_numbered_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_bytes(b"p,x\n" + b"0.25,1\n" * 98 + b"0.25,1,2\n")
     with pytest.raises(
         InvalidInputError, match=r"record 100 \(the header is record 1\) is broken: Expected 2 columns, got 3"
     ):
-        append_columns(path, tmp_path / "out.csv", inputs=["p"], outputs=["q"], compute=third)
+        append_columns(path, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
     assert names_in(tmp_path) == ["t.csv"]
 
 
@@ -344,9 +294,14 @@ def test_unknown_target_is_refused_but_the_suffix_of_the_source_is_known(tmp_pat
     source = tmp_path / "t.txt"
     source.write_bytes(b"p\n0.75\n")
     with pytest.raises(InvalidInputError, match=r"the name of .*out\.parqet doesn't say what to write"):
-        append_columns(source, tmp_path / "out.parqet", inputs=["p"], outputs=["q"], compute=third, format="csv")
-    append_columns(source, tmp_path / "out.txt", inputs=["p"], outputs=["q"], compute=third, format="csv")
+        append_columns(source, tmp_path / "out.parqet", columns=NewColumns(["p"], ["q"], third), format="csv")
+    append_columns(source, tmp_path / "out.txt", columns=NewColumns(["p"], ["q"], third), format="csv")
     assert (tmp_path / "out.txt").read_bytes() == b"p,q\n0.75,0.25\n"
+
+
+def test_folder_is_refused_where_one_file_is_copied(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"is a folder\. Pass one file of it"):
+        append_columns(tmp_path, tmp_path / "o.csv", columns=NewColumns(["p"], ["q"], lambda t: t["p"].to_numpy()))
 
 
 def names_in(folder: Path) -> list[str]:

@@ -1,4 +1,8 @@
-"""Spark as a source: the same folds, run on its partitions. PySpark is an extra, imported when it is used."""
+"""Spark as a source, whose partitions are reduced where they are. PySpark is an extra, imported when it is used.
+
+A reduction runs in `mapInArrow`: a worker pickles what it makes of its partition, and cuts the bytes into rows of
+bounded size; the driver puts the rows of each partition together again and merges the results in partition order.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,8 @@ from functools import partial as bind
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from calibrant.engines.batches import Batch, RowSource
-from calibrant.engines.file_batches import BATCH_ROWS
-from calibrant.engines.reading import plain_table
 from calibrant.errors import CalibrantError, InvalidInputError
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, numbered, plain_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +27,8 @@ _MOST_BYTES = 1 << 26
 #: Bytes that a result has at most for each value that it is made of.
 _BYTES_PER_VALUE = 64
 _STATE = "part int, piece int, state binary"
-#: Labels looked at before their number is refused anyway.
-_MOST_LABELS = 1 << 16
+#: Distinct values of a column that are read: more than any number of classes that is accepted.
+_MOST_VALUES = 1 << 16
 
 
 def is_spark(source: object) -> bool:
@@ -38,13 +40,7 @@ def is_spark(source: object) -> bool:
 
 
 def open_spark(source: Any, table: str | None = None) -> SparkSource:
-    """Open a data frame, or the named table of a session.
-
-    Raises
-    ------
-    InvalidInputError
-        If a session comes without a table that it knows, or a data frame with one, or it is an endless stream.
-    """
+    """Open a data frame, or the named table of a session."""
     if hasattr(source, "columns"):
         if table is not None:
             raise InvalidInputError(f"table={table!r} is for a session or a database. Leave it out for a data frame.")
@@ -70,8 +66,7 @@ class SparkSource(RowSource):
     is_distributed = True
 
     def __init__(self, frame: Any, name: str) -> None:
-        self.frame = frame
-        self.name = name
+        self.frame, self.name = frame, name
         self._n_rows: int | None = None
 
     @property
@@ -88,18 +83,17 @@ class SparkSource(RowSource):
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring the named columns to the driver, partition by partition."""
+        return numbered(self._tables(columns), columns, self.name)
+
+    def _tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        first_row = 0
         for row in mapped(self._select(columns), _as_bytes, "rows binary").toLocalIterator(prefetchPartitions=True):
-            for batch in pa.ipc.open_stream(bytes(row[0])):
-                table = plain_table(pa.Table.from_batches([batch]), list(columns))
-                yield Batch(table, self.name, first_row)
-                first_row += table.num_rows
+            yield pa.ipc.open_stream(bytes(row[0])).read_all()
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
         """Read the values of a column, each once."""
-        found = self._select([column]).distinct().limit(_MOST_LABELS).toArrow()
+        found = self._select([column]).distinct().limit(_MOST_VALUES).toArrow()
         return iter([Batch(plain_table(found, [column]), self.name, 0)] if found.num_rows else [])
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
@@ -143,23 +137,23 @@ class SparkSource(RowSource):
         found = mapped(self._select(columns), bind(_run, partial, tuple(columns), self.name), _STATE)
         can_be_large = is_large and self.n_rows * len(columns) * _BYTES_PER_VALUE > _MOST_BYTES
         total: T | None = None
-        for _, pieces in groupby(_many(found) if can_be_large else _few(found), key=lambda row: row[0]):
+        for _, pieces in groupby(_from_disk(found) if can_be_large else _collected(found), key=lambda row: row[0]):
             value = pickle.loads(b"".join(piece[2] for piece in pieces))  # noqa: S301 - what our workers wrote
             if isinstance(value, CalibrantError):
                 raise value
             total = value if total is None else merge(total, value)
-        return partial(_Partition(self.name, columns, iter(()))) if total is None else total
+        return partial(StreamSource(self.name, columns, lambda _: ())) if total is None else total
 
     def _select(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*map(column_of, columns))
 
 
-def _few(found: Any) -> list[Any]:
+def _collected(found: Any) -> list[Any]:
     """Return all rows of results in order."""
     return sorted(found.collect(), key=lambda row: row[:2])
 
 
-def _many(found: Any) -> Iterator[Any]:
+def _from_disk(found: Any) -> Iterator[Any]:
     """Yield the rows of results in order; where they are large, they wait on the workers' disks."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as sf
@@ -167,30 +161,9 @@ def _many(found: Any) -> Iterator[Any]:
     kept = found.persist(StorageLevel.DISK_ONLY)
     try:
         size = kept.agg(sf.sum(sf.length("state"))).collect()[0][0]  # all are made, side by side
-        yield from _few(kept) if (size or 0) <= _MOST_BYTES else kept.toLocalIterator()
+        yield from _collected(kept) if (size or 0) <= _MOST_BYTES else kept.toLocalIterator()
     finally:
         kept.unpersist()
-
-
-class _Partition(RowSource):
-    """The rows of one partition, on the worker that has them; read once."""
-
-    def __init__(self, name: str, names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> None:
-        self.name = name
-        self._names = tuple(names)
-        self._batches = batches
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
-        return self._names
-
-    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns."""
-        first_row = 0
-        for table in _gathered(self._batches):
-            yield Batch(plain_table(table, list(columns)), self.name, first_row)
-            first_row += table.num_rows
 
 
 def _run(
@@ -206,7 +179,7 @@ def _run(
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
     try:
-        value = partial(_Partition(f"partition {part} of {name}", names, batches))
+        value = partial(StreamSource(f"partition {part} of {name}", names, lambda _: _gathered(batches)))
     except CalibrantError as error:
         value = error
     state = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -220,28 +193,28 @@ def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack rows into bytes, which Spark hands to the driver as they are."""
     import pyarrow as pa
 
-    for table in _gathered(batches):
+    for batch in _gathered(batches):
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
         yield pa.record_batch({"rows": [sink.getvalue().to_pybytes()]})
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put the small batches of Spark together to larger ones."""
     import pyarrow as pa
 
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     n_rows = 0
     for batch in batches:
-        if held and n_rows + batch.num_rows > BATCH_ROWS:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, n_rows = [], 0
+        if waiting and n_rows + batch.num_rows > BATCH_ROWS:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, n_rows = [], 0
         if batch.num_rows:
-            held.append(batch)
+            waiting.append(batch)
             n_rows += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
 def column_of(name: str) -> Any:
@@ -253,7 +226,7 @@ def column_of(name: str) -> Any:
 
 
 def mapped(frame: Any, make: Callable[..., Iterator[pa.RecordBatch]], schema: Any) -> Any:
-    """Return the frame of what `make` makes of the record batches of each partition."""
+    """Return the data frame of the record batches that `make` makes of those of each partition."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # it has no part
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # not used here
         return frame.mapInArrow(make, schema)

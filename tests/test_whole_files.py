@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.engines import open_target
 from calibrant.errors import InvalidInputError
+from calibrant.files import open_target
 
 
 def test_failure_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:

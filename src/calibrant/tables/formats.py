@@ -1,4 +1,4 @@
-"""What a file of scores is: its format, told by its name or its first bytes, and the way to its bytes."""
+"""The bytes of a table in a file or a stream, and its format, told by its name or its first bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from calibrant.errors import InvalidInputError, did_you_mean, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Format: TypeAlias = Literal["parquet", "csv", "tsv", "jsonl"]
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "jsonl"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -27,8 +29,9 @@ SUFFIXES: dict[str, Format] = {
 }
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 BOM = b"\xef\xbb\xbf"
-BLOCK_BYTES = 1 << 22
-_PARQUET_MAGIC = b"PAR1"
+CHUNK_BYTES = 1 << 22
+#: First bytes of the formats that have their own.
+_MAGIC: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 #: First bytes of what is often taken for a table of text, and what to do about it.
 _FOREIGN = {
     b"\x1f\x8b": "is compressed by gzip. Unpack it first: gunzip -c FILE.csv.gz | calibrant ... -",
@@ -41,21 +44,8 @@ _FOREIGN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Bytes of a table: of a file, or of a stream that can be read once and whose first bytes are known.
-
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    format : Format
-    path : Path or None
-        The file, where it is one.
-    head : bytes
-        What has been read of a stream; the first bytes of a file.
-    stream : BinaryIO or None
-        The rest of a stream.
-    """
+class FileBytes:
+    """Bytes of a table: of the file `path`, or `head` and what comes behind it from a `stream` that is read once."""
 
     name: str
     format: Format
@@ -64,34 +54,28 @@ class Source:
     stream: BinaryIO | None = None
 
     @property
-    def delimiter(self) -> str:
-        """The delimiter of a text table."""
-        return DELIMITERS[self.format]
-
-    @property
     def bom(self) -> bytes:
         """The byte-order mark that the text begins with, or nothing."""
         return BOM if self.head.startswith(BOM) else b""
 
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes in blocks."""
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes, a few megabytes at a time."""
         if self.path is not None:
             with self.path.open("rb") as file:
-                while block := file.read(BLOCK_BYTES):
-                    yield block
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
             return
-        yield self.head
+        for start in range(0, len(self.head), CHUNK_BYTES):
+            yield self.head[start : start + CHUNK_BYTES]
         if self.stream is not None:
-            while block := self.stream.read(BLOCK_BYTES):
-                yield block
+            while chunk := self.stream.read(CHUNK_BYTES):
+                yield chunk
             if self.stream is not sys.stdin.buffer:
                 self.stream.close()
 
-    def held(self) -> Source:
-        """Return a source that can be read more than once: a stream is read into memory."""
-        if self.stream is None:
-            return self
-        return replace(self, head=b"".join(self.blocks()), stream=None)
+    def materialised(self) -> FileBytes:
+        """Return the same bytes so that they can be read more than once: a stream is read into memory."""
+        return self if self.stream is None else replace(self, head=b"".join(self.chunks()), stream=None)
 
     def open_arrow(self) -> pa.NativeFile:
         """Open the bytes for Arrow, with seeking."""
@@ -99,17 +83,11 @@ class Source:
 
         if self.path is not None:
             return pa.OSFile(os.fsencode(self.path))
-        return pa.BufferReader(self.held().head)
+        return pa.BufferReader(self.materialised().head)
 
 
-def open_source(path: str | os.PathLike[str], format: str | None = None) -> Source:
+def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileBytes:
     """Find out what a file is, from its name and first bytes; `-` is standard input.
-
-    Parameters
-    ----------
-    path : path-like
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
-        What it is, whatever its name says.
 
     Raises
     ------
@@ -131,41 +109,48 @@ def open_source(path: str | os.PathLike[str], format: str | None = None) -> Sour
         return _from_stream(name, file.open("rb"), format)
     with file.open("rb") as opened:
         head = opened.read(64)
-    by_suffix = SUFFIXES.get(file.suffix.lower())
-    known = _known_format(name, head, format or by_suffix)
+    known = _known_format(name, head, format or SUFFIXES.get(file.suffix.lower()))
     if known is None:
         raise InvalidInputError(
-            f"the name of {name} doesn't say what it holds. Name it {', '.join(sorted(SUFFIXES))}, or say its format "
+            f"the name of {name} doesn't say what it holds. Name it {named_suffixes()}, or say its format "
             f"with --format (format= in Python): {', '.join(FORMATS)}."
         )
-    return Source(name, known, file, head)
+    return FileBytes(name, known, file, head)
 
 
-def _from_stream(name: str, stream: BinaryIO, format: str | None) -> Source:
+def named_suffixes() -> str:
+    """Return the list of all suffixes that say a format, for messages."""
+    return ", ".join(sorted(SUFFIXES))
+
+
+def _from_stream(name: str, stream: BinaryIO, format: str | None) -> FileBytes:
     head = b""
-    while not head.removeprefix(BOM).lstrip() or len(head) < len(_PARQUET_MAGIC):
-        block = stream.read(1 << 12)
-        if not block:
+    while not head.removeprefix(BOM).lstrip() or len(head) < max(map(len, _MAGIC.values())):
+        read = stream.read(1 << 12)
+        if not read:
             break
-        head += block
+        head += read
     known = _known_format(name, head, format)
     if known is None:
         known = "jsonl" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
-    return Source(name, known, None, head, stream)
+    return FileBytes(name, known, None, head, stream)
 
 
 def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
-    """Return the stated format, or Parquet by its first bytes; refuse what no format here can be."""
+    """Return the format that the first bytes say, or the stated one; refuse what no format here can be."""
     if not head:
         raise InvalidInputError(f"{name} is empty: it has not even a header.")
-    is_parquet = head.startswith(_PARQUET_MAGIC)
-    if is_parquet and stated in (None, "parquet"):
-        return "parquet"
-    if is_parquet:
-        raise InvalidInputError(f"{name} is Parquet, not {stated}. Give it the suffix .parquet, or no other format.")
+    for known, magic in _MAGIC.items():
+        if head.startswith(magic) and stated in (None, known):
+            return known
+        if head.startswith(magic):
+            raise InvalidInputError(
+                f"{name} is {known.capitalize()}, not {stated}. Give it the suffix .{known}, or no other format."
+            )
     for magic, what in _FOREIGN.items():
         if head.startswith(magic) and (magic != b"[" or stated in (None, "jsonl")):
             raise InvalidInputError(f"{name} {what}")
-    if stated == "parquet":
-        raise InvalidInputError(f"{name} is not Parquet: it doesn't start with {_PARQUET_MAGIC!r}.")
-    return next((known for known in FORMATS if known == stated), None)
+    found = next((known for known in FORMATS if known == stated), None)
+    if found in _MAGIC:
+        raise InvalidInputError(f"{name} is not {found.capitalize()}: it doesn't start with {_MAGIC[found]!r}.")
+    return found

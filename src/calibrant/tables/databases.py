@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InvalidInputError, MissingPackageError, unknown_name
+from calibrant.tables.sources import StreamSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,25 +33,19 @@ def is_relation(source: object) -> bool:
     return kind.__name__ == "DuckDBPyRelation" and "duckdb" in kind.__module__
 
 
-def relation_stream(relation: Any, columns: list[str]) -> pa.RecordBatchReader:
-    """Run a relation for some of its columns; each call runs it anew."""
-    import pyarrow as pa
+def open_relation(relation: Any, name: str = "the relation") -> StreamSource:
+    """Open a relation, which runs anew for each pass over some of its columns."""
 
-    return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
+    def run(columns: list[str]) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
+
+    return StreamSource(name, relation.columns, run)
 
 
-def database_stream(
-    path: str | os.PathLike[str], table: str | None
-) -> tuple[list[str], Callable[[list[str]], pa.RecordBatchReader]]:
-    """Return the columns of a table or view of a database, and what reads some of them.
-
-    Raises
-    ------
-    InvalidInputError
-        If the file is no database, or holds no such table, or several where none is named.
-    MissingPackageError
-        If DuckDB is not installed.
-    """
+def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSource:
+    """Open a table or view of a database, by default the only one."""
     name = os.fspath(path)
     if not Path(path).is_file():
         raise InvalidInputError(f"there is no file {name}.")
@@ -73,8 +67,7 @@ def database_stream(
     chosen = tables[0] if table is None else table
     if chosen not in tables:
         raise unknown_name(f"table of {name}", chosen, tables)
-    relation = connection.table(_quoted(chosen))
-    return list(relation.columns), lambda columns: relation_stream(relation, columns)
+    return open_relation(connection.table(_quoted(chosen)), name)
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Text tables cut into records: exact for any block size, and equal to Python's csv module."""
+"""Text tables cut into records: exact for any size of chunks, and equal to Python's csv module."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from calibrant.engines import formats as formats_module
-from calibrant.engines.formats import Source
-from calibrant.engines.records import csv_records, line_records
 from calibrant.errors import InvalidInputError
+from calibrant.tables import formats
+from calibrant.tables.formats import FileBytes
+from calibrant.tables.text import text_chunks
 
 
-class InBlocks(io.BytesIO):
+class InParts(io.BytesIO):
     """A stream that gives few bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
@@ -26,12 +26,12 @@ class InBlocks(io.BytesIO):
 
 
 def cut(data: bytes, size: int, *, format: str = "csv") -> list[tuple[bytes, bytes]]:
-    """Return each record and its line ending, of data that come in blocks of `size` bytes."""
-    source = Source("x", format, None, data[:1], InBlocks(data[1:], size))  # type: ignore[arg-type]
-    found: list[tuple[bytes, bytes]] = []
-    for records in line_records(source) if format == "jsonl" else csv_records(source):
-        found += zip(records.texts(), records.line_endings(), strict=True)
-    return found
+    """Return each record and its line ending, of data that come in chunks of `size` bytes."""
+    file = FileBytes("x", format, None, data[:1], InParts(data[1:], size))  # type: ignore[arg-type]
+    chunks = text_chunks(file, None if format == "jsonl" else ",")
+    records = [record for chunk in chunks for record in chunk.records()]
+    texts = [record.rstrip(b"\r\n") for record in records]
+    return [(text, record[len(text) :]) for text, record in zip(texts, records, strict=True)]
 
 
 FIELD = st.text(st.sampled_from('a1 ,;"\n\r\té'), max_size=6)
@@ -49,7 +49,7 @@ def test_records_of_a_written_table_are_its_rows(rows: list[list[str]], ending: 
 
 
 @given(text=st.text(st.sampled_from('a,"\n\r'), max_size=30), size=st.integers(1, 12))
-def test_any_bytes_are_cut_as_csv_cuts_them_whatever_the_blocks(text: str, size: int) -> None:
+def test_any_bytes_are_cut_as_csv_cuts_them_whatever_the_chunks(text: str, size: int) -> None:
     data = text.encode()
     try:
         whole = cut(data, 1000)
@@ -84,16 +84,29 @@ def test_json_lines_end_at_line_feeds_only() -> None:
 
 
 def test_quote_that_never_ends_is_found_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibrant.engines.records.LONGEST_RECORD", 1000)
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", 300)
+    monkeypatch.setattr("calibrant.tables.text.LONGEST_RECORD", 1000)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 300)
     stream = io.BytesIO(b'1,2\n3,"4\n' + b"5,6\n" * 10_000)
-    source = Source("x", "csv", None, b"a,b\n", stream)
+    source = FileBytes("x", "csv", None, b"a,b\n", stream)
     with pytest.raises(InvalidInputError, match=r"x: record 3, which begins '3,\"4.*never ends"):
-        list(csv_records(source))
+        list(text_chunks(source, ","))
     assert stream.tell() < 2000
 
 
 def test_long_unclosed_field_is_refused_in_linear_time() -> None:
-    source = Source("x", "csv", None, b'a,"' + b"x" * 5_000_000)
+    source = FileBytes("x", "csv", None, b'a,"' + b"x" * 5_000_000)
     with pytest.raises(InvalidInputError, match="never ends"):
-        list(csv_records(source))
+        list(text_chunks(source, ","))
+
+
+def test_a_field_may_be_longer_than_the_csv_module_lets_others_have_it() -> None:
+    limit = csv.field_size_limit()
+    record = b'1,"' + b"x\n" * limit + b'"'
+    assert cut(record + b"\n2,3\n", 1 << 16) == [(record, b"\n"), (b"2,3", b"\n")]
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r", b"\r\n"])
+def test_record_that_never_ends_is_numbered_whatever_the_line_endings(ending: bytes) -> None:
+    with pytest.raises(InvalidInputError, match=r"record 3, which begins '\"c', never ends"):
+        cut(b"a" + ending + b"b" + ending + b'"c', 2)
