@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 import numpy.typing as npt
 
 from calibrant.cli.output import listed
-from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
+from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
-from calibrant.tables import FORMATS, open_rows
+from calibrant.tables import FORMATS, check_numbers, open_rows
 from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_probabilities, as_scores, as_weight
 
 if TYPE_CHECKING:
@@ -209,28 +208,6 @@ def group_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Refuse a column that can't name groups, before its rows are given to anything that says less of where it is."""
     as_groups(column, name=name)
     return column
-
-
-def check_numbers(column: pa.ChunkedArray, name: str) -> None:
-    """Refuse a column of lists or records, and the first value that made text of what should be numbers."""
-    import pyarrow as pa
-
-    if pa.types.is_nested(column.type):
-        raise InvalidTypeError(f"{name} holds {column.type} values, not numbers. Name a column of numbers.")
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return
-    values = column.to_pylist()
-    mixed = np.array([value if value is None or not _is_number(value) else float(value) for value in values], object)
-    if any(isinstance(value, str) for value in mixed):
-        as_scores(mixed, name=name)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
 
 
 def match_by_name(names: Sequence[str], labels: Sequence[str]) -> list[str] | None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calibrant.cli.data import check_numbers, format_option, split_list, split_names
+from calibrant.cli.data import format_option, split_list, split_names
 from calibrant.cli.output import listed
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 from calibrant.numerics import FloatArray
-from calibrant.tables import RowSource, open_rows
+from calibrant.tables import RowSource, check_numbers, open_rows
 from calibrant.validation import as_scores, as_weight
 
 if TYPE_CHECKING:

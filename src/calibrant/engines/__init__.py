@@ -12,3 +12,7 @@ from calibrant.tables import (
     open_rows as open_rows,
     read_columns as read_columns,
 )
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.engines.fitted_columns import FittedColumns as FittedColumns

@@ -9,9 +9,9 @@ from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import said_missing
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
+from calibrant.fitted import Fitted
 from calibrant.numerics import ROW_SUM_TOLERANCE
 from calibrant.persistence import to_sql
 from calibrant.tables import Applied, NewColumns, SparkSource, column_of, mapped
@@ -26,7 +26,7 @@ _MOST_NUMBERS = 2_048
 _NUMBERS = ("float", "double", "byte", "short", "integer", "long")
 
 
-def with_probabilities(calibrator: Calibrator, source: SparkSource, new: NewColumns, prefix: str) -> Any:
+def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -> Any:
     """Return the data frame with new columns, which Spark computes when they are asked for.
 
     Notes
@@ -43,8 +43,8 @@ def with_probabilities(calibrator: Calibrator, source: SparkSource, new: NewColu
         If a column is missing, has the wrong type, or holds values that can't be used: the message says how many.
     """
     new = new.of(source.names, source.name)
-    _refuse_rows(calibrator, source, new)
-    sql = _as_sql(calibrator, source, new, prefix)
+    _refuse_rows(fitted, source, new)
+    sql = _as_sql(fitted, source, new, prefix)
     if sql is not None:
         return source.frame.sparkSession.sql(sql, rows=source.frame)
     from pyspark.sql.types import DoubleType, StructField, StructType
@@ -54,7 +54,7 @@ def with_probabilities(calibrator: Calibrator, source: SparkSource, new: NewColu
 
 
 def write_probabilities(
-    calibrator: Calibrator, source: SparkSource, target: str | os.PathLike[str], new: NewColumns, prefix: str
+    fitted: Fitted, source: SparkSource, target: str | os.PathLike[str], new: NewColumns, prefix: str
 ) -> Applied:
     """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
 
@@ -70,12 +70,12 @@ def write_probabilities(
     there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     if any(path[0] != "." and path != "_temporary" for path in there):
         raise InvalidInputError(f"the folder {name} is not empty: it holds {min(there)}. Pass a new folder.")
-    frame = with_probabilities(calibrator, source, new, prefix)
+    frame = with_probabilities(fitted, source, new, prefix)
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
     return Applied(source.n_rows, len(frame.sparkSession.read.parquet(name).inputFiles()))
 
 
-def _refuse_rows(calibrator: Calibrator, source: SparkSource, new: NewColumns) -> None:
+def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
     """Raise where `predict_proba` would, of all rows at once."""
     from pyspark.sql import functions as sf
 
@@ -87,12 +87,12 @@ def _refuse_rows(calibrator: Calibrator, source: SparkSource, new: NewColumns) -
     if not all(source.frame.schema[name].dataType.typeName() in _NUMBERS for name in inputs):
         is_missing = reduce(operator.or_, map(source.is_missing, inputs))
         gate(source.frame.filter(~is_missing).limit(1))  # which knows why it refuses that type
-    low, high = calibrator.score_range
+    low, high = fitted.score_range
     columns = [column_of(name).cast("double") for name in inputs]
     is_usable = sf.lit(True)
     for column in columns:
         is_usable = is_usable & column.between(sf.lit(low), sf.lit(high))
-    if calibrator.sums_to_one and len(columns) > 1:
+    if fitted.sums_to_one and len(columns) > 1:
         is_usable = is_usable & (sf.abs(sum(columns[1:], columns[0]) - sf.lit(1.0)) <= sf.lit(ROW_SUM_TOLERANCE))
     *missing, n_refused = source.count_where([*map(source.is_missing, inputs), ~is_usable])
     if any(missing):
@@ -105,16 +105,16 @@ def _refuse_rows(calibrator: Calibrator, source: SparkSource, new: NewColumns) -
             raise type(error)(f"{error} (That is one of {count} that are refused.)") from None
 
 
-def _as_sql(calibrator: Calibrator, source: SparkSource, new: NewColumns, prefix: str) -> str | None:
+def _as_sql(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -> str | None:
     """Return the query that adds the columns to `rows`, or None where Python does better."""
-    if calibrator.fitted_map.n_numbers > _MOST_NUMBERS:
+    if fitted.n_numbers > _MOST_NUMBERS:
         return None
     table = "calibrant_rows"
     while any(table in name.lower() for name in (*source.names, *new.outputs)):
         table += "_"
     try:
         sql = to_sql(
-            calibrator,
+            fitted,
             "spark",
             columns=list(new.inputs),
             table=table,

@@ -9,7 +9,7 @@ from calibrant.tables.sources import RowSource as RowSource
 # For other folders of calibrant; no part of the public API.
 from calibrant.tables.appending import append_columns as append_columns
 from calibrant.tables.parts import PART_ROWS as PART_ROWS
-from calibrant.tables.sources import Batch as Batch
+from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
     SparkSource as SparkSource,
     column_of as column_of,

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
-from calibrant.errors import CalibrantError, InvalidInputError, ShapeError, UnknownNameError, did_you_mean
+import numpy as np
+
+from calibrant.errors import (
+    CalibrantError,
+    InvalidInputError,
+    InvalidTypeError,
+    ShapeError,
+    UnknownNameError,
+    did_you_mean,
+)
+from calibrant.validation import as_scores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -237,3 +247,25 @@ def explained(name: str, *, first_record: int = 1) -> Iterator[None]:
             place = f"record {int(at[1]) + first_record - 1} (the header is record 1)"
             raise InvalidInputError(f"{name}: {place} is broken: {at[2]:.200}") from None
         raise InvalidInputError(f"{name} can't be read, or is broken: {said:.300}") from None
+
+
+def check_numbers(column: pa.ChunkedArray, name: str) -> None:
+    """Refuse a column of lists or records, and the first value that made text of what should be numbers."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        raise InvalidTypeError(f"{name} holds {column.type} values, not numbers. Name a column of numbers.")
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    values = column.to_pylist()
+    mixed = np.array([value if value is None or not _is_number(value) else float(value) for value in values], object)
+    if any(isinstance(value, str) for value in mixed):
+        as_scores(mixed, name=name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
