@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from calibrant.numerics import (
     SMALLEST_CLIP,
     clip_from_data,
-    descend_on_simplex,
     dot,
     expit,
     kish_size,
@@ -19,6 +18,7 @@ from calibrant.numerics import (
     log_softmax,
     logit,
     mean_and_error,
+    minimise_on_simplex,
     normal_quantile,
     normalise_rows,
     project_simplex,
@@ -131,7 +131,7 @@ def test_descent_on_the_simplex_ends_where_slsqp_does(n):
     hessian, linear = root @ root.T + 0.1 * np.eye(n), 3.0 * rng.normal(size=n)
     step = 1.0 / np.linalg.eigvalsh(hessian)[-1]
     start = np.full(n, 1.0 / n)
-    found = descend_on_simplex(lambda x: hessian @ x + linear, start, step, tol=1e-12, max_iter=10_000)
+    found = minimise_on_simplex(lambda x: hessian @ x + linear, start, step=step, tol=1e-12, max_iter=10_000)
     theirs = minimize(
         lambda x: 0.5 * x @ hessian @ x + linear @ x,
         start,

@@ -139,14 +139,14 @@ def project_simplex(v: FloatArray) -> FloatArray:
     return projected
 
 
-def descend_on_simplex(
-    gradient: Callable[[FloatArray], FloatArray], start: FloatArray, step: float, *, tol: float, max_iter: int
+def minimise_on_simplex(
+    gradient: Callable[[FloatArray], FloatArray], start: FloatArray, *, step: float, tol: float, max_iter: int
 ) -> FloatArray:
     """Return the weights, none negative and their sum one, that minimise a convex function of this gradient.
 
-    Accelerated projected gradient: each step of length `step`, one over the gradient's Lipschitz constant, starts ahead
-    of the last point by a growing share of the last move. Stops where no weight moves by `tol` or more (Beck and
-    Teboulle 2009, *A fast iterative shrinkage-thresholding algorithm*, SIAM Journal on Imaging Sciences 2).
+    Accelerated projected gradient: each step of length `step`, at most one over the largest curvature, starts ahead of
+    the last point by a growing share of the last move. Stops where no weight moves by `tol` or more (Beck and Teboulle
+    2009, *A fast iterative shrinkage-thresholding algorithm*, SIAM Journal on Imaging Sciences 2, section 4).
     """
     found, ahead, momentum = start, start, 1.0
     for _ in range(max_iter):

@@ -47,10 +47,10 @@ from calibrant.numerics import (
     FloatArray,
     IntArray,
     clip_open,
-    descend_on_simplex,
     dot,
     expit,
     logit,
+    minimise_on_simplex,
     softplus,
 )
 from calibrant.rows import Rows
@@ -282,4 +282,4 @@ def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
 
     gram = np.array([[dot(w * a, b) for b in z] for a in z])  # four times the largest Hessian
     step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
-    return descend_on_simplex(gradient, equal, step, tol=_TOL, max_iter=_MAX_ITER)
+    return minimise_on_simplex(gradient, equal, step=step, tol=_TOL, max_iter=_MAX_ITER)

@@ -33,9 +33,9 @@ from calibrant.numerics import (
     SMALLEST_CLIP,
     FloatArray,
     IntArray,
-    descend_on_simplex,
     dot,
     log_softmax,
+    minimise_on_simplex,
     project_simplex,
     softmax,
 )
@@ -232,7 +232,7 @@ def _newton_point(weights: FloatArray, gradient: FloatArray, hessian: FloatArray
         return np.asarray(gradient + np.einsum("jl,l->j", hessian, at - weights))
 
     step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
-    return descend_on_simplex(slope, weights, step, tol=0.01 * _TOL, max_iter=1_000)
+    return minimise_on_simplex(slope, weights, step=step, tol=0.01 * _TOL, max_iter=1_000)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

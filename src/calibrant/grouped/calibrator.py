@@ -12,7 +12,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.fitted import Fitted, apply_map, register
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, rows_of_codes, share_of
-from calibrant.maps import Map, decode_clip
+from calibrant.maps import Examples, Map, decode_clip
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
@@ -178,12 +178,14 @@ class GroupedCalibrator(Configured, Fitted):
         self.pooled_ = pooled.map_
         self.take_over(pooled)
 
-    def read(self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "") -> Rows:
+    def read(
+        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+    ) -> Rows:
         """Check the scores and groups of new rows; a group that was not seen at fit has the code -1."""
         self.check_fitted()
         if groups is None:
             raise InvalidInputError("this GroupedCalibrator was fitted by group. Pass the group of each row as groups.")
-        checked = self.read_scores(scores, name or self.score_argument)
+        checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
         called = f"column {self.group_name_ or _GROUPS!r} of {name}" if name else _GROUPS
         places, unseen = match_groups(groups, self.groups_, name=called)
         check_same_length(checked.values.shape[0], places.size, name or self.score_argument, called)
@@ -224,6 +226,10 @@ class GroupedCalibrator(Configured, Fitted):
         ]
         more = [f"  and {len(shown) - _MOST_NAMED:,} more"] if len(shown) > _MOST_NAMED else []
         return ["Of each group:", *lines, *more, "All rows:", *self.map_.describe(self.classes_.tolist())]
+
+    def examples(self) -> Examples | None:
+        """Return what the map of all rows makes of some scores."""
+        return self.map_.examples(self.classes_.tolist(), self.input)
 
     def encode(self) -> dict[str, Any]:
         pooled = make_calibrator(self.calibrator)

@@ -3,6 +3,7 @@
 from calibrant.maps.base import (
     MAPS as MAPS,
     BinaryMap as BinaryMap,
+    Examples as Examples,
     Map as Map,
     MulticlassMap as MulticlassMap,
     PoolPart as PoolPart,
@@ -10,6 +11,7 @@ from calibrant.maps.base import (
     decode_clip as decode_clip,
     decode_map as decode_map,
     decode_maps as decode_maps,
+    examples_of as examples_of,
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
