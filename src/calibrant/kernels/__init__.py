@@ -6,17 +6,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrant.kernels.all_pairs import falls_of_all_pairs, rise_at_a_price_of_all_pairs
     from calibrant.kernels.binning import rows_in_bins, sum_bins, sum_cells
+    from calibrant.kernels.column_arrays import (
+        NEIGHBOURS,
+        PAIRS,
+        SLACK,
+        Rule,
+        SortedColumns,
+        SplittingArrays,
+        Workspace,
+    )
     from calibrant.kernels.columns import (
         average_blocks,
         block_shares,
-        join_lanes,
+        join_workers,
         measure_columns,
+        minimise_lagrangian,
         pool_columns,
-        pool_shifted,
-        split_steps,
-        step_lane,
+        take_steps,
     )
     from calibrant.kernels.curves import count_cells, scores_in_cells, sum_between
     from calibrant.kernels.fold import (
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
     from calibrant.kernels.lookup import interpolate, take_step
     from calibrant.kernels.mimic import fill_bins, merge_bins
     from calibrant.kernels.near_isotonic import follow_near_isotonic
-    from calibrant.kernels.nearly import rise_at_a_price
     from calibrant.kernels.pav import pool_keys, pool_weighted
     from calibrant.kernels.piecewise import (
         count_samples,
@@ -45,7 +51,7 @@ if TYPE_CHECKING:
         slope_of_pieces,
     )
     from calibrant.kernels.refit import count_hits, refit_drawn_labels
-    from calibrant.kernels.slack import rise_with_slack
+    from calibrant.kernels.relaxed_order import fit_relaxed, sum_pair_violations
     from calibrant.kernels.softmax import multiply_rows
     from calibrant.kernels.sorting import (
         count_distinct,
@@ -63,6 +69,21 @@ if TYPE_CHECKING:
     from calibrant.kernels.venn_abers import added_levels, sum_diagram
 
 _HOME = {
+    "WEIGHT": "column_arrays",
+    "ROW": "column_arrays",
+    "PENALTY": "column_arrays",
+    "Rule": "column_arrays",
+    "SortedColumns": "column_arrays",
+    "SplittingArrays": "column_arrays",
+    "Workspace": "column_arrays",
+    "join_workers": "columns",
+    "minimise_lagrangian": "columns",
+    "take_steps": "columns",
+    "fit_relaxed": "relaxed_order",
+    "sum_pair_violations": "relaxed_order",
+    "NEIGHBOURS": "column_arrays",
+    "PAIRS": "column_arrays",
+    "SLACK": "column_arrays",
     "added_levels": "venn_abers",
     "average_blocks": "columns",
     "block_shares": "columns",
@@ -75,7 +96,6 @@ _HOME = {
     "count_samples": "piecewise",
     "distances_of_sides": "uniformity",
     "evaluate_pieces": "piecewise",
-    "falls_of_all_pairs": "all_pairs",
     "fill_bins": "mimic",
     "find_ranges": "fold",
     "fit_rising_curve": "spline",
@@ -86,7 +106,6 @@ _HOME = {
     "index_knots": "level_maps",
     "interpolate": "lookup",
     "invert_pieces": "piecewise",
-    "join_lanes": "columns",
     "measure_columns": "columns",
     "measure_splits": "threshold_grid",
     "mend_order": "sorting",
@@ -98,7 +117,6 @@ _HOME = {
     "pick_samples": "piecewise",
     "pool_columns": "columns",
     "pool_keys": "pav",
-    "pool_shifted": "columns",
     "pool_weighted": "pav",
     "push_levels": "level_maps",
     "push_lines": "level_maps",
@@ -106,9 +124,6 @@ _HOME = {
     "push_state": "threshold_rounds",
     "radix_sort": "sorting",
     "refit_drawn_labels": "refit",
-    "rise_at_a_price": "nearly",
-    "rise_at_a_price_of_all_pairs": "all_pairs",
-    "rise_with_slack": "slack",
     "rows_in_bins": "binning",
     "run_lengths": "sorting",
     "score_pieces": "piecewise",
@@ -118,8 +133,6 @@ _HOME = {
     "search_some_cuts": "threshold_search",
     "slope_of_pieces": "piecewise",
     "split_ranges": "fold",
-    "split_steps": "columns",
-    "step_lane": "columns",
     "sum_between": "curves",
     "sum_bins": "binning",
     "sum_cells": "binning",
@@ -129,6 +142,16 @@ _HOME = {
 }
 
 __all__ = [
+    "NEIGHBOURS",
+    "PAIRS",
+    "PENALTY",
+    "ROW",
+    "SLACK",
+    "WEIGHT",
+    "Rule",
+    "SortedColumns",
+    "SplittingArrays",
+    "Workspace",
     "added_levels",
     "average_blocks",
     "block_shares",
@@ -141,9 +164,9 @@ __all__ = [
     "count_samples",
     "distances_of_sides",
     "evaluate_pieces",
-    "falls_of_all_pairs",
     "fill_bins",
     "find_ranges",
+    "fit_relaxed",
     "fit_rising_curve",
     "flag_vertices",
     "fold_groups",
@@ -152,19 +175,19 @@ __all__ = [
     "index_knots",
     "interpolate",
     "invert_pieces",
-    "join_lanes",
+    "join_workers",
     "measure_columns",
     "measure_splits",
     "mend_order",
     "merge_bins",
     "merge_cells",
     "merge_runs",
+    "minimise_lagrangian",
     "multiply_rows",
     "pack_signed",
     "pick_samples",
     "pool_columns",
     "pool_keys",
-    "pool_shifted",
     "pool_weighted",
     "push_levels",
     "push_lines",
@@ -172,9 +195,6 @@ __all__ = [
     "push_state",
     "radix_sort",
     "refit_drawn_labels",
-    "rise_at_a_price",
-    "rise_at_a_price_of_all_pairs",
-    "rise_with_slack",
     "rows_in_bins",
     "run_lengths",
     "score_pieces",
@@ -184,13 +204,13 @@ __all__ = [
     "search_some_cuts",
     "slope_of_pieces",
     "split_ranges",
-    "split_steps",
-    "step_lane",
     "sum_between",
     "sum_bins",
     "sum_cells",
     "sum_diagram",
+    "sum_pair_violations",
     "take_step",
+    "take_steps",
     "weighted_runs",
 ]
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant import persistence
-from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, unknown_name
+from calibrant.errors import InvalidInputError, NotFittedError, ShapeError, unknown_name
 from calibrant.maps import InterpolatedMap, OneVsRestMap
-from calibrant.numerics import FloatArray, row_sum
+from calibrant.numerics import FloatArray, IntArray, row_sum
 from calibrant.persistence.calibrator_codec import decode_classes, decode_names
 from calibrant.persistence.fields import Field
-from calibrant.rank_preserving.diagnostics import as_matrix
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem
+from calibrant.rank_preserving.names import class_places, column_names, match_names
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, as_matrix, check_problem, check_rows
 from calibrant.rank_preserving.result import RankPreservingResult
-from calibrant.rank_preserving.solving import solve
-from calibrant.validation import ArrayLike, InputKind, Scores, check_choice
+from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
+from calibrant.validation import ArrayLike, InputKind, Scores, check_choice, check_number
 
 KIND = "rank_preserving_calibrator"
 MapKind: TypeAlias = Literal["rising", "straight"]
@@ -45,13 +46,13 @@ class RankPreservingCalibrator:
     margins_ : ndarray of shape (K,)
         The margins, as rates.
     classes_ : ndarray of shape (K,)
-        The labels, where labels or an estimate gave the margins; else 0 to K - 1.
+        The label of each column, where labels or an estimate gave the margins; else 0 to K - 1.
     n_rows_ : int
         Rows of positive weight that it was fitted to.
     score_names_ : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, if they have any. Columns of later frames are matched to them, or to the classes.
     result_ : RankPreservingResult
-        What `solve` returned, for "rising"; not kept in files.
+        What `solve` finds, for "rising"; not kept in files.
 
     Notes
     -----
@@ -143,36 +144,29 @@ class RankPreservingCalibrator:
             If an argument can't be used; the message says where and why.
         """
         check_choice("maps", self.maps, get_args(MapKind))
-        _check_knot_tol(self.knot_tol)
+        knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)
+        options = SolveOptions(tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter)
         if (y is None) == (margins is None):
             raise InvalidInputError("fit takes margins, or labels y to take them from. Pass one of the two.")
         if y is None and classes is not None:
             raise InvalidInputError("classes are those of y. Pass y too, or leave them out.")
         target = margins if y is None else margins_from_labels(y, classes=classes)
-        options: dict[str, Any] = {
-            "margin_kind": margin_kind,
-            "on_mismatch": on_mismatch,
-            "sample_weight": sample_weight,
-        }
-        problem = check_problem(P, target, **options)
-        rates: FloatArray = problem.margins / problem.total
+        rows = check_rows(P, sample_weight)
+        problem = check_problem(rows, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
         if self.maps == "rising":
-            self.result_ = solve(P, target, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter, **options)
-            q = _kept_rows(self.result_.Q, problem.is_kept)
-            columns = [
-                _thinned(problem.p[j], q[order, j], float(self.knot_tol)) for j, order in enumerate(problem.order)
-            ]
+            self.result_ = find_nearest(problem.columns(), problem.origin, options)
+            warn_of_gap(self.result_, options, stacklevel=3)
+            q = np.asarray(self.result_.Q, dtype=np.float64)
+            q = q if problem.origin.is_kept is None else q[problem.origin.is_kept]
+            columns = [_thinned(p, after, knot_tol) for p, after in zip(problem.values.T, q.T, strict=True)]
         else:
-            mean = np.array(
-                [np.average(p, weights=problem.weight[o]) for p, o in zip(problem.p, problem.order, strict=True)]
-            )
-            columns = _straight(rates, mean)
+            columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
+        names, estimate = column_names(rows.container), as_margins(target)
         self.map_ = OneVsRestMap(tuple(columns))
-        self.margins_ = rates
-        estimate = as_margins(target)
-        self.classes_ = np.arange(rates.size) if estimate is None else estimate.classes
+        self.margins_ = problem.rates
+        self.classes_ = np.arange(len(columns)) if estimate is None else _in_order(estimate.classes, names)
         self.n_rows_ = problem.weight.size
-        self.score_names_ = problem.container.columns
+        self.score_names_ = None if names is None else tuple(names)
         return self
 
     def transform(self, P: ArrayLike) -> Any:
@@ -181,6 +175,7 @@ class RankPreservingCalibrator:
         Parameters
         ----------
         P : array-like of shape (m, K)
+            Columns of a frame are matched by name, those of an array stand in the order of the fit.
 
         Raises
         ------
@@ -189,8 +184,11 @@ class RankPreservingCalibrator:
         CalibrantError
             If the rows can't be used.
         """
-        checked = self._check_rows(P)
-        return checked.container.wrap(self.map_.apply(checked.values))
+        checked, order = self._check_rows(P)
+        if order is None:
+            return checked.container.wrap(self.map_.apply(checked.values))
+        fitted = np.ascontiguousarray(checked.values[:, np.argsort(order)])
+        return checked.container.wrap(np.ascontiguousarray(self.map_.apply(fitted)[:, order]))
 
     def predict_proba(self, scores: ArrayLike) -> Any:
         """Return `transform` of the rows, as other calibrators name it."""
@@ -202,8 +200,11 @@ class RankPreservingCalibrator:
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        values = self._check_rows(P).values
-        columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
+        checked, order = self._check_rows(P)
+        places = range(checked.n_columns) if order is None else np.argsort(order).tolist()
+        columns = [
+            m.apply(np.ascontiguousarray(checked.values[:, j])) for j, m in zip(places, self.map_.maps, strict=True)
+        ]
         return row_sum(np.column_stack(columns))
 
     def order_bound(self, P: ArrayLike) -> float:
@@ -246,32 +247,33 @@ class RankPreservingCalibrator:
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"RankPreservingCalibrator({', '.join(changed)})"
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "map_"):
-            raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
-
-    def _check_rows(self, P: ArrayLike) -> Scores:
-        """Check new rows, whose columns have to be those of the fit in the same order."""
-        self._check_fitted()
+    def _check_rows(self, P: ArrayLike) -> tuple[Scores, IntArray | None]:
+        """Check new rows; return the place in the fit of each of their columns too, None where they are in order."""
+        check_is_fitted(self)
         checked = as_matrix(P, "P")
         if checked.n_columns != self.n_features_in_:
             raise ShapeError(
                 f"P has {checked.n_columns} columns, and this calibrator was fitted to {self.n_features_in_}. "
                 "Pass the same columns."
             )
-        found, fitted = checked.container.columns, self.score_names_
-        if found != fitted and found is not None and fitted is not None and set(found) == set(fitted):
-            raise ShapeError(
-                f"P has the columns {list(found)!r:.200}, and this calibrator was fitted to them in the order "
-                f"{list(fitted)!r:.200}. Pass them in that order."
-            )
-        return checked
+        names, fitted = column_names(checked.container), self.score_names_
+        if names is None:
+            return checked, None
+        if fitted is None:
+            return checked, class_places(self.classes_.tolist(), names)
+        return checked, match_names(names, fitted, what="this calibrator was fitted to", whose="P has the columns")
 
 
-def _kept_rows(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:
-    """Return the rows of positive weight of what `solve` returned, in any container."""
-    values: FloatArray = np.asarray(q, dtype=np.float64)
-    return values if is_kept is None else values[is_kept]
+def check_is_fitted(calibrator: RankPreservingCalibrator) -> None:
+    """Raise NotFittedError before `fit`."""
+    if not hasattr(calibrator, "map_"):
+        raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
+
+
+def _in_order(classes: npt.NDArray[Any], names: Sequence[str] | None) -> npt.NDArray[Any]:
+    """Return sorted classes in the order of the columns, which their names may tell."""
+    places = class_places(classes.tolist(), names)
+    return classes if places is None else classes[places]
 
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
@@ -283,14 +285,14 @@ def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
 
 
 def _thinned(p: FloatArray, q: FloatArray, tol: float) -> InterpolatedMap:
-    """Return the map through sorted points, with only the knots that keep it within `tol` of all of them."""
-    first = np.flatnonzero(np.append(True, p[1:] > p[:-1]))
-    x, y = p[first], np.clip(np.maximum.accumulate(q[first]), 0.0, 1.0)
+    """Return the map through the points (p, q), with only the knots that keep it within `tol` of all of them."""
+    x, first = np.unique(p, return_index=True)
+    y = np.clip(np.maximum.accumulate(q[first]), 0.0, 1.0)
     kept = np.unique([0, x.size - 1])
     while kept.size < x.size:
         away = np.abs(np.interp(x, x[kept], y[kept]) - y)
-        segment = np.clip(np.searchsorted(kept, np.arange(x.size), side="right") - 1, 0, kept.size - 2)
-        farthest = np.lexsort((away, segment))[np.append(np.flatnonzero(np.diff(segment)), x.size - 1)]
+        stretch = np.clip(np.searchsorted(kept, np.arange(x.size), side="right") - 1, 0, kept.size - 2)
+        farthest = np.lexsort((away, stretch))[np.append(np.flatnonzero(np.diff(stretch)), x.size - 1)]
         more = farthest[away[farthest] > tol]
         if not more.size:
             break
@@ -298,21 +300,14 @@ def _thinned(p: FloatArray, q: FloatArray, tol: float) -> InterpolatedMap:
     return InterpolatedMap(x[kept], y[kept])
 
 
-def _check_knot_tol(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
-        raise InvalidTypeError(f"knot_tol={value!r} is not a number. Pass one of at least 0, such as 1e-6.")
-    if not 0.0 <= value < 1.0:
-        raise InvalidInputError(f"knot_tol={value!r} is not in [0, 1). Pass a number such as 1e-6.")
-
-
 def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
-    calibrator._check_fitted()
+    check_is_fitted(calibrator)
     numbers = {key: float(getattr(calibrator, key)) for key in ("knot_tol", "tol")}
     gap_tol = None if calibrator.gap_tol is None else float(calibrator.gap_tol)
     names = calibrator.score_names_
     return {
         "params": {"maps": calibrator.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(calibrator.max_iter)},
-        "classes": calibrator.classes_.tolist(),
+        "classes": np.sort(calibrator.classes_).tolist(),
         "n_rows": calibrator.n_rows_,
         "score_names": None if names is None else list(names),
         "margins": calibrator.margins_.tolist(),
@@ -330,9 +325,13 @@ def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
             params[key].refuse("is no tolerance")
     max_iter = params["max_iter"].integer(minimum=1)
     made = RankPreservingCalibrator(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
-    made.classes_ = decode_classes(fields["classes"])
+    classes = decode_classes(fields["classes"])
     made.n_rows_ = fields["n_rows"].integer(minimum=1)
-    made.score_names_ = decode_names(fields["score_names"], len(made.classes_))
+    made.score_names_ = decode_names(fields["score_names"], len(classes))
+    try:
+        made.classes_ = _in_order(classes, made.score_names_)
+    except ShapeError as error:
+        fields["score_names"].refuse(f"does not go with the classes ({error})")
     made.margins_ = fields["margins"].probabilities()
     fitted = persistence.decode_map(fields["map"])
     if not isinstance(fitted, OneVsRestMap) or fitted.is_logit or fitted.coupling != "normalise":

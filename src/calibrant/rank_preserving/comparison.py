@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, unknown_name
+from calibrant.errors import CalibrantError, InvalidInputError, unknown_name
+from calibrant.kernels import SortedColumns
 from calibrant.metrics.proper_scores import row_brier, row_log_loss
 from calibrant.metrics.rows import Rows
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
-from calibrant.rank_preserving.closed_form import closed_form
 from calibrant.rank_preserving.diagnostics import (
     column_aucs,
     flattened_share,
@@ -26,12 +25,22 @@ from calibrant.rank_preserving.diagnostics import (
     text_table,
 )
 from calibrant.rank_preserving.nearly import LambdaPenalty
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, check_problem
-from calibrant.rank_preserving.raking import plain_matrix, rake, row_divergence
-from calibrant.rank_preserving.solving import solve
+from calibrant.rank_preserving.problem import (
+    MarginKind,
+    Mismatch,
+    Origin,
+    Problem,
+    affine_columns,
+    affine_feasible_point,
+    check_problem,
+    check_rows,
+    unsorted,
+)
+from calibrant.rank_preserving.raking import rake_problem, row_divergence
+from calibrant.rank_preserving.solving import SolveOptions, find_nearest
 from calibrant.results import plain
 from calibrant.summary import ScoreRows
-from calibrant.validation import ArrayLike, Labels, Scores
+from calibrant.validation import ArrayLike, Container, Labels, Scores
 
 #: Each method, and what it is.
 METHODS = {
@@ -135,11 +144,11 @@ class MatrixComparison:
         ]
         if any(math.isfinite(row.brier) for row in self.rows):
             header += ["AUC change", "log loss", "Brier"]
-            for cells, row in zip(lines, self.rows, strict=True):
-                cells += [_figure(row.auc_change, "+.4f"), _figure(row.log_loss, ".4f"), _figure(row.brier, ".4f")]
+            for line, row in zip(lines, self.rows, strict=True):
+                line += [_figure(row.auc_change, "+.4f"), _figure(row.log_loss, ".4f"), _figure(row.brier, ".4f")]
         header.append("seconds")
-        for cells, row in zip(lines, self.rows, strict=True):
-            cells.append(f"{row.time_s:.3f}")
+        for line, row in zip(lines, self.rows, strict=True):
+            line.append(f"{row.time_s:.3f}")
         notes = ["* stopped before it had converged"] if not all(row.converged for row in self.rows) else []
         notes += [f"{method} left out: {why}" for method, why in self.left_out.items()]
         return "\n".join([*text_table(header, lines), *notes])
@@ -204,16 +213,16 @@ def compare(
     for name in wanted:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
-    problem = check_problem(P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, sample_weight=sample_weight)
-    p = plain_matrix(problem)
-    n_given = len(p) if problem.is_kept is None else problem.is_kept.size
-    kept = np.ones(n_given, dtype=np.bool_) if problem.is_kept is None else problem.is_kept
-    labels = labels_of(y, classes, Scores(np.empty((n_given, p.shape[1])), problem.container))
-    if labels is not None:
-        labels = Labels(labels.codes[kept], labels.classes)
-    elif methods is not None and "isotonic" in methods:
+    options = SolveOptions(tol=tol, gap_tol=gap_tol, max_iter=max_iter)
+    given = check_rows(P, sample_weight)
+    problem = check_problem(given, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    labels = labels_of(y, classes, Scores(given.values, given.container))
+    if labels is not None and problem.origin.is_kept is not None:
+        labels = Labels(labels.codes[problem.origin.is_kept], labels.classes)
+    elif labels is None and methods is not None and "isotonic" in methods:
         raise InvalidInputError('"isotonic" is fitted to labels. Pass y, or leave it out of methods.')
-    run = _Run(problem, p, labels, tol, gap_tol, max_iter)
+    problem = replace(problem, origin=Origin(Container(), None))  # of the rows that have weight, as arrays
+    run = _Run(problem, problem.columns(), labels, options)
     rows, left_out = [], {}
     for name in METHODS:
         if name not in wanted or (name == "isotonic" and labels is None):
@@ -227,7 +236,7 @@ def compare(
             left_out[name] = str(error)
         else:
             rows.append(_measured(name, q, converged, time.perf_counter() - start, run))
-    return MatrixComparison(tuple(rows), left_out, len(p))
+    return MatrixComparison(tuple(rows), left_out, len(problem.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,72 +244,53 @@ class _Run:
     """A problem, and the answer of each method to it."""
 
     problem: Problem
-    p: FloatArray
+    columns: SortedColumns
     labels: Labels | None
-    tol: float
-    gap_tol: float | None
-    max_iter: int
+    options: SolveOptions
 
     def make(self, name: str) -> tuple[FloatArray, bool]:
         """Return the matrix of a method, and whether it converged."""
         makers: dict[str, Callable[[], tuple[FloatArray, bool]]] = {
-            "none": lambda: (self.p, True),
-            "rank_preserving": lambda: self._solved({}),
+            "none": lambda: (self.problem.values, True),
+            "rank_preserving": lambda: self._solved(None),
             "straight": self._straight,
-            "margins_only": lambda: self._solved({"nearly": LambdaPenalty(0.0)}),
+            "margins_only": lambda: self._solved(LambdaPenalty(0.0)),
             "raking": lambda: self._raked(keep_order=False),
             "isotonic_raking": lambda: self._raked(keep_order=True),
             "prior_shift": self._shifted,
             "isotonic": self._isotonic,
         }
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return makers[name]()
+        return makers[name]()
 
-    @property
-    def rates(self) -> FloatArray:
-        """What the columns shall have on average."""
-        rates: FloatArray = self.problem.margins / self.problem.total
-        return rates
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "margin_kind": "rates",
-            "sample_weight": self.problem.weight,
-            "on_mismatch": "rescale",  # by rounding: the gate has seen them
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
-
-    def _solved(self, more: dict[str, Any]) -> tuple[FloatArray, bool]:
-        result = solve(self.p, self.rates, gap_tol=self.gap_tol, **self._options(), **more)
-        return np.asarray(result.Q), result.converged
+    def _solved(self, nearly: LambdaPenalty | None) -> tuple[FloatArray, bool]:
+        result = find_nearest(self.columns, self.problem.origin, replace(self.options, nearly=nearly))
+        return result.Q, result.converged
 
     def _straight(self) -> tuple[FloatArray, bool]:
-        return self.problem.matrix(closed_form(self.problem), self.problem.order)[self._kept()], True
-
-    def _kept(self) -> Any:
-        return slice(None) if self.problem.is_kept is None else self.problem.is_kept
+        q = affine_columns(self.columns, *affine_feasible_point(self.columns))
+        return unsorted(q, self.columns.order), True
 
     def _raked(self, *, keep_order: bool) -> tuple[FloatArray, bool]:
-        options = self._options()
+        tol, max_iter = self.options.tol, self.options.max_iter
         if keep_order:
-            options["max_iter"] = min(self.max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // self.p.size))
-            options["tol"] = max(self.tol, _LEAST_TOL)
-        raked = rake(self.p, self.rates, keep_order=keep_order, **options)
-        return np.asarray(raked.Q), raked.converged
+            max_iter = min(max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // self.problem.values.size))
+            tol = max(tol, _LEAST_TOL)
+        raked = rake_problem(self.problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
+        return raked.Q, raked.converged
 
     def _shifted(self) -> tuple[FloatArray, bool]:
-        old = np.average(self.p, axis=0, weights=self.problem.weight)
-        shift = PriorShift.from_priors(old=old / old.sum(), new=self.rates)
-        return np.asarray(shift.predict_proba(self.p)), True
+        p = self.problem.values
+        old = np.average(p, axis=0, weights=self.problem.weight)
+        shift = PriorShift.from_priors(old=old / old.sum(), new=self.problem.rates)
+        return np.asarray(shift.predict_proba(p)), True
 
     def _isotonic(self) -> tuple[FloatArray, bool]:
         from calibrant.calibrators import IsotonicCalibrator
 
         assert self.labels is not None  # noqa: S101
-        rows = Rows(self.p, self.labels, self.problem.weight)
-        return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(self.p.shape[1])]), True
+        p = self.problem.values
+        rows = Rows(p, self.labels, self.problem.weight)
+        return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(p.shape[1])]), True
 
 
 def _fitted(rows: ScoreRows, calibrator: Any) -> FloatArray:
@@ -312,7 +302,7 @@ def _fitted(rows: ScoreRows, calibrator: Any) -> FloatArray:
 
 
 def _measured(name: str, q: FloatArray, converged: bool, time_s: float, run: _Run) -> ComparedMatrix:
-    p, weight, labels = run.p, run.problem.weight, run.labels
+    p, weight, labels = run.problem.values, run.problem.weight, run.labels
     total, columns = run.problem.total, range(p.shape[1])
     row_residual = float(np.abs(row_sum(q) - 1.0).max())
     every = np.ones(len(p), dtype=np.bool_)
@@ -326,7 +316,7 @@ def _measured(name: str, q: FloatArray, converged: bool, time_s: float, run: _Ru
         Q=q,
         distance=math.sqrt(dot(weight, row_sum(np.square(q - p))) / total),
         divergence=float(np.sum(weight * row_divergence(q, p))) / total,
-        margin_residual=float(np.abs(np.einsum("i,ij->j", weight, q) / total - run.rates).max()),
+        margin_residual=float(np.abs(np.einsum("i,ij->j", weight, q) / total - run.problem.rates).max()),
         row_residual=row_residual,
         rank_residual=max(largest_fall(p[:, j], q[:, j]) for j in columns),
         overtaken=float(np.mean([overtaken_share(p[:, j], q[:, j], weight) for j in columns])),

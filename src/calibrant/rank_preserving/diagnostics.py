@@ -12,6 +12,8 @@ from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics.ranking import rank
 from calibrant.metrics.rows import Rows
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
+from calibrant.rank_preserving.names import class_places, column_names, match_names
+from calibrant.rank_preserving.problem import as_matrix
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import plain
 from calibrant.validation import (
@@ -19,7 +21,6 @@ from calibrant.validation import (
     Labels,
     Scores,
     as_labels,
-    as_probabilities,
     as_weight,
     check_integer,
     check_same_length,
@@ -153,8 +154,8 @@ class Diagnostics:
         ]
         if any(math.isfinite(c.auc_before) for c in self.columns):
             header += ["AUC before", "after"]
-            for cells, c in zip(rows, self.columns, strict=True):
-                cells += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
+            for row, c in zip(rows, self.columns, strict=True):
+                row += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
         moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
         top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
         worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
@@ -209,9 +210,8 @@ def diagnose(
     checked = as_matrix(P, "P")
     weight = as_weight(sample_weight, checked.values.shape[0], rows="P")
     kept = np.ones(checked.values.shape[0], dtype=np.bool_) if weight is None else weight > 0.0
-    after = _after(Q, checked.values.shape, kept)
     labels = labels_of(y, classes, checked)
-    p, q = checked.values[kept], after
+    p, q = checked.values[kept], _after(Q, checked, kept)
     w = np.ones(len(p)) if weight is None else weight[kept]
     names: list[Any] = list(checked.container.columns or range(p.shape[1]))
     before_auc, after_auc = (column_aucs(m, labels, weight, kept) for m in (p, q))
@@ -237,14 +237,6 @@ def diagnose(
     )
 
 
-def as_matrix(P: ArrayLike, name: str) -> Scores:
-    """Check a matrix of probabilities, a column per class."""
-    checked = as_probabilities(P, name=name)
-    if checked.values.ndim == 1:
-        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one column per class, shape (n, K).")
-    return checked
-
-
 def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) -> Labels | None:
     """Check labels for the rows of a matrix."""
     if y is None:
@@ -253,11 +245,8 @@ def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) ->
         return None
     labels = as_labels(y, name="y", classes=classes, n_columns=matrix.n_columns)
     check_same_length(matrix.values.shape[0], labels.codes.size, "P", "y")
-    names, found = matrix.container.columns, [str(label) for label in labels.classes.tolist()]
-    if names is None or list(names) == found or set(names) != set(found):
-        return labels
-    place = np.array([names.index(label) for label in found])  # columns that are the classes in another order
-    return Labels(place[labels.codes], labels.classes[np.argsort(place)])
+    places = class_places(labels.classes.tolist(), column_names(matrix.container))
+    return labels if places is None else Labels(np.argsort(places)[labels.codes], labels.classes[places])
 
 
 def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:
@@ -305,31 +294,42 @@ def effective_steps(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
 
 def text_table(header: list[str], rows: list[list[str]]) -> list[str]:
     """Return lines of aligned columns, the first to the left."""
-    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            text.ljust(width) if j == 0 else text.rjust(width)
+            for j, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for cells in [header, *rows]
+        for row in [header, *rows]
     ]
 
 
-def _after(Q: ArrayLike | RankPreservingResult, shape: tuple[int, ...], kept: BoolArray) -> FloatArray:
-    """Return the kept rows of the matrix after; rows of weight 0 may be NaN."""
-    given = Q.Q if isinstance(Q, RankPreservingResult) else Q
+def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray) -> FloatArray:
+    """Return the kept rows of the matrix after, in the columns of the one before; rows of weight 0 may be NaN."""
+    import narwhals as nw
+
+    given, shape = Q.Q if isinstance(Q, RankPreservingResult) else Q, before.values.shape
+    rows = kept
     if not kept.all() and np.shape(given) == shape:
         table = np.asarray(given)
         if table.dtype == np.float64 and np.isnan(table[~kept]).all():
-            return as_matrix(np.ascontiguousarray(table[kept]), "Q").values
-    after = as_matrix(given, "Q").values
-    if after.shape != shape:
-        raise ShapeError(f"P has shape {shape} and Q {after.shape}. Pass both for the same rows and columns.")
-    return after[kept]
+            frame = nw.from_native(given, eager_only=True, pass_through=True)
+            given = (
+                frame.filter(kept.tolist()) if isinstance(frame, nw.DataFrame) else np.ascontiguousarray(table[kept])
+            )
+            rows, shape = kept[kept], (int(kept.sum()), shape[1])
+    after = as_matrix(given, "Q")
+    if after.values.shape != shape:
+        raise ShapeError(f"P has shape {shape} and Q {after.values.shape}. Pass both for the same rows and columns.")
+    names, found = column_names(before.container), column_names(after.container)
+    if names is None or found is None:
+        return after.values[rows]
+    order = match_names(names, found, what="Q has the columns", whose="P has the columns")
+    return np.ascontiguousarray(after.values[rows][:, order])
 
 
 def _top_changed(p: FloatArray, q: FloatArray) -> BoolArray:
-    """Say of which rows no most probable column is one still."""
+    """Say of each row whether none of its most probable columns is one of them after."""
     stays = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
     changed: BoolArray = ~stays.any(axis=1)
     return changed

@@ -1,4 +1,4 @@
-"""Margins that come from data: shares of classes with intervals, and the columns that they are for."""
+"""Margins: shares of classes with intervals, taken from data, and the order of the columns that they are for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.prior import ClassRates, PriorEstimate, class_rates
+from calibrant.rank_preserving.names import class_places, match_names, places_without_names
 from calibrant.results import plain
 from calibrant.validation import ArrayLike
 
@@ -85,8 +86,8 @@ def margins_from_labels(
 
     Notes
     -----
-    Margins that are met exactly pass on the sampling error of the rows they come from: look at the intervals before
-    asking for more than they can bear.
+    Margins that are met exactly pass on the sampling error of the rows they come from: the intervals say how large
+    it is.
 
     Examples
     --------
@@ -140,29 +141,41 @@ def as_margins(given: object) -> Margins | None:
 
 
 def margins_in_order(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[Any, bool]:
-    """Return margins in the order of the columns, and whether they are rates by their kind.
+    """Return margins in the order of the columns of P, and whether they are rates by their kind.
 
-    Mappings, and estimates some of whose classes are names of columns, are matched by name; other estimates follow
-    the order of the sorted classes, as columns do everywhere.
+    Entries that have names, those of mappings, of Series with an index and of estimates, go by them, see `names`.
     """
-    labels: list[Any] = list(names) if names is not None else list(range(n_columns))
-    found = as_margins(given)
-    if found is not None:
-        classes = [str(label) for label in found.classes.tolist()]
-        if names is None or not set(classes) & set(names):
-            if len(classes) != n_columns:
-                raise ShapeError(
-                    f"margins are for the {len(classes)} classes {found.classes.tolist()[:20]!r}, and P has "
-                    f"{n_columns} columns. Pass one class per column."
-                )
-            return found.rates, True
-        given = dict(zip(classes, found.rates.tolist(), strict=True))
-    if not isinstance(given, Mapping):
+    estimate = as_margins(given)
+    if estimate is not None:
+        classes = estimate.classes.tolist()
+        order = class_places(classes, names)
+        if order is None and len(classes) != n_columns:
+            raise ShapeError(
+                f"margins are for the {len(classes)} classes {classes[:20]!r}, and P has {n_columns} columns. Pass one "
+                "class per column."
+            )
+        return (estimate.rates if order is None else estimate.rates[order]), True
+    labels, values = named_entries(given)
+    if labels is None:
         return given, False
-    by_name = {str(key): value for key, value in given.items()}
-    missing = [label for label in labels if str(label) not in by_name]
-    extra = [key for key in by_name if key not in set(map(str, labels))]
-    if missing or extra:
-        what = f"has none for column {missing[0]!r}" if missing else f"names {extra[0]!r}, which is no column of P"
-        raise ShapeError(f"margins {what}. Name each column of P once: {labels!r:.200}.")
-    return [by_name[str(label)] for label in labels], found is not None
+    if names is None:
+        order = places_without_names(labels, n_columns)
+    else:
+        order = match_names(names, labels, what="margins names", whose="P has the columns")
+    return [values[i] for i in order], False
+
+
+def named_entries(given: Any) -> tuple[list[Any] | None, list[Any]]:
+    """Return the names and the entries of a mapping or Series; anything else has no names.
+
+    Neither has a Series whose index only counts, as pandas makes one where none is given.
+    """
+    if isinstance(given, Mapping):
+        return list(given), list(given.values())
+    import narwhals as nw
+
+    series = nw.from_native(given, series_only=True, pass_through=True)
+    index = nw.maybe_get_index(series) if isinstance(series, nw.Series) else None
+    if index is None or list(index) == list(range(len(index))):
+        return None, []
+    return list(index), series.to_list()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 
@@ -40,6 +41,38 @@ def check_fraction(name: str, value: object) -> float:
     if not 0.0 < float(value) < 1.0:
         raise InvalidInputError(f"{name}={value!r} is outside (0, 1). Pass a number such as 0.95.")
     return float(value)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    is_open: bool = False,
+    example: str = "",
+) -> float:
+    """Return `value` as a finite float within bounds, or raise; with `is_open` the bounds themselves are refused.
+
+    `example` is a value to advise, or what else the argument can be, such as "2.0, or 'evidence'".
+    """
+    low, high = -math.inf if minimum is None else minimum, math.inf if maximum is None else maximum
+    left, right = ("(" if is_open or math.isinf(low) else "["), (")" if is_open or math.isinf(high) else "]")
+    wanted = f"number in {left}{low:g}, {high:g}{right}" + (f", such as {example}" if example else "")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a {wanted}.")
+    number = float(value)
+    is_inside = low < number < high if is_open else low <= number <= high
+    if not (is_inside and math.isfinite(number)):
+        raise InvalidInputError(f"{name}={value!r} is not in {left}{low:g}, {high:g}{right}. Pass a {wanted}.")
+    return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` as True or False, or raise: a number or a text is neither."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name}={value!r} is not True or False. Pass one of them.")
+    return bool(value)
 
 
 def as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
