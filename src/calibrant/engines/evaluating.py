@@ -16,13 +16,8 @@ from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics import GroupScores
-from calibrant.metrics.evaluation import (
-    Settings,
-    check_settings,
-    evaluate as evaluate_rows,
-    evaluate_multiclass,
-    evaluate_summary,
-)
+from calibrant.metrics.evaluation import Settings, check_settings, evaluate_multiclass, evaluate_summary
+from calibrant.metrics.evaluation import evaluate as evaluate_rows
 from calibrant.metrics.groups import evaluate_group_summaries
 from calibrant.results import Scores
 from calibrant.summary import ScoreSummary

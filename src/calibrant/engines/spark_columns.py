@@ -6,7 +6,8 @@ import dataclasses
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial as bind, reduce
+from functools import partial as bind
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

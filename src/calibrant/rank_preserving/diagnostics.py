@@ -322,7 +322,7 @@ def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray)
     if after.values.shape != shape:
         raise ShapeError(f"P has shape {shape} and Q {after.values.shape}. Pass both for the same rows and columns.")
     names, found = column_names(before.container), column_names(after.container)
-    if names is None or found is None:
+    if names is None or found is None or not set(names) & set(found):
         return after.values[rows]
     order = match_names(names, found, what="Q has the columns", whose="P has the columns")
     return np.ascontiguousarray(after.values[rows][:, order])

@@ -40,14 +40,16 @@ def match_names(names: Sequence[object], given: Sequence[object], *, what: str, 
 
 
 def class_places(classes: Sequence[object], names: Sequence[str] | None) -> IntArray | None:
-    """Return the place among the sorted classes of each column, where names of columns are made of classes.
+    """Return the place among the sorted classes of each column, where all columns are named after a class.
 
-    None says that names tell nothing of classes: columns then follow the sorted classes, as everywhere.
+    None stands for columns that follow the sorted classes. So do columns of other names, and then those that are
+    named after a class must stand where it stands.
     """
     if names is None:
         return None
-    found = {str(label) for label in classes}
-    if not found & set(names) and not _affixes(names, list(found)):
+    found = [str(label) for label in classes]
+    is_elsewhere = any(name in found and found.index(name) != j for j, name in enumerate(names))
+    if not is_elsewhere and not _affixes(names, found):
         return None
     return match_names(names, classes, what="the classes are", whose="P has the columns")
 
