@@ -10,43 +10,31 @@ import numpy.typing as npt
 from calibrant.numerics import FloatArray, IntArray
 
 PlaceArray: TypeAlias = npt.NDArray[np.int32]
-#: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
-PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
 #: How an order may be broken: a kind, and the slack or the price of a violation. Where None stands for it, the order
 #: is kept; the compiler then leaves out the branches of a relaxed one.
 Rule: TypeAlias = tuple[int, float]
 SLACK, NEIGHBOURS, PAIRS = 0, 1, 2
+#: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
+PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
 
 
 class SortedColumns(NamedTuple):
     """A matrix of n rows and K columns, each column sorted by itself, with the margins that it shall have.
 
-    Every row may be a tie of its own in every column; `tie` then has one line instead of K.
-
-    Attributes
-    ----------
-    p : shape (K, n)
-        The columns, each rising.
-    order : shape (K, n)
-        The row of the matrix at each place of a column.
-    tie : shape (K, n + 1) or (1, n + 1)
-        First place of each tie, that is of rows that have to stay equal; the first `n_ties + 1` entries count.
-    n_ties : shape (K,)
-    free, free_start : shape (R, 2), shape (K + 1,)
-        First place and end of the equal probabilities that may separate, and where those of each column begin.
-    margins : shape (K,)
-        Column totals, which sum to the weight of the rows.
-    weight : shape (n,)
+    Place k of column j is row `order[j, k]`. A tie is a run of places that have to stay equal, of one place or more:
+    those of column j start at `tie[j, : n_ties[j]]`, and `tie` has a single line where every place is a tie of its
+    own. Equal probabilities that may separate span the places from `free[r, 0]` to `free[r, 1]`, those of column j
+    for r from `free_start[j]` to `free_start[j + 1]`.
     """
 
-    p: FloatArray
-    order: PlaceArray
-    tie: PlaceArray
-    n_ties: IntArray
-    free: IntArray
-    free_start: IntArray
-    margins: FloatArray
-    weight: FloatArray
+    p: FloatArray  # (K, n), each column rising
+    order: PlaceArray  # (K, n)
+    tie: PlaceArray  # (K, n + 1) or (1, n + 1), with the number of rows after the last tie
+    n_ties: IntArray  # (K,)
+    free: IntArray  # (R, 2)
+    free_start: IntArray  # (K + 1,)
+    margins: FloatArray  # (K,) column totals, which sum to the weight of the rows
+    weight: FloatArray  # (n,)
 
     @property
     def total(self) -> float:
@@ -63,45 +51,26 @@ class SortedColumns(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Blocks as the last pooling left them, and scratch of one column for each worker.
+    """Blocks and sums as the last pooling left them, and scratch of one column for each of two workers."""
 
-    Attributes
-    ----------
-    block : shape (K, n + 1)
-        First tie of each block, and the number of ties; the first `n_blocks + 1` entries count.
-    n_blocks, n_zero : shape (K,)
-        Blocks, and how many of them lie at 0 because they would be negative.
-    level, mass, first, weights : shape (n_workers, n)
-        Stack of blocks (mean, weight, first tie) and weights by place, of the column that is worked on.
-    row, total : shape (n,), shape (K,)
-        Row sums less one, and column totals, of the columns that were pooled or measured last.
-    """
-
-    block: PlaceArray
-    n_blocks: IntArray
-    n_zero: IntArray
-    level: FloatArray
-    mass: FloatArray
-    first: PlaceArray
-    weights: FloatArray
-    row: FloatArray
-    total: FloatArray
+    block: PlaceArray  # (K, n + 1): first tie of each block, and the number of ties after the last
+    n_blocks: IntArray  # (K,)
+    n_zero: IntArray  # (K,): blocks that lie at 0 because they would be negative
+    level: FloatArray  # (2, n): the stack of blocks, its means
+    mass: FloatArray  # (2, n): its weights
+    first: PlaceArray  # (2, n): its first ties
+    weights: FloatArray  # (2, n): weights by place
+    row: FloatArray  # (n,): row sums less one
+    total: FloatArray  # (K,): column totals
 
     @classmethod
-    def of(cls, columns: SortedColumns, *, n_workers: int = 2) -> Workspace:
+    def of(cls, columns: SortedColumns) -> Workspace:
         """Return the arrays for these columns, with every tie as a block."""
         n_columns, n = columns.p.shape
-        work = cls(
-            block=np.empty((n_columns, n + 1), dtype=np.int32),
-            n_blocks=np.empty(n_columns, dtype=np.int64),
-            n_zero=np.zeros(n_columns, dtype=np.int64),
-            level=np.empty((n_workers, n)),
-            mass=np.empty((n_workers, n)),
-            first=np.empty((n_workers, n), dtype=np.int32),
-            weights=np.empty((n_workers, n)),
-            row=np.empty(n),
-            total=np.empty(n_columns),
-        )
+        level, mass, weights = (np.empty((2, n)) for _ in range(3))
+        block, first = np.empty((n_columns, n + 1), dtype=np.int32), np.empty((2, n), dtype=np.int32)
+        n_blocks, n_zero = np.empty(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
+        work = cls(block, n_blocks, n_zero, level, mass, first, weights, np.empty(n), np.empty(n_columns))
         work.reset(columns)
         return work
 
@@ -113,19 +82,9 @@ class Workspace(NamedTuple):
 
 
 class SplittingArrays(NamedTuple):
-    """What the steps of the splitting change.
+    """What the steps of the splitting change."""
 
-    Attributes
-    ----------
-    state, move : shape (K, n)
-        The splitting's iterate by place, and what the last half step adds to it (see `take_steps`).
-    rows : shape (n_workers, n, 4)
-        Each worker's table of the rows: penalty, weight, move of the row's sum, and sum over the worker's columns.
-    column : shape (K,)
-        Multipliers of the margins.
-    """
-
-    state: FloatArray
-    move: FloatArray
-    rows: FloatArray
-    column: FloatArray
+    state: FloatArray  # (K, n): the iterate by place
+    move: FloatArray  # (K, n): what the second half of a step adds to it, but for the parts of rows and margins
+    rows: FloatArray  # (workers, n, 4): each worker's table of the rows, with the columns PENALTY to SUM
+    column: FloatArray  # (K,): multipliers of the margins

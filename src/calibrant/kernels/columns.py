@@ -1,11 +1,11 @@
 """Loops over a matrix whose columns are kept sorted (`column_arrays.SortedColumns`).
 
-* `pool_columns`: for each column the nearest one that rises and is not negative, by pooling adjacent violators: ties
-  enter a stack of blocks in order, and a block joins the one below it until means rise. Blocks of the last pooling
-  that are still whole enter as one item. With a relaxed rule the nearest column is that of `relaxed_order`.
-* `take_steps`: steps of the over-relaxed Douglas-Rachford splitting between columns that rise and matrices with the
-  right sums. It stops after the number of steps that it is given.
-* `minimise_lagrangian`, `average_blocks`, `block_shares`: value, Hessian and diagonal of the dual of the projection.
+* `pool_columns` finds for each column the nearest one that rises and is not negative, by pooling adjacent violators;
+  with a relaxed rule the nearest column is that of `relaxed_order`.
+* `take_steps` takes as many steps as it is told of the over-relaxed Douglas-Rachford splitting between such columns
+  and matrices with the right sums.
+* `minimise_lagrangian`, `average_blocks` and `block_shares` are the value of the dual of the projection, its Hessian,
+  and the diagonal of that.
 
 Sums run in one fixed order, whatever the number of threads: same input, same bits.
 
@@ -23,12 +23,12 @@ from calibrant.kernels.column_arrays import (
     ROW,
     SUM,
     WEIGHT,
-    PlaceArray,
     Rule,
     SortedColumns,
     SplittingArrays,
     Workspace,
 )
+from calibrant.kernels.pav import push_block
 from calibrant.kernels.relaxed_order import fit_relaxed, merge_sort
 from calibrant.numerics import FloatArray
 
@@ -37,21 +37,14 @@ RELAXATION = 1.85
 
 
 @compiled
-def _push(
-    level: FloatArray, mass: FloatArray, first: PlaceArray, top: int, mean: float, weight: float, place: int
-) -> int:
-    """Put a block on the stack, pooled with those before it that lie no lower; return the new top."""
-    while top >= 0 and level[top] >= mean:
-        total = mass[top] + weight
-        mean = (level[top] * mass[top] + mean * weight) / total
-        weight = total
-        place = first[top]
-        top -= 1
-    top += 1
-    level[top] = mean
-    mass[top] = weight
-    first[top] = place
-    return top
+def _mean(value: FloatArray, weights: FloatArray, a: int, e: int) -> tuple[float, float]:
+    """Return the mean of the places from `a` to `e`, and their weight."""
+    weight = 0.0
+    total = 0.0
+    for k in range(a, e):
+        weight += weights[k]
+        total += weights[k] * value[k]
+    return total / weight, weight
 
 
 @compiled
@@ -61,24 +54,15 @@ def _pool(columns: SortedColumns, work: Workspace, j: int, worker: int, value: F
     A former block whose own pooling leaves it whole enters as one item, any other as its ties: the answer is the
     same, the work is less.
     """
-    tie = columns.tie[min(j, columns.tie.shape[0] - 1)]
-    block = work.block[j]
-    n_blocks = work.n_blocks[j]
+    tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
     level, mass, first, weights = work.level[worker], work.mass[worker], work.first[worker], work.weights[worker]
     top = -1
-    for b in range(n_blocks):
-        a = tie[block[b]]
-        e = tie[block[b + 1]]
+    for b in range(work.n_blocks[j]):
+        a, e = tie[block[b]], tie[block[b + 1]]
         if block[b + 1] == block[b] + 1 and e == a + 1:
-            top = _push(level, mass, first, top, value[a], weights[a], block[b])
+            top = push_block(level, mass, first, top, value[a], weights[a], block[b])
             continue
-        weight = 0.0
-        total = 0.0
-        for k in range(a, e):
-            w = weights[k]
-            weight += w
-            total += w * value[k]
-        mean = total / weight
+        mean, weight = _mean(value, weights, a, e)
         is_whole = True
         excess = 0.0
         for t in range(block[b], block[b + 1] - 1):
@@ -88,17 +72,12 @@ def _pool(columns: SortedColumns, work: Workspace, j: int, worker: int, value: F
                 is_whole = False
                 break
         if is_whole:
-            top = _push(level, mass, first, top, mean, weight, block[b])
+            top = push_block(level, mass, first, top, mean, weight, block[b])
             continue
         for t in range(block[b], block[b + 1]):
-            weight = 0.0
-            total = 0.0
-            for k in range(tie[t], tie[t + 1]):
-                w = weights[k]
-                weight += w
-                total += w * value[k]
-            top = _push(level, mass, first, top, total / weight, weight, t)
-    end = block[n_blocks]
+            mean, weight = _mean(value, weights, tie[t], tie[t + 1])
+            top = push_block(level, mass, first, top, mean, weight, t)
+    end = block[work.n_blocks[j]]
     for b in range(top + 1):
         block[b] = first[b]
     block[top + 1] = end

@@ -1,17 +1,15 @@
 """The nearest columns where an order may be broken: within a slack, or at a price for each violation.
 
-Each function minimises 1/2 sum_i weight_i (value_i - q_i)^2 over q >= 0, exactly and in one go, for a column that is
-sorted by what it shall follow and whose ties `edges` separates:
+Each minimises 1/2 sum_i weight_i (value_i - q_i)^2 over q >= 0, exactly and in one go, for a column sorted by what it
+shall follow, whose ties start at `edges`; at a price, plus the price times the violations.
 
-* `_within_slack`: no entry lies more than the slack below one that comes before it or is tied with it.
-* `_at_price_of_neighbours`: plus the price times the violations between neighbours, those from the highest entry of a
-  tie to the lowest of the next where that lies below it, and from the highest to the lowest within each tie.
-* `_at_price_of_pairs`: plus the price times sum weight_a weight_b (q_a - q_b) over all pairs where a should lie no
-  higher than b, and does.
+* Within a slack no entry lies more than the slack below one that comes before it or is tied with it.
+* Between neighbours, violations are those from the highest entry of a tie to the lowest of the next where that lies
+  below it, and from the highest to the lowest within each tie.
+* Of all pairs, they are the sum of weight_a weight_b (q_a - q_b) where a should lie no higher than b, and does.
 
 References: Johnson (2013), *A dynamic programming algorithm for the fused lasso and L0-segmentation*, Journal of
-Computational and Graphical Statistics 22(2); Tibshirani, Hoefling and Tibshirani (2011), *Nearly-isotonic
-regression*, Technometrics 53(1).
+Computational and Graphical Statistics 22(2); Tibshirani, Hoefling and Tibshirani (2011), Technometrics 53(1).
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ import numpy as np
 
 from calibrant.kernels._jit import compiled
 from calibrant.kernels.column_arrays import NEIGHBOURS, SLACK, PlaceArray, Rule
+from calibrant.kernels.pav import push_block
 from calibrant.numerics import FloatArray, IntArray
 
 
@@ -79,9 +78,6 @@ def merge_sort(by: IntArray, value: FloatArray, weight: FloatArray) -> float:
     return violations
 
 
-# --- within a slack ------------------------------------------------------------------------------------------
-
-
 @compiled
 def _add_knot(
     place: FloatArray, bend: FloatArray, jump: FloatArray, size: int, at: float, more: float, step: float
@@ -116,7 +112,7 @@ def _drop_knot(place: FloatArray, bend: FloatArray, jump: FloatArray, size: int)
 
 @compiled
 def _within_slack(value: FloatArray, weight: FloatArray, edges: PlaceArray, slack: float, out: FloatArray) -> None:
-    """Write the nearest non-negative column of which no entry lies more than `slack` below one before it.
+    """Write the nearest column within the slack.
 
     Entries lie between a rising level and that level less the slack. What the ties so far cost, as a function of the
     last level, is convex; its slope is kept as knots, where it bends or jumps, with a line beyond the last. A higher
@@ -162,9 +158,6 @@ def _within_slack(value: FloatArray, weight: FloatArray, edges: PlaceArray, slac
         floor = max(best - slack, 0.0)
         for k in range(edges[t], edges[t + 1]):
             out[k] = min(max(value[k], floor), best)
-
-
-# --- at a price for violations between neighbours ------------------------------------------------------------
 
 
 @compiled
@@ -225,28 +218,18 @@ def _at_price_of_neighbours(
         out[by[k]] = max(best, 0.0)
 
 
-# --- at a price for violations of all pairs ------------------------------------------------------------------
-
-
 @compiled
 def _make_rise(by: IntArray, value: FloatArray, weight: FloatArray) -> None:
     """Turn the values at the places `by` into the nearest ones that rise along it, by pooling adjacent violators."""
-    level, mass, end = np.empty(by.size), np.empty(by.size), np.empty(by.size, np.int64)
-    top = 0
+    level, mass, first = np.empty(by.size), np.empty(by.size), np.empty(by.size, np.int32)
+    top = -1
     for k in range(by.size):
-        mean, w = value[by[k]], weight[by[k]]
-        while top > 0 and level[top - 1] >= mean:
-            top -= 1
-            total = mass[top] + w
-            mean = (level[top] * mass[top] + mean * w) / total
-            w = total
-        level[top], mass[top], end[top] = mean, w, k + 1
-        top += 1
-    start = 0
-    for b in range(top):
-        for k in range(start, end[b]):
+        top = push_block(level, mass, first, top, value[by[k]], weight[by[k]], k)
+    end = by.size
+    for b in range(top, -1, -1):
+        for k in range(first[b], end):
             value[by[k]] = level[b]
-        start = end[b]
+        end = first[b]
 
 
 @compiled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ from calibrant.rank_preserving.names import class_places, column_names, match_na
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, as_matrix, check_problem, check_rows
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
-from calibrant.validation import ArrayLike, InputKind, Scores, check_choice, check_number
+from calibrant.validation import ArrayLike, Container, InputKind, check_choice, check_number
 
 KIND = "rank_preserving_calibrator"
 MapKind: TypeAlias = Literal["rising", "straight"]
@@ -46,11 +45,11 @@ class RankPreservingCalibrator:
     margins_ : ndarray of shape (K,)
         The margins, as rates.
     classes_ : ndarray of shape (K,)
-        The label of each column, where labels or an estimate gave the margins; else 0 to K - 1.
+        The labels, sorted, where labels or an estimate gave the margins; else 0 to K - 1. Columns follow this order.
     n_rows_ : int
         Rows of positive weight that it was fitted to.
     score_names_ : tuple of str or None
-        The names of the columns, if they have any. Columns of later frames are matched to them, or to the classes.
+        The names of the columns, in the order of `classes_`, if they have any.
     result_ : RankPreservingResult
         What `solve` finds, for "rising"; not kept in files.
 
@@ -162,11 +161,13 @@ class RankPreservingCalibrator:
         else:
             columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
         names, estimate = column_names(rows.container), as_margins(target)
-        self.map_ = OneVsRestMap(tuple(columns))
-        self.margins_ = problem.rates
-        self.classes_ = np.arange(len(columns)) if estimate is None else _in_order(estimate.classes, names)
+        self.classes_ = np.arange(len(columns)) if estimate is None else estimate.classes
+        places = None if estimate is None else class_places(self.classes_.tolist(), names)
+        order = np.arange(len(columns)) if places is None else np.argsort(places)
+        self.map_ = OneVsRestMap(tuple(columns[j] for j in order))
+        self.margins_ = problem.rates[order]
+        self.score_names_ = None if names is None else tuple(names[j] for j in order)
         self.n_rows_ = problem.weight.size
-        self.score_names_ = None if names is None else tuple(names)
         return self
 
     def transform(self, P: ArrayLike) -> Any:
@@ -175,7 +176,7 @@ class RankPreservingCalibrator:
         Parameters
         ----------
         P : array-like of shape (m, K)
-            Columns of a frame are matched by name, those of an array stand in the order of the fit.
+            Columns of a frame are matched by name; those of an array follow `classes_`.
 
         Raises
         ------
@@ -184,11 +185,8 @@ class RankPreservingCalibrator:
         CalibrantError
             If the rows can't be used.
         """
-        checked, order = self._check_rows(P)
-        if order is None:
-            return checked.container.wrap(self.map_.apply(checked.values))
-        fitted = np.ascontiguousarray(checked.values[:, np.argsort(order)])
-        return checked.container.wrap(np.ascontiguousarray(self.map_.apply(fitted)[:, order]))
+        values, container, order = self._check_rows(P)
+        return container.wrap(np.ascontiguousarray(self.map_.apply(values)[:, order]))
 
     def predict_proba(self, scores: ArrayLike) -> Any:
         """Return `transform` of the rows, as other calibrators name it."""
@@ -200,11 +198,8 @@ class RankPreservingCalibrator:
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        checked, order = self._check_rows(P)
-        places = range(checked.n_columns) if order is None else np.argsort(order).tolist()
-        columns = [
-            m.apply(np.ascontiguousarray(checked.values[:, j])) for j, m in zip(places, self.map_.maps, strict=True)
-        ]
+        values, _, _ = self._check_rows(P)
+        columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
         return row_sum(np.column_stack(columns))
 
     def order_bound(self, P: ArrayLike) -> float:
@@ -247,8 +242,8 @@ class RankPreservingCalibrator:
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"RankPreservingCalibrator({', '.join(changed)})"
 
-    def _check_rows(self, P: ArrayLike) -> tuple[Scores, IntArray | None]:
-        """Check new rows; return the place in the fit of each of their columns too, None where they are in order."""
+    def _check_rows(self, P: ArrayLike) -> tuple[FloatArray, Container, IntArray | slice]:
+        """Check new rows; return them with the columns of the fit, and the place there of each column of `P`."""
         check_is_fitted(self)
         checked = as_matrix(P, "P")
         if checked.n_columns != self.n_features_in_:
@@ -256,24 +251,20 @@ class RankPreservingCalibrator:
                 f"P has {checked.n_columns} columns, and this calibrator was fitted to {self.n_features_in_}. "
                 "Pass the same columns."
             )
-        names, fitted = column_names(checked.container), self.score_names_
-        if names is None:
-            return checked, None
-        if fitted is None:
-            return checked, class_places(self.classes_.tolist(), names)
-        return checked, match_names(names, fitted, what="this calibrator was fitted to", whose="P has the columns")
+        names, fitted, order = column_names(checked.container), self.score_names_, None
+        if names is not None and fitted is not None:
+            order = match_names(names, fitted, what="this calibrator was fitted to", whose="P has the columns")
+        elif names is not None:
+            order = class_places(self.classes_.tolist(), names)
+        if order is None:
+            return checked.values, checked.container, slice(None)
+        return np.ascontiguousarray(checked.values[:, np.argsort(order)]), checked.container, order
 
 
 def check_is_fitted(calibrator: RankPreservingCalibrator) -> None:
     """Raise NotFittedError before `fit`."""
     if not hasattr(calibrator, "map_"):
         raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
-
-
-def _in_order(classes: npt.NDArray[Any], names: Sequence[str] | None) -> npt.NDArray[Any]:
-    """Return sorted classes in the order of the columns, which their names may tell."""
-    places = class_places(classes.tolist(), names)
-    return classes if places is None else classes[places]
 
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
@@ -307,7 +298,7 @@ def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
     names = calibrator.score_names_
     return {
         "params": {"maps": calibrator.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(calibrator.max_iter)},
-        "classes": np.sort(calibrator.classes_).tolist(),
+        "classes": calibrator.classes_.tolist(),
         "n_rows": calibrator.n_rows_,
         "score_names": None if names is None else list(names),
         "margins": calibrator.margins_.tolist(),
@@ -325,13 +316,9 @@ def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
             params[key].refuse("is no tolerance")
     max_iter = params["max_iter"].integer(minimum=1)
     made = RankPreservingCalibrator(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
-    classes = decode_classes(fields["classes"])
+    made.classes_ = decode_classes(fields["classes"])
     made.n_rows_ = fields["n_rows"].integer(minimum=1)
-    made.score_names_ = decode_names(fields["score_names"], len(classes))
-    try:
-        made.classes_ = _in_order(classes, made.score_names_)
-    except ShapeError as error:
-        fields["score_names"].refuse(f"does not go with the classes ({error})")
+    made.score_names_ = decode_names(fields["score_names"], len(made.classes_))
     made.margins_ = fields["margins"].probabilities()
     fitted = persistence.decode_map(fields["map"])
     if not isinstance(fitted, OneVsRestMap) or fitted.is_logit or fitted.coupling != "normalise":

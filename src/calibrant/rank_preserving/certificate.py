@@ -12,17 +12,15 @@ signs and the slack ask for.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.nearly import Nearly
+from calibrant.rank_preserving.nearly import RelaxedOrder, largest_violation
 from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point
 from calibrant.rank_preserving.projection import dual_value, multiplier_terms, project
-from calibrant.rank_preserving.result import Progress, SolverOutcome, StoppingCriteria
+from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
 #: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
 _SHARES_AT_THE_END = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
@@ -38,23 +36,12 @@ _SHARE_OF_GAP = 0.7
 _FEW_ENTRIES = 600
 
 
-class Schedule(NamedTuple):
-    """How a splitting goes about an order.
-
-    The first penalty, iterations up to the first check, their growth from check to check, and after how many checks
-    the changes of the penalty fade.
-    """
-
-    first_penalty: float
-    first_check: int
-    growth: float
-    fading_after: float
-
-
 class Certificate:
     """The best feasible matrix and the best lower bound so far, where the order is strict."""
 
-    schedule = Schedule(20.0, 30, 1.1, 20.0)
+    #: How a splitting goes about it: the first penalty, iterations up to the first check, their growth from check to
+    #: check, and after how many checks the changes of the penalty fade.
+    first_penalty, first_check, growth, fading_after = 20.0, 30, 1.1, 20.0
     share_of_slope = 1.0
 
     def __init__(self, columns: SortedColumns, criteria: StoppingCriteria) -> None:
@@ -85,35 +72,25 @@ class Certificate:
             self.goal = self.target
         return self.gap <= self.goal
 
-    def outcome(self) -> SolverOutcome:
-        """Return what was reached, with its residuals measured anew."""
-        columns, row, total = self.columns, self.work.row, self.work.total
-        q = affine_columns(columns, *self.affine) if self.q is None else self.q
-        np.minimum(q, 1.0, out=q)  # a row's sum may lie above 1 by rounding
-        kernels.measure_columns(columns._replace(order=self.order), q, row, total)
-        row_residual, margin_residual = np.abs(row).max(), np.abs(total - columns.margins).max() / columns.total
-        return SolverOutcome(
-            q,
-            self.order,
-            self.objective,
-            self.bound,
-            self.gap,
-            float(row_residual),
-            float(margin_residual),
-            tuple(self.history),
-        )
+    def best(self) -> FloatArray:
+        """Return the best sorted columns; their rows are in `order`."""
+        q = affine_columns(self.columns, *self.affine) if self.q is None else self.q
+        return np.minimum(q, 1.0, out=q)  # a row's sum may lie above 1 by rounding
 
     def rule(self, penalty: float) -> Rule | None:  # noqa: ARG002
         """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
         return None
 
-    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float]:
-        """Return the objective of sorted columns, and the largest distance of a sum per row from what it shall be."""
+    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
+        """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
         columns = self.columns if columns is None else columns
         row, total = self.work.row, self.work.total
         objective = kernels.measure_columns(columns, q, row, total)
-        margin = float(np.abs(total - columns.margins).max()) / columns.total
-        return objective, max(float(np.abs(row).max()), margin)
+        return objective, float(np.abs(row).max()), float(np.abs(total - columns.margins).max()) / columns.total
+
+    def rank_residual(self, q: FloatArray) -> float:
+        """Return by how much sorted columns break the order beyond what is allowed."""
+        return largest_violation(self.columns, q)
 
     def check(
         self,
@@ -129,9 +106,9 @@ class Certificate:
 
         Where that overwrites the iterate, `is_overwritten` says so.
         """
-        objective, residual = self.measure(q, columns)
+        objective, *residuals = self.measure(q, columns)
         bound = self.take_bound(row_multipliers, column_multipliers)
-        self.record(n_iter, residual, objective)
+        self.record(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if may_project:
             self._look_for_better(q, columns, objective)
@@ -149,8 +126,8 @@ class Certificate:
 
     def propose(self, q: FloatArray, row_multipliers: FloatArray, column_multipliers: FloatArray) -> None:
         """Keep columns from elsewhere where they are feasible and better, and the bound of their multipliers."""
-        objective, residual = self.measure(q)
-        if residual <= 0.5 * self.criteria.tol and objective < self.objective:
+        objective, *residuals = self.measure(q)
+        if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
             self.q, self.order, self.objective = q, self.columns.order, objective
         self.take_bound(row_multipliers, column_multipliers)
 
@@ -208,23 +185,27 @@ class Certificate:
 class RelaxedCertificate(Certificate):
     """The best feasible matrix and the best lower bound so far, where the order may be broken."""
 
-    schedule = Schedule(3.0, 20, 1.15, np.inf)
+    first_penalty, first_check, growth, fading_after = 3.0, 20, 1.15, np.inf
     share_of_slope = 0.5  # leaves all entries above 0
 
-    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria, nearly: Nearly) -> None:
-        self.nearly = nearly
+    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria, order: RelaxedOrder) -> None:
+        self.relaxed = order
         super().__init__(columns, criteria)
         self.q = self.inside = affine_columns(columns, *self.affine)
         self.target = criteria.target_gap if columns.p.size <= _FEW_ENTRIES else criteria.gap_tol
 
     def rule(self, penalty: float) -> Rule:
         """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
-        return self.nearly.rule(penalty)
+        return self.relaxed.rule(penalty)
 
-    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float]:
-        """Return the objective of sorted columns, and the largest distance of a sum per row from what it shall be."""
-        distance, residual = super().measure(q, columns)
-        return distance + self.nearly.cost(self.columns, q), residual
+    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
+        """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
+        distance, *residuals = super().measure(q, columns)
+        return distance + self.relaxed.cost(self.columns, q), residuals[0], residuals[1]
+
+    def rank_residual(self, q: FloatArray) -> float:
+        """Return by how much sorted columns break the order beyond what is allowed."""
+        return max(0.0, largest_violation(self.columns, q) - self.relaxed.allowed())
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has looked for the best feasible matrix near its iterate."""
@@ -233,13 +214,12 @@ class RelaxedCertificate(Certificate):
         columns = self.columns
         least = columns.p - row_multipliers[columns.order] - column_multipliers[:, None]
         kernels.pool_columns(columns._replace(p=least), self.work, columns.weight, self.rule(1.0), least)
-        objective, _ = self.measure(least)
-        return objective + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
+        return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
 
     def _look_for_better(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
         found = self._repair(q)
-        value, _ = self.measure(found)
-        if value < self.objective and self.nearly.excess(columns, found) <= self.criteria.tol:
+        value = self.measure(found)[0]
+        if value < self.objective and self.rank_residual(found) <= self.criteria.tol:
             self.q, self.objective = found, value
 
     def _repair(self, q: FloatArray) -> FloatArray:
@@ -253,6 +233,8 @@ class RelaxedCertificate(Certificate):
         fixed -= ((work.total - columns.margins) / columns.total * used)[:, None]
         below = fixed < 0.0
         share = float((-fixed[below] / (self.inside[below] - fixed[below])).max(initial=0.0))
-        share = max(share, self.nearly.share_of_rising(columns, fixed))
+        violation, allowed = largest_violation(columns, fixed), self.relaxed.allowed()
+        if violation > allowed:
+            share = max(share, 1.0 - allowed / violation)
         mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)
         return mixed

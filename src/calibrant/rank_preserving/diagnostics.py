@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,18 @@ _FLAT_SHARE = 1e-3
 _POINTS = 200
 #: Quantiles of the moves that are kept.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Figures of a column in the printed table: heading, attribute and format.
+_FIGURES = (
+    ("mean before", "mean_before", ".4f"),
+    ("after", "mean_after", ".4f"),
+    ("moved, mean", "mean_move", ".4f"),
+    ("largest", "largest_move", ".4f"),
+    ("spread left", "spread", ".0%"),
+    ("flattened", "flattened", ".1%"),
+    ("levels", "steps_before", ",.1f"),
+    ("after", "steps_after", ",.1f"),
+)
+_AUCS = (("AUC before", "auc_before", ".4f"), ("after", "auc_after", ".4f"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,39 +140,12 @@ class Diagnostics:
         return result
 
     def __str__(self) -> str:
-        header = [
-            "column",
-            "mean before",
-            "after",
-            "moved, mean",
-            "largest",
-            "spread left",
-            "flattened",
-            "levels",
-            "after",
-        ]
-        rows = [
-            [
-                str(c.column),
-                f"{c.mean_before:.4f}",
-                f"{c.mean_after:.4f}",
-                f"{c.mean_move:.4f}",
-                f"{c.largest_move:.4f}",
-                "n/a" if math.isnan(c.spread) else f"{c.spread:.0%}",
-                f"{c.flattened:.1%}",
-                f"{c.steps_before:,.1f}",
-                f"{c.steps_after:,.1f}",
-            ]
-            for c in self.columns
-        ]
-        if any(math.isfinite(c.auc_before) for c in self.columns):
-            header += ["AUC before", "after"]
-            for row, c in zip(rows, self.columns, strict=True):
-                row += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
+        has_auc = any(math.isfinite(c.auc_before) for c in self.columns)
+        table = text_table([str(c.column) for c in self.columns], "column", self.columns, _FIGURES + has_auc * _AUCS)
         moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
         top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
         worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
-        return "\n".join([f"{moved}; {top}", *text_table(header, rows), worst])
+        return "\n".join([f"{moved}; {top}", *table, worst])
 
 
 def diagnose(
@@ -260,47 +246,63 @@ def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None,
     return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]
 
 
-def flattened_share(p: FloatArray, q: FloatArray) -> float:
-    """Return the share of neighbouring distinct entries of a column that have become equal."""
-    order = np.lexsort((q, p))
-    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
-    differs = before > 0.0
-    if not differs.any():
-        return 0.0
-    return float(np.mean((after <= _FLAT_SHARE * before)[differs]))
+class SortedPair(NamedTuple):
+    """A column before and after with the rows' weights, sorted by what was before, and where that is equal by after."""
+
+    before: FloatArray
+    after: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, p: FloatArray, q: FloatArray, weight: FloatArray) -> SortedPair:
+        """Sort the rows of a column."""
+        order = np.lexsort((q, p))
+        return cls(p[order], q[order], weight[order])
+
+    def flattened_share(self) -> float:
+        """Return the share of neighbouring distinct entries that have become equal."""
+        apart = np.diff(self.before)
+        differs = apart > 0.0
+        is_flat = np.abs(np.diff(self.after)) <= _FLAT_SHARE * apart
+        return float(np.mean(is_flat[differs])) if differs.any() else 0.0
+
+    def largest_violation(self) -> float:
+        """Return the largest amount by which a row lies below one that was not above it."""
+        return float((np.maximum.accumulate(self.after) - self.after).max())
+
+    def overtaken_share(self) -> float:
+        """Return the share of rows that lie below one which was not above them; equal entries may separate."""
+        below = self.after < np.maximum.accumulate(self.after) - FLAT
+        return float(np.average(below, weights=self.weight))
+
+    def n_levels(self) -> float:
+        """Return one over the sum of squared shares of the rows at one level: neighbours that are equal after."""
+        apart, after = np.diff(self.before), np.abs(np.diff(self.after))
+        first = np.flatnonzero(np.append(True, after > np.where(apart > 0.0, _FLAT_SHARE * apart, FLAT)))
+        level = np.add.reduceat(self.weight, first)
+        return float(self.weight.sum() ** 2 / np.square(level).sum())
+
+    def curve(self) -> tuple[tuple[float, float, float], ...]:
+        """Return places before, and the lowest and the highest entry after at each."""
+        n = self.before.size
+        first = np.unique(np.linspace(0, n, min(n, _POINTS), endpoint=False).astype(np.int64))
+        low, high = np.minimum.reduceat(self.after, first), np.maximum.reduceat(self.after, first)
+        middle = np.add.reduceat(self.before, first) / np.diff(np.append(first, n))
+        return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))
 
 
-def overtaken_share(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
-    """Return the share of rows that lie below one which was not above them; rows of equal entries may separate."""
-    order = np.lexsort((q, p))
-    below = q[order] < np.maximum.accumulate(q[order]) - FLAT
-    return float(np.average(below, weights=weight[order]))
-
-
-def largest_fall(p: FloatArray, q: FloatArray) -> float:
-    """Return the largest amount by which a row lies below one that was not above it."""
-    after = q[np.lexsort((q, p))]
-    return float((np.maximum.accumulate(after) - after).max())
-
-
-def effective_steps(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
-    """Return one over the sum of squared shares of the rows at one level: neighbours in `p` that are equal in `q`."""
-    order = np.lexsort((q, p))
-    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
-    first = np.flatnonzero(np.append(True, after > np.where(before > 0.0, _FLAT_SHARE * before, FLAT)))
-    level = np.add.reduceat(weight[order], first)
-    return float(weight.sum() ** 2 / np.square(level).sum())
-
-
-def text_table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Return lines of aligned columns, the first to the left."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+def text_table(
+    labels: list[str], header: str, rows: Sequence[object], figures: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    """Return lines of aligned columns: the labels, and figures by their heading, attribute and format."""
+    columns = [[header, *labels]]
+    for heading, attribute, form in figures:
+        values = [getattr(row, attribute) for row in rows]
+        columns.append([heading, *("n/a" if math.isnan(value) else f"{value:{form}}" for value in values)])
+    widths = [max(map(len, column)) for column in columns]
     return [
-        "  ".join(
-            text.ljust(width) if j == 0 else text.rjust(width)
-            for j, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [header, *rows]
+        "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))])
+        for first, *rest in zip(*columns, strict=True)
     ]
 
 
@@ -338,7 +340,7 @@ def _top_changed(p: FloatArray, q: FloatArray) -> BoolArray:
 def _column_change(
     name: Any, p: FloatArray, q: FloatArray, weight: FloatArray, auc_before: float, auc_after: float
 ) -> ColumnChange:
-    move = q - p
+    move, pair = q - p, SortedPair.of(p, q, weight)
     before, after = (_deviation(values, weight) for values in (p, q))
     return ColumnChange(
         column=name,
@@ -348,13 +350,13 @@ def _column_change(
         largest_move=float(np.abs(move).max()),
         quantiles=tuple(_quantiles(move, weight).tolist()),
         spread=after / before if before > 0.0 else math.nan,
-        flattened=flattened_share(p, q),
-        steps_before=effective_steps(p, p, weight),
-        steps_after=effective_steps(p, q, weight),
-        overtaken=overtaken_share(p, q, weight),
+        flattened=pair.flattened_share(),
+        steps_before=SortedPair.of(p, p, weight).n_levels(),
+        steps_after=pair.n_levels(),
+        overtaken=pair.overtaken_share(),
         auc_before=auc_before,
         auc_after=auc_after,
-        curve=_curve(p, q),
+        curve=pair.curve(),
     )
 
 
@@ -372,12 +374,3 @@ def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
     at = np.searchsorted(mass, np.array(QUANTILES) * mass[-1] * (1.0 - 1e-12))
     found: FloatArray = values[order][at]
     return found
-
-
-def _curve(p: FloatArray, q: FloatArray) -> tuple[tuple[float, float, float], ...]:
-    order = np.lexsort((q, p))
-    x, y = p[order], q[order]
-    first = np.unique(np.linspace(0, x.size, min(x.size, _POINTS), endpoint=False).astype(np.int64))
-    low, high = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
-    middle = np.add.reduceat(x, first) / np.diff(np.append(first, x.size))
-    return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))

@@ -7,6 +7,7 @@ The splitting and its certificate are those of the strict order. What differs ar
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -20,8 +21,31 @@ from calibrant.validation import check_choice, check_number
 Pairs: TypeAlias = Literal["neighbours", "all"]
 
 
+class RelaxedOrder(ABC):
+    """What the splitting and its certificate ask of an order that may be broken."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def is_strict(self) -> bool:
+        """Whether the order is kept exactly."""
+
+    @abstractmethod
+    def rule(self, penalty: float) -> Rule:
+        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
+
+    def cost(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
+        """Return what the objective adds for the order violations of sorted columns `q`."""
+        return 0.0
+
+    def allowed(self) -> float:
+        """Return the largest violation that is allowed."""
+        return math.inf
+
+
 @dataclass(frozen=True, slots=True)
-class EpsilonSlack:
+class EpsilonSlack(RelaxedOrder):
     """Let Q_aj exceed Q_bj by at most `eps` where P_aj <= P_bj.
 
     Parameters
@@ -41,25 +65,16 @@ class EpsilonSlack:
         return self.eps == 0.0
 
     def rule(self, penalty: float) -> Rule:  # noqa: ARG002
-        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
+        """Return what the kernels minimise."""
         return SLACK, self.eps
 
-    def cost(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
-        """Return what the objective adds for the order violations of sorted columns `q`."""
-        return 0.0
-
-    def excess(self, columns: SortedColumns, q: FloatArray) -> float:
-        """Return by how much an order is broken beyond what is allowed."""
-        return max(0.0, largest_violation(columns, q) - self.eps)
-
-    def share_of_rising(self, columns: SortedColumns, q: FloatArray) -> float:
-        """Return the share of columns that rise which, mixed with `q`, leaves no violation above the slack."""
-        violation = largest_violation(columns, q)
-        return 1.0 - self.eps / violation if violation > self.eps else 0.0
+    def allowed(self) -> float:
+        """Return the largest violation that is allowed."""
+        return self.eps
 
 
 @dataclass(frozen=True, slots=True)
-class LambdaPenalty:
+class LambdaPenalty(RelaxedOrder):
     """Let the order of a column of P be broken, and add `lam` times the order violations of Q to the objective.
 
     Parameters
@@ -96,13 +111,11 @@ class LambdaPenalty:
         return self.lam == math.inf
 
     def rule(self, penalty: float) -> Rule:
-        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
-        if self.pairs == "neighbours":
-            return NEIGHBOURS, 0.5 * self.lam
-        return PAIRS, 0.5 * self.lam / penalty**2  # the kernel multiplies by the weights of both rows
+        """Return what the kernels minimise; of all pairs they multiply the price by the weights of both rows."""
+        return (NEIGHBOURS, 0.5 * self.lam) if self.pairs == "neighbours" else (PAIRS, 0.5 * self.lam / penalty**2)
 
     def cost(self, columns: SortedColumns, q: FloatArray) -> float:
-        """Return what the objective adds for the order violations of sorted columns `q`."""
+        """Return the price of the order violations of sorted columns `q`."""
         violations = 0.0
         for j, column in enumerate(q):
             edges = columns.edges(j)
@@ -112,14 +125,6 @@ class LambdaPenalty:
             highest, lowest = np.maximum.reduceat(column, edges[:-1]), np.minimum.reduceat(column, edges[:-1])
             violations += float((highest - lowest).sum() + np.maximum(highest[:-1] - lowest[1:], 0.0).sum())
         return self.lam * violations
-
-    def excess(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
-        """Return by how much an order is broken beyond what is allowed: at a price, all is."""
-        return 0.0
-
-    def share_of_rising(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
-        """Return the share of columns that rise which has to be mixed with `q`."""
-        return 0.0
 
 
 Nearly: TypeAlias = EpsilonSlack | LambdaPenalty

@@ -1,18 +1,10 @@
-"""The nearest matrix with given margins in Kullback-Leibler divergence, with the order free or kept.
+"""The nearest matrix with given margins in Kullback-Leibler divergence, with the order free or kept (see `rake`).
 
-Minimised is sum_ij w_i Q_ij log(Q_ij / P_ij) over matrices with the right row sums and margins.
-
-* Order free: raking, or iterative proportional fitting. By turns the rows are divided by their sums and the columns
-  multiplied by what they lack of their margins.
-* Order kept: for given multipliers u of the row sums, the nearest column that rises and has its sum is known, isotonic
-  regression of log P + u, whose levels (geometric means) then get one factor. What the multipliers prove is a concave
-  function with the row sums for its slope, and L-BFGS climbs it. Where it comes to the end of its digits, Newton steps
-  on the pooled blocks go on, each solved by conjugate gradients, which only need the slope to fall.
-
-Both stop where no row sum and no column mean is off by more than `tol`, or after `max_iter` passes.
-
-References: Deming and Stephan (1940), Annals of Mathematical Statistics 11; Robertson, Wright and Dykstra (1988),
-*Order Restricted Statistical Inference*, section 1.5; Liu and Nocedal (1989), Mathematical Programming 45.
+Order free: by turns the rows are divided by their sums and the columns multiplied by what they lack of their margins.
+Order kept: for given multipliers of the row sums the nearest rising column with its sum is isotonic regression of
+log P plus the multipliers, times one factor; the dual value that this proves has the row sums for its slope, and
+L-BFGS climbs it. Where it comes to the end of its digits, Newton steps on the pooled blocks go on, each solved by
+conjugate gradients. Both stop where no row sum or column mean is off by more than `tol`, or after `max_iter` passes.
 """
 
 from __future__ import annotations
@@ -117,10 +109,8 @@ def rake(
     Notes
     -----
     Minimises sum_ij w_i Q_ij log(Q_ij / P_ij). Without the order this is raking, or iterative proportional fitting:
-    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it,
-    isotonic regression of logarithms gives each column up to one factor, and what is left is to find the factors u_i
-    of the rows, by a quasi-Newton method on the dual problem. Order and margins then hold to rounding, and row sums to
-    `tol`; the more rows there are, the more passes that takes.
+    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, order
+    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes.
 
     References
     ----------

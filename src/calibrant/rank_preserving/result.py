@@ -7,11 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from calibrant.numerics import FloatArray
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -113,17 +108,3 @@ class StoppingCriteria:
     def elapsed(self) -> float:
         """Return the seconds since the start."""
         return time.perf_counter() - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class SolverOutcome:
-    """What a method hands to `solve`: sorted columns with their rows, what is proven of them, and the checks."""
-
-    q: FloatArray
-    order: npt.NDArray[np.int32]
-    objective: float
-    bound: float
-    gap: float
-    row_residual: float
-    margin_residual: float
-    history: tuple[Progress, ...]

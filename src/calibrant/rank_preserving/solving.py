@@ -15,7 +15,7 @@ from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.margins import named_entries
 from calibrant.rank_preserving.names import match_names
-from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, largest_violation
+from calibrant.rank_preserving.nearly import Nearly, RelaxedOrder
 from calibrant.rank_preserving.problem import (
     MarginKind,
     Mismatch,
@@ -170,7 +170,7 @@ class SolveOptions:
         if self.gap_tol is not None:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
-        if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
+        if not (self.nearly is None or isinstance(self.nearly, RelaxedOrder)):
             raise InvalidTypeError(
                 f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None."
             )
@@ -214,21 +214,21 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
             exact = project_exactly(columns)
             if exact is not None:
                 certificate.propose(*exact)
-    found = certificate.outcome()
-    del certificate  # memory for the answer
-    rank_residual = largest_violation(columns, found.q) if relaxed is None else relaxed.excess(columns, found.q)
-    residual = max(found.row_residual, found.margin_residual, rank_residual)
+    q = certificate.best()
+    _, row_residual, margin_residual = certificate.measure(q, columns._replace(order=certificate.order))
+    rank_residual = certificate.rank_residual(q)
+    is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
     return RankPreservingResult(
-        Q=origin.wrap(unsorted(found.q, found.order)),
-        converged=residual <= criteria.tol and found.gap <= criteria.gap_tol,
+        Q=origin.wrap(unsorted(q, certificate.order)),
+        converged=is_feasible and certificate.gap <= criteria.gap_tol,
         n_iter=n_iter,
-        objective=found.objective,
-        bound=found.bound,
-        gap=found.gap,
-        row_residual=found.row_residual,
-        margin_residual=found.margin_residual,
+        objective=certificate.objective,
+        bound=certificate.bound,
+        gap=certificate.gap,
+        row_residual=row_residual,
+        margin_residual=margin_residual,
         rank_residual=rank_residual,
-        history=found.history,
+        history=tuple(certificate.history),
         method=method,
         time_s=criteria.elapsed(),
     )

@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Self
+from contextlib import nullcontext
 
 import numpy as np
 
 from calibrant import kernels
 from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.certificate import Certificate, Schedule
+from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.problem import unsorted
 from calibrant.rank_preserving.warm_start import affine_start
 
@@ -77,17 +76,23 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
     certificate.work.reset(columns)
     if certificate.is_done():
         return n_iter
-    penalties = _Penalties(certificate.schedule, columns.weight.size, by_row=by_row)
+    penalties = _Penalties(certificate, by_row=by_row)
     state, move = columns.p.copy(), np.empty_like(columns.p)
     if start is not None:
         penalties.descend(start[0], max_iter - n_iter)
-        _write_start(columns, certificate, start[0], start[1], penalties.of_rows(), state)
-        del start
+        (constant, slope), penalty = certificate.affine, penalties.of_rows()
+        for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
+            # the state whose pooled columns are the affine point, and whose multipliers are those of the start
+            q = np.maximum(constant[j] + slope * p, 0.0)
+            state[j] = q + (p - q - start[0][order] - start[1][j]) / penalty[order]
+        del start, penalty
     columns = columns.own_order()
     mean: tuple[FloatArray, FloatArray] | None = None
     row_multipliers: FloatArray | None = None
     before: FloatArray | None = None
-    with ColumnWorkers(columns, certificate) as workers:
+    is_worth_a_thread = columns.p.size >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
+    with ThreadPoolExecutor(1) if is_worth_a_thread else nullcontext() as threads:
+        workers = ColumnWorkers(columns, certificate, threads)
         while not certificate.is_done():
             n_steps = min(penalties.next_interval(), max_iter - n_iter)
             row_multipliers = None  # memory for the steps
@@ -128,13 +133,14 @@ class _Penalties:
     0 the objective is. In a descent it falls by itself.
     """
 
-    def __init__(self, schedule: Schedule, n: int, *, by_row: bool) -> None:
-        self.schedule, self.by_row = schedule, by_row
-        self.common, self.ratio = schedule.first_penalty, np.ones(n)
+    def __init__(self, certificate: Certificate, *, by_row: bool) -> None:
+        n = certificate.columns.weight.size
+        self.by_row, self.growth, self.fading_after = by_row, certificate.growth, certificate.fading_after
+        self.common, self.ratio = certificate.first_penalty, np.ones(n)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
         self.descent: list[float] = []  # penalties to come
         self.is_descending = False
-        self.interval = float(schedule.first_check)
+        self.interval = float(certificate.first_check)
         self.n_turns = self.last_sign = self.n_checks = self.n_steps = 0
 
     def descend(self, row_multipliers: FloatArray, max_iter: int) -> None:
@@ -169,39 +175,26 @@ class _Penalties:
             self.n_turns += self.last_sign * sign < 0
             self.last_sign = sign
             self.n_checks += 1
-            pace = min(1.0, (self.schedule.fading_after / self.n_checks) ** _FADING_POWER)
+            pace = min(1.0, (self.fading_after / self.n_checks) ** _FADING_POWER)
             self.common *= math.exp(sign * pace * _LARGEST_CHANGE / (1.0 + 0.5 * self.n_turns))
-            self.interval = min(self.interval * self.schedule.growth, _LONGEST_INTERVAL)
+            self.interval = min(self.interval * self.growth, _LONGEST_INTERVAL)
         if self.by_row:
             self.ratio **= 1.0 - 0.5 * pace
             self.ratio *= _row_ratio(row_multipliers) ** (0.5 * pace)
 
 
 class ColumnWorkers:
-    """The steps of the splitting, with the columns shared between two workers; a context manager of their thread.
+    """The steps of the splitting, with the columns shared between two workers, which `threads` run at the same time.
 
-    Whether they run at the same time does not change a bit of the answer: each has its own table of the rows, which
-    both read at random and add to, and their sums are joined in a fixed order.
+    Whether they do does not change a bit of the answer: each has its own table of the rows, which both read at random
+    and add to, and their sums are joined in a fixed order.
     """
 
-    def __init__(self, columns: SortedColumns, certificate: Certificate) -> None:
-        self.columns, self.certificate = columns, certificate
-        self.work: Workspace = certificate.work
+    def __init__(self, columns: SortedColumns, certificate: Certificate, threads: ThreadPoolExecutor | None) -> None:
+        self.columns, self.certificate, self.threads = columns, certificate, threads
+        self.work = certificate.work
         self.column_multipliers = np.empty(len(columns.p))
         self.n_workers = min(len(self.work.level), len(columns.p))
-        is_worth_it = columns.p.size >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
-        self.threads = ThreadPoolExecutor(self.n_workers - 1) if is_worth_it and self.n_workers > 1 else None
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let the thread go."""
-        if self.threads is not None:
-            self.threads.shutdown()
 
     def take_steps(self, state: FloatArray, move: FloatArray, penalties: _Penalties, n_steps: int) -> FloatArray:
         """Take steps; return the multipliers of the row sums after the last; those of the margins are kept."""
@@ -248,21 +241,6 @@ def _mixed(
         return row_multipliers.copy(), column_multipliers.copy()
     old, new = 1.0 - _WEIGHT_OF_LAST, _WEIGHT_OF_LAST
     return old * mean[0] + new * row_multipliers, old * mean[1] + new * column_multipliers
-
-
-def _write_start(
-    columns: SortedColumns,
-    certificate: Certificate,
-    row_multipliers: FloatArray,
-    column_multipliers: FloatArray,
-    penalty: FloatArray,
-    state: FloatArray,
-) -> None:
-    """Write the state whose pooled columns are the affine point, and whose multipliers are those of the start."""
-    constant, slope = certificate.affine
-    for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
-        q = np.maximum(constant[j] + slope * p, 0.0)
-        state[j] = q + (p - q - row_multipliers[order] - column_multipliers[j]) / penalty[order]
 
 
 def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
