@@ -90,8 +90,13 @@ def _sort_free(columns: SortedColumns, j: int, value: FloatArray) -> None:
     order, p = columns.order[j], columns.p[j]
     for r in range(columns.free_start[j], columns.free_start[j + 1]):
         a, e = columns.free[r, 0], columns.free[r, 1]
+        k = a + 1
+        while k < e and value[k - 1] <= value[k]:
+            k += 1
+        if k >= e:
+            continue
         by = np.arange(a, e)
-        merge_sort(by, value, value)
+        merge_sort(by, value, None)
         rows, before, values = order[a:e].copy(), p[a:e].copy(), value[a:e].copy()
         for k in range(e - a):
             order[a + k], p[a + k], value[a + k] = rows[by[k] - a], before[by[k] - a], values[by[k] - a]

@@ -35,46 +35,46 @@ def fit_relaxed(value: FloatArray, weight: FloatArray, edges: PlaceArray, rule: 
 
 
 @compiled
-def merge_sort(by: IntArray, value: FloatArray, weight: FloatArray) -> float:
-    """Sort the places `by` in the rising order of their values, equal ones as they come; return what stood in the way.
+def merge_sort(by: IntArray, value: FloatArray, weight: FloatArray | None) -> float:
+    """Sort the places `by` in the rising order of their values, equal ones as they come.
 
-    That is the sum of weight_a weight_b (value_a - value_b) over the pairs where a comes before b and lies above it.
-    NumPy's own stable sort takes seconds to compile.
+    With weights, return the sum of weight_a weight_b (value_a - value_b) over the pairs where a comes before b and
+    lies above it. NumPy's own stable sort takes seconds to compile.
     """
     n = by.size
-    k = 1
-    while k < n and value[by[k - 1]] <= value[by[k]]:
-        k += 1
-    if k >= n:
-        return 0.0
     source, target = by, np.empty(n, np.int64)
     violations = 0.0
     width = 1
     while width < n:
         for a in range(0, n, 2 * width):
             middle, e = min(a + width, n), min(a + 2 * width, n)
+            if middle == e or value[source[middle - 1]] <= value[source[middle]]:  # in order as they are
+                target[a:e] = source[a:e]
+                continue
             higher = 0.0  # of the entries of the first half that are still to come
             mass = 0.0
-            for k in range(a, middle):
-                higher += weight[source[k]] * value[source[k]]
-                mass += weight[source[k]]
+            if weight is not None:
+                for k in range(a, middle):
+                    higher += weight[source[k]] * value[source[k]]
+                    mass += weight[source[k]]
             i = a
             j = middle
             for k in range(a, e):
                 if i < middle and (j >= e or value[source[i]] <= value[source[j]]):
-                    target[k] = source[i]
-                    higher -= weight[source[i]] * value[source[i]]
-                    mass -= weight[source[i]]
+                    place = source[i]
                     i += 1
+                    if weight is not None:
+                        higher -= weight[place] * value[place]
+                        mass -= weight[place]
                 else:
-                    target[k] = source[j]
-                    if i < middle:
-                        violations += weight[source[j]] * (higher - mass * value[source[j]])
+                    place = source[j]
                     j += 1
+                    if weight is not None:
+                        violations += (i < middle) * weight[place] * (higher - mass * value[place])
+                target[k] = place
         source, target = target, source
         width *= 2
-    for k in range(n):
-        by[k] = source[k]
+    by[:] = source
     return violations
 
 
@@ -175,7 +175,8 @@ def _at_price_of_neighbours(
     is_last = np.zeros(n, dtype=np.bool_)
     for t in range(edges.size - 1):
         a, e = edges[t], edges[t + 1]
-        merge_sort(by[a:e], value, weight)
+        if e > a + 1:
+            merge_sort(by[a:e], value, None)
         is_last[e - 1] = True
     place = np.empty(2 * n)
     slope = np.empty(2 * n)
@@ -250,23 +251,24 @@ def _at_price_of_pairs(value: FloatArray, weight: FloatArray, edges: PlaceArray,
     below = 0.0
     for t in range(edges.size - 1):
         inside = by[edges[t] : edges[t + 1]]
-        merge_sort(inside, value, weight)
+        if inside.size > 1:
+            merge_sort(inside, value, None)
         own = 0.0
         for k in inside:
             own += weight[k]
         lower = 0.0
         for k in inside:
             lead[k] = below + own + below - total
-            out[k] = value[k]
-            out[k] -= half * (lower + weight[k] + lower - own)
+            out[k] = value[k] - half * (lower + weight[k] + lower - own)
             lower += weight[k]
-        _make_rise(inside, out, weight)
+        if inside.size > 1:
+            _make_rise(inside, out, weight)
         below += own
     key = np.empty(n)
     for k in range(n):
         by[k] = k
         key[k] = out[k] + half * lead[k]
-    merge_sort(by, key, weight)
+    merge_sort(by, key, None)
     below = 0.0
     for k in by:
         out[k] += half * (lead[k] - (below + weight[k] + below - total))
@@ -283,6 +285,7 @@ def sum_pair_violations(value: FloatArray, weight: FloatArray, edges: PlaceArray
     violations = 0.0
     for t in range(edges.size - 1):  # a tie's pairs, both ways: once as they come, once against the sorted order
         inside = by[edges[t] : edges[t + 1]]
-        merge_sort(inside, value, weight)
-        violations += merge_sort(inside[::-1].copy(), value, weight)
+        if inside.size > 1:
+            merge_sort(inside, value, None)
+            violations += merge_sort(inside[::-1].copy(), value, weight)
     return violations + merge_sort(by, value, weight)

@@ -115,7 +115,7 @@ def solve_blocks(
     n, weight = row.size, columns.weight
 
     def inner(a: FloatArray, b: FloatArray) -> float:
-        return float(np.einsum("i,i,i->", weight, a[:n], b[:n]) + np.sum(a[n:] * b[n:]))
+        return float(np.einsum("i,i,i->", weight, a[:n], b[:n]) + (a[n:] * b[n:]).sum())
 
     unit_scale = 1.0 / np.sqrt(columns.total)
     residual = np.concatenate((row, total * unit_scale))
@@ -127,9 +127,9 @@ def solve_blocks(
     scale += _RIDGE
     direction = residual / scale
     product = first = inner(residual, direction)
-    n_inner = 0
+    n_inner, average_blocks = 0, kernels.average_blocks
     while n_inner < max_passes and product > accuracy**2 * first:
-        kernels.average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
+        average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
         n_inner += 1
         image[n:] = totals * unit_scale
         image[:n] += np.multiply(direction[:n], _RIDGE, out=work.mass[1])  # the other worker's scratch
