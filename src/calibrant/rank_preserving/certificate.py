@@ -17,7 +17,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.nearly import RelaxedOrder, largest_violation
+from calibrant.rank_preserving.nearly import Nearly, largest_violation
 from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point
 from calibrant.rank_preserving.projection import dual_value, multiplier_terms, project
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
@@ -188,24 +188,24 @@ class RelaxedCertificate(Certificate):
     first_penalty, first_check, growth, fading_after = 3.0, 20, 1.15, np.inf
     share_of_slope = 0.5  # leaves all entries above 0
 
-    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria, order: RelaxedOrder) -> None:
-        self.relaxed = order
+    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria, nearly: Nearly) -> None:
+        self.nearly = nearly
         super().__init__(columns, criteria)
         self.q = self.inside = affine_columns(columns, *self.affine)
         self.target = criteria.target_gap if columns.p.size <= _FEW_ENTRIES else criteria.gap_tol
 
     def rule(self, penalty: float) -> Rule:
         """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
-        return self.relaxed.rule(penalty)
+        return self.nearly.rule(penalty)
 
     def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
         """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
         distance, *residuals = super().measure(q, columns)
-        return distance + self.relaxed.cost(self.columns, q), residuals[0], residuals[1]
+        return distance + self.nearly.cost(self.columns, q), residuals[0], residuals[1]
 
     def rank_residual(self, q: FloatArray) -> float:
         """Return by how much sorted columns break the order beyond what is allowed."""
-        return max(0.0, largest_violation(self.columns, q) - self.relaxed.allowed())
+        return max(0.0, largest_violation(self.columns, q) - self.nearly.allowed)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has looked for the best feasible matrix near its iterate."""
@@ -233,7 +233,7 @@ class RelaxedCertificate(Certificate):
         fixed -= ((work.total - columns.margins) / columns.total * used)[:, None]
         below = fixed < 0.0
         share = float((-fixed[below] / (self.inside[below] - fixed[below])).max(initial=0.0))
-        violation, allowed = largest_violation(columns, fixed), self.relaxed.allowed()
+        violation, allowed = largest_violation(columns, fixed), self.nearly.allowed
         if violation > allowed:
             share = max(share, 1.0 - allowed / violation)
         mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)

@@ -310,15 +310,12 @@ def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray)
     """Return the kept rows of the matrix after, in the columns of the one before; rows of weight 0 may be NaN."""
     import narwhals as nw
 
-    given, shape = Q.Q if isinstance(Q, RankPreservingResult) else Q, before.values.shape
-    rows = kept
+    given, shape, rows = Q.Q if isinstance(Q, RankPreservingResult) else Q, before.values.shape, kept
     if not kept.all() and np.shape(given) == shape:
         table = np.asarray(given)
         if table.dtype == np.float64 and np.isnan(table[~kept]).all():
             frame = nw.from_native(given, eager_only=True, pass_through=True)
-            given = (
-                frame.filter(kept.tolist()) if isinstance(frame, nw.DataFrame) else np.ascontiguousarray(table[kept])
-            )
+            given = frame.filter(kept.tolist()) if isinstance(frame, nw.DataFrame) else table[kept]
             rows, shape = kept[kept], (int(kept.sum()), shape[1])
     after = as_matrix(given, "Q")
     if after.values.shape != shape:

@@ -7,9 +7,8 @@ The splitting and its certificate are those of the strict order. What differs ar
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,31 +20,8 @@ from calibrant.validation import check_choice, check_number
 Pairs: TypeAlias = Literal["neighbours", "all"]
 
 
-class RelaxedOrder(ABC):
-    """What the splitting and its certificate ask of an order that may be broken."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def is_strict(self) -> bool:
-        """Whether the order is kept exactly."""
-
-    @abstractmethod
-    def rule(self, penalty: float) -> Rule:
-        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
-
-    def cost(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
-        """Return what the objective adds for the order violations of sorted columns `q`."""
-        return 0.0
-
-    def allowed(self) -> float:
-        """Return the largest violation that is allowed."""
-        return math.inf
-
-
 @dataclass(frozen=True, slots=True)
-class EpsilonSlack(RelaxedOrder):
+class EpsilonSlack:
     """Let Q_aj exceed Q_bj by at most `eps` where P_aj <= P_bj.
 
     Parameters
@@ -64,17 +40,22 @@ class EpsilonSlack(RelaxedOrder):
         """Whether the order is kept exactly."""
         return self.eps == 0.0
 
+    @property
+    def allowed(self) -> float:
+        """The largest violation that is allowed."""
+        return self.eps
+
     def rule(self, penalty: float) -> Rule:  # noqa: ARG002
-        """Return what the kernels minimise."""
+        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
         return SLACK, self.eps
 
-    def allowed(self) -> float:
-        """Return the largest violation that is allowed."""
-        return self.eps
+    def cost(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
+        """Return what the objective adds for the order violations of sorted columns `q`."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class LambdaPenalty(RelaxedOrder):
+class LambdaPenalty:
     """Let the order of a column of P be broken, and add `lam` times the order violations of Q to the objective.
 
     Parameters
@@ -99,6 +80,7 @@ class LambdaPenalty(RelaxedOrder):
 
     lam: float
     pairs: Pairs = "neighbours"
+    allowed: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
         if self.lam != math.inf:
@@ -111,11 +93,11 @@ class LambdaPenalty(RelaxedOrder):
         return self.lam == math.inf
 
     def rule(self, penalty: float) -> Rule:
-        """Return what the kernels minimise; of all pairs they multiply the price by the weights of both rows."""
+        """Return what the kernels minimise where the weights of the rows, and so of pairs, are multiplied."""
         return (NEIGHBOURS, 0.5 * self.lam) if self.pairs == "neighbours" else (PAIRS, 0.5 * self.lam / penalty**2)
 
     def cost(self, columns: SortedColumns, q: FloatArray) -> float:
-        """Return the price of the order violations of sorted columns `q`."""
+        """Return what the objective adds for the order violations of sorted columns `q`."""
         violations = 0.0
         for j, column in enumerate(q):
             edges = columns.edges(j)

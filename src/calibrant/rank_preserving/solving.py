@@ -15,7 +15,7 @@ from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.margins import named_entries
 from calibrant.rank_preserving.names import match_names
-from calibrant.rank_preserving.nearly import Nearly, RelaxedOrder
+from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
     MarginKind,
     Mismatch,
@@ -170,7 +170,7 @@ class SolveOptions:
         if self.gap_tol is not None:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
-        if not (self.nearly is None or isinstance(self.nearly, RelaxedOrder)):
+        if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
             raise InvalidTypeError(
                 f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None."
             )
