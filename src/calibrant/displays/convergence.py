@@ -67,9 +67,9 @@ class ConvergenceDisplay:
             ax = plt.subplots(layout="constrained")[1]
         for k, (name, result) in enumerate(self.results.items()):
             colour = style(k)["color"]
-            n_iter = [look.n_iter for look in result.history]
-            residual = np.maximum([look.residual for look in result.history], _LEAST)
-            gap = [abs(look.objective - look.bound) / max(look.objective, _LEAST) for look in result.history]
+            n_iter = [check.n_iter for check in result.history]
+            residual = np.maximum([check.residual for check in result.history], _LEAST)
+            gap = [abs(check.objective - check.bound) / max(check.objective, _LEAST) for check in result.history]
             ax.plot(n_iter, residual, color=colour, label=legible(f"{name}: residual"))
             ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=legible(f"{name}: gap"))
         ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")

@@ -1,7 +1,7 @@
 """What is proven at each check of an iteration: the best feasible matrix, the best lower bound, and so the gap.
 
 Every check measures the iterate, turns its multipliers into a lower bound of the optimum (the least value of the
-Lagrangian), and looks for a feasible matrix near it. The gap between the two is what stops the solver.
+Lagrangian), and searches for a feasible matrix near it. The gap between the two is what stops the solver.
 
 Of a strict order the feasible matrix comes in two steps: some of the affine feasible point is mixed in, which lies
 strictly inside the order, and the mixture is projected. The more is mixed in, the easier the projection and the
@@ -102,7 +102,7 @@ class Certificate:
         *,
         may_project: bool = True,
     ) -> float:
-        """Measure an iterate, take up its bound, look for a feasible matrix; return its objective less this bound.
+        """Measure an iterate, take its bound, search for a feasible matrix; return its objective less this bound.
 
         Where that overwrites the iterate, `is_overwritten` says so.
         """
@@ -111,7 +111,7 @@ class Certificate:
         self.record(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if may_project:
-            self._look_for_better(q, columns, objective)
+            self._improve(q, columns, objective)
         return objective - bound
 
     def record(self, n_iter: int, residual: float, objective: float) -> None:
@@ -132,7 +132,7 @@ class Certificate:
         self.take_bound(row_multipliers, column_multipliers)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
-        """Look for the best feasible matrix near the last iterate; `spare` is overwritten."""
+        """Search for the best feasible matrix near the last iterate; `spare` is overwritten."""
         for share in (self._share(), *_SHARES_AT_THE_END):
             if self.is_done() or share > 0.99:
                 return
@@ -148,7 +148,7 @@ class Certificate:
         excess = self.affine_objective - self.bound
         return min(_SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
-    def _look_for_better(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
+    def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
         """Project where the iterate is near enough, and projections have not failed lately."""
         share = self._share()
         is_near = (1.0 - share) * abs(objective - self.bound) <= self.goal * max(objective, self.floor)
@@ -208,7 +208,7 @@ class RelaxedCertificate(Certificate):
         return max(0.0, largest_violation(self.columns, q) - self.nearly.allowed)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
-        """Do nothing: every check has looked for the best feasible matrix near its iterate."""
+        """Do nothing: every check has searched for the best feasible matrix near its iterate."""
 
     def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
         columns = self.columns
@@ -216,7 +216,7 @@ class RelaxedCertificate(Certificate):
         kernels.pool_columns(columns._replace(p=least), self.work, columns.weight, self.rule(1.0), least)
         return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
 
-    def _look_for_better(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
+    def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
         found = self._repair(q)
         value = self.measure(found)[0]
         if value < self.objective and self.rank_residual(found) <= self.criteria.tol:

@@ -301,8 +301,10 @@ def text_table(
         columns.append([heading, *("n/a" if math.isnan(value) else f"{value:{form}}" for value in values)])
     widths = [max(map(len, column)) for column in columns]
     return [
-        "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))])
-        for first, *rest in zip(*columns, strict=True)
+        "  ".join(
+            [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
+        )
+        for first, *others in zip(*columns, strict=True)
     ]
 
 

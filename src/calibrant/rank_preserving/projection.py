@@ -171,16 +171,16 @@ def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, Flo
     target, origin = root * mean, root * start
     middle = origin + basis @ (basis.T @ (target - origin))
     system = np.vstack((((order / root) @ basis).T, -(order / root) @ middle))
-    unit = np.append(np.zeros(basis.shape[1]), 1.0)
+    last_axis = np.append(np.zeros(basis.shape[1]), 1.0)
     try:
-        found, _ = nnls(system, unit, maxiter=50 * len(order))
+        found, _ = nnls(system, last_axis, maxiter=50 * len(order))
     except RuntimeError:  # its active set came back to one that it had before
         return None
-    rest = system @ found - unit
-    if rest[-1] == 0.0:
+    residual = system @ found - last_axis
+    if residual[-1] == 0.0:
         return None
-    x = (middle - basis @ (rest[:-1] / rest[-1])) / root
-    force = order.T @ (found / -rest[-1]) - mass * (x - mean)
+    x = (middle - basis @ (residual[:-1] / residual[-1])) / root
+    force = order.T @ (found / -residual[-1]) - mass * (x - mean)
     multiplier, *_ = lstsq(sums.T, force)
     n = columns.weight.size
     levels = np.split(x, np.cumsum(columns.n_ties)[:-1])

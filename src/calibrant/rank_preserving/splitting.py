@@ -35,8 +35,8 @@ _LONGEST_INTERVAL = 200
 _LARGEST_CHANGE = 0.5
 #: Power by which changes of the penalty fade, so that in the end it is constant and the iteration converges.
 _FADING_POWER = 2.0
-#: From multipliers that nearly certify the affine point: the first penalty of a descent, its checks, its iterations,
-#: and the last penalty, which above so many rows grows with the fourth root of their number.
+#: The schedule after a warm start: its first penalty, its checks, its iterations, and its last penalty, which above so
+#: many rows grows with the fourth root of their number.
 _HIGHEST_PENALTY, _DESCENT_CHECKS, _DESCENT_ITERATIONS = 20_000.0, 24, 264
 _LOWEST_PENALTY, _LOWEST_PENALTY_ROWS = 50.0, 100_000
 #: Weight of a check's multipliers in the mean of a descent's, whose bound is steadier.
@@ -54,15 +54,15 @@ _FIRST_CHECK, _GROWTH, _LONGEST = 20, 1.25, 500
 
 
 def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
-    """Iterate until the certificate is content or `max_iter` is reached; return the number of iterations.
+    """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations.
 
     Notes
     -----
-    Multipliers of rows differ in size by orders of magnitude: where a margin moves far, a few rows at the foot of its
-    column carry most of it and hand it on to their neighbours in the other columns. One penalty suits either these
+    Multipliers of rows differ in size by orders of magnitude: where a margin moves far, they are large for a few rows,
+    those of the lowest entries of its column and their neighbours in the other columns. One penalty suits either these
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
     most of the iterations, and where rows are many, `warm_start.affine_start` gives the first multipliers. From there
-    the penalty starts high, where steps are long and the bound is poor, and descends.
+    the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check.
     """
     start, n_iter = None, 0
     if by_row and max_iter >= _WORTH_A_START and not certificate.is_done():
@@ -117,7 +117,9 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             before = penalties.of_rows()
             penalties.change(excess, row_multipliers)
             before /= penalties.of_rows()
-            for j, order in enumerate(columns.order):  # the multipliers stay, in units of the new penalty
+            for j, order in enumerate(
+                columns.order
+            ):  # state - move is a multiplier over the penalty: the multiplier stays
                 state[j] = move[j] + (state[j] - move[j]) * before[order]
             before = None
     del workers, penalties, row_multipliers, mean  # memory for what follows
@@ -130,7 +132,7 @@ class _Penalties:
     """The penalty of each row, a common one times a ratio, and how both change from check to check.
 
     The common penalty follows the sign of the duality gap of the iterate: below 0 the sums are met too loosely, above
-    0 the objective is. In a descent it falls by itself.
+    0 the objective is. After a warm start it is lowered by a fixed schedule first, here called a descent.
     """
 
     def __init__(self, certificate: Certificate, *, by_row: bool) -> None:
@@ -144,7 +146,7 @@ class _Penalties:
         self.n_turns = self.last_sign = self.n_checks = self.n_steps = 0
 
     def descend(self, row_multipliers: FloatArray, max_iter: int) -> None:
-        """Set out from multipliers that nearly certify the affine point."""
+        """Start from multipliers that nearly certify the affine point, with the schedule that lowers the penalty."""
         n_checks = min(_DESCENT_CHECKS, max_iter)
         self.n_steps = min(_DESCENT_ITERATIONS, max_iter) // max(n_checks, 1)
         shares = [min(check / max(n_checks - 1, 1), 1.0) for check in range(1, n_checks + 1)]
@@ -256,7 +258,7 @@ def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
 
 
 def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int) -> int:
-    """Iterate until the certificate is content or `max_iter` is reached; return the number of iterations."""
+    """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations."""
     columns = columns.own_order()
     q = unsorted(columns.p, columns.order)
     taken_from_rows, taken_from_columns = np.zeros_like(q), np.zeros_like(q)
@@ -306,7 +308,7 @@ def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace
     place += base
     kernels.pool_columns(columns._replace(p=place), work, columns.weight, None, place)
     weight = columns.weight[columns.order[:, ::-1]]
-    shift = simplex_thresholds(place[:, ::-1], weight, columns.margins[:, None])
-    place -= shift[:, None]
+    threshold = simplex_thresholds(place[:, ::-1], weight, columns.margins[:, None])
+    place -= threshold[:, None]
     np.maximum(place, 0.0, out=place)
-    return unsorted(place, columns.order), shift - base
+    return unsorted(place, columns.order), threshold - base

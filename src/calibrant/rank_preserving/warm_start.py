@@ -1,13 +1,13 @@
 """Warm start: the affine solution with dual multipliers that nearly certify it. Used where rows are many.
 
 With many rows in general position the columns of the best matrix are all but straight lines, that is the affine
-feasible point a_j + c P_ij, and it is the proof that is hard to find. It needs multipliers of the rows whose average
-over any stretch of any column is the distance of the affine point from the probabilities there, save at the foot of
-the column that stands at 0. Over windows of a few rows per column this is a linear system with fewer equations than
-rows at random places: conjugate gradients (`projection.solve_blocks`) take some twenty passes whatever the number of
-rows, and stop at a residual of 1%. They find the solution of the least size, so that what pooling loses between the
-windows' edges is small. Towards the ends of a column, where nothing lies beyond to pool with, windows narrow down to
-single rows. The multipliers at the foot are the larger, the shorter the foot; a longer one moves the bound away.
+feasible point a_j + c P_ij, and what is hard to find is the proof: multipliers of the rows whose average over any
+stretch of any column is the distance of the affine point from the probabilities there. Only over the foot of a column
+that starts at 0, its lowest entries, it may be less. Averages over windows of a few rows per column are a linear
+system, with fewer equations than rows, which conjugate gradients (`projection.solve_blocks`) solve to 1% in some
+twenty passes whatever the number of rows. Theirs is the solution of the least size, so that what pooling loses inside
+the windows is small. Towards the ends of a column, where nothing lies beyond to pool with, windows narrow down to
+single rows. A shorter foot has larger multipliers; a longer one lowers the bound.
 """
 
 from __future__ import annotations
