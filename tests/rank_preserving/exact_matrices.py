@@ -61,7 +61,7 @@ def nearest(
 def least_cost_at_a_price(
     P: np.ndarray, margins: np.ndarray, lam: float, pairs: str, *, weight: np.ndarray | None = None
 ) -> float:
-    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x violations, for columns without equal entries or all pairs."""
+    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x violations; "neighbours" goes without equal entries."""
     n, k = P.shape
     w = np.ones(n) if weight is None else weight
     found = pairs_in_order(P)

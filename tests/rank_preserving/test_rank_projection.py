@@ -60,6 +60,6 @@ def test_projection_is_that_of_the_outside_solver(seed: int) -> None:
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, len(P))
     margins *= weight.sum() / margins.sum()
     columns = check_problem(check_rows(P, weight), margins).columns()
-    target = columns._replace(p=columns.p.copy())
+    target = columns.replace(p=columns.p.copy())
     assert project(target, Workspace.of(columns), aim=1e-12, tol=1e-12, max_passes=5_000)
     np.testing.assert_allclose(unsorted(target.p, columns.order), nearest(P, margins, weight=weight), rtol=0, atol=1e-8)

@@ -45,9 +45,13 @@ class SortedColumns(NamedTuple):
         """Return the first place of each tie of column j, and the number of rows."""
         return self.tie[min(j, len(self.tie) - 1), : self.n_ties[j] + 1]
 
+    def replace(self, *, p: FloatArray | None = None, order: PlaceArray | None = None) -> SortedColumns:
+        """Return columns with other entries or another order."""
+        return self._replace(p=self.p if p is None else p, order=self.order if order is None else order)
+
     def own_order(self) -> SortedColumns:
         """Return columns whose order loops may change: a copy of it where equal probabilities may separate."""
-        return self._replace(order=self.order.copy()) if self.free.size else self
+        return self.replace(order=self.order.copy()) if self.free.size else self
 
 
 class Workspace(NamedTuple):

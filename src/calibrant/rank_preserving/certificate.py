@@ -165,7 +165,7 @@ class Certificate:
         for j, p in enumerate(columns.p):
             q[j] *= 1.0 - share
             q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
-        mixed = columns.own_order()._replace(p=q)
+        mixed = columns.own_order().replace(p=q)
         is_reached = project(
             mixed,
             self.work,
@@ -175,7 +175,7 @@ class Certificate:
         )
         if not is_reached:
             return False
-        objective = self.measure(q, mixed._replace(p=columns.p))[0]
+        objective = self.measure(q, mixed.replace(p=columns.p))[0]
         if objective < self.objective:
             self.order, self.objective = mixed.order, objective
             self.q = q if self.is_done() else q.copy()
@@ -213,7 +213,7 @@ class RelaxedCertificate(Certificate):
     def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
         columns = self.columns
         least = columns.p - row_multipliers[columns.order] - column_multipliers[:, None]
-        kernels.pool_columns(columns._replace(p=least), self.work, columns.weight, self.rule(1.0), least)
+        kernels.pool_columns(columns.replace(p=least), self.work, columns.weight, self.rule(1.0), least)
         return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002

@@ -204,6 +204,7 @@ def diagnose(
     columns = tuple(
         _column_change(names[j], p[:, j], q[:, j], w, before_auc[j], after_auc[j]) for j in range(p.shape[1])
     )
+    stays_on_top = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
     move = q - p
     moved = 0.5 * row_sum(np.abs(move))
     number = np.flatnonzero(kept)
@@ -217,7 +218,7 @@ def diagnose(
         len(p),
         float(np.average(moved, weights=w)),
         float(moved.max()),
-        float(np.average(_top_changed(p, q), weights=w)),
+        float(np.average(~stays_on_top.any(axis=1), weights=w)),
         float(np.mean([c.spread for c in columns if not math.isnan(c.spread)] or [math.nan])),
         float(np.mean([c.flattened for c in columns])),
     )
@@ -327,13 +328,6 @@ def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray)
         return after.values[rows]
     order = match_names(names, found, what="Q has the columns", whose="P has the columns")
     return np.ascontiguousarray(after.values[rows][:, order])
-
-
-def _top_changed(p: FloatArray, q: FloatArray) -> BoolArray:
-    """Say of each row whether none of its most probable columns is one of them after."""
-    stays = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
-    changed: BoolArray = ~stays.any(axis=1)
-    return changed
 
 
 def _column_change(

@@ -240,27 +240,17 @@ def _rake_in_order(problem: Problem, tol: float, max_iter: int) -> tuple[FloatAr
     found = minimize(climb, np.zeros(root.size), jac=True, method="L-BFGS-B", callback=stop, options=options)
     multiplier = found.x / root
     dual.measure(multiplier)
-    while dual.residual > tol and dual.n_passes < max_iter:
-        better = _newton_step(dual, multiplier, max_iter)
-        if better is None:
+    while dual.residual > tol and dual.n_passes < max_iter:  # Newton steps, halved until row sums are nearer to 1
+        before, step, length = dot(dual.slope, dual.slope), dual.solve(dual.slope, max_iter), 1.0
+        dual.measure(multiplier + step)
+        while dot(dual.slope, dual.slope) >= before and 0.5 * length > _SHORTEST_STEP:
+            length *= 0.5
+            dual.measure(multiplier + length * step)
+        if dot(dual.slope, dual.slope) >= before:
+            dual.measure(multiplier)
             break
-        multiplier = better
+        multiplier = multiplier + length * step
     return dual.matrix(), dual.n_passes, max(dual.value, 0.0)
-
-
-def _newton_step(dual: _Dual, multiplier: FloatArray, max_iter: int) -> FloatArray | None:
-    """Return multipliers whose row sums are nearer to 1, or None; the dual stays where it was measured last."""
-    before = dot(dual.slope, dual.slope)
-    step = dual.solve(dual.slope, max_iter)
-    length = 1.0
-    while length > _SHORTEST_STEP:
-        tried: FloatArray = multiplier + length * step
-        dual.measure(tried)
-        if dot(dual.slope, dual.slope) < before:
-            return tried
-        length *= 0.5
-    dual.measure(multiplier)
-    return None
 
 
 class _Column(NamedTuple):

@@ -215,7 +215,7 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
             if exact is not None:
                 certificate.propose(*exact)
     q = certificate.best()
-    _, row_residual, margin_residual = certificate.measure(q, columns._replace(order=certificate.order))
+    _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
     rank_residual = certificate.rank_residual(q)
     is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
     return RankPreservingResult(

@@ -87,7 +87,7 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             state[j] = q + (p - q - start[0][order] - start[1][j]) / penalty[order]
         del start, penalty
     columns = columns.own_order()
-    mean: tuple[FloatArray, FloatArray] | None = None
+    mean: FloatArray | None = None
     row_multipliers: FloatArray | None = None
     before: FloatArray | None = None
     is_worth_a_thread = columns.p.size >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
@@ -100,9 +100,10 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             n_iter += n_steps
             workers.pool(state, penalties, move)
             if penalties.is_descending:
-                mean = _mixed(mean, row_multipliers, workers.column_multipliers)
+                last = np.concatenate((row_multipliers, workers.column_multipliers))
+                mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
                 if penalties.may_project:
-                    certificate.take_bound(*mean)
+                    certificate.take_bound(mean[: row_multipliers.size], mean[row_multipliers.size :])
             else:
                 mean = None
             excess = certificate.check(
@@ -232,17 +233,7 @@ class ColumnWorkers:
         """Write the columns nearest to `state` that the order allows to `out`."""
         by_row = penalties.of_rows() * self.columns.weight
         rule = self.certificate.rule(penalties.common)
-        kernels.pool_columns(self.columns._replace(p=state), self.work, by_row, rule, out)
-
-
-def _mixed(
-    mean: tuple[FloatArray, FloatArray] | None, row_multipliers: FloatArray, column_multipliers: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of multipliers with those of one more check."""
-    if mean is None:
-        return row_multipliers.copy(), column_multipliers.copy()
-    old, new = 1.0 - _WEIGHT_OF_LAST, _WEIGHT_OF_LAST
-    return old * mean[0] + new * row_multipliers, old * mean[1] + new * column_multipliers
+        kernels.pool_columns(self.columns.replace(p=state), self.work, by_row, rule, out)
 
 
 def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
@@ -306,7 +297,7 @@ def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace
         place[j] = values[order, j]
     base = float(np.abs(place).max()) + 1.0  # above 0 all over, so that pooling does not clip
     place += base
-    kernels.pool_columns(columns._replace(p=place), work, columns.weight, None, place)
+    kernels.pool_columns(columns.replace(p=place), work, columns.weight, None, place)
     weight = columns.weight[columns.order[:, ::-1]]
     threshold = simplex_thresholds(place[:, ::-1], weight, columns.margins[:, None])
     place -= threshold[:, None]
