@@ -10,7 +10,7 @@ import numpy as np
 import calibrant as cb
 from benchmarks.score_sets import ScoreSet
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator, make_calibrator
-from calibrant.folds import stratified_folds
+from calibrant.dependence import stratified_folds
 from calibrant.numerics import softmax
 
 #: A probability of exactly 0 or 1 that is wrong costs this much log loss and no more, so that means exist.

@@ -105,7 +105,7 @@ def test_noise_is_not_reported_as_better_than_no_skill(seed, n):
 
 def test_own_label_does_not_move_a_row_s_after_figure():
     """Flip one label: the row's own fold calibrates it by a map that never saw that label."""
-    from calibrant.folds import stratified_folds
+    from calibrant.dependence import stratified_folds
 
     y, P = overconfident(600)
     calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(method="isotonic"))

@@ -13,28 +13,16 @@ from calibrant.calibrators import (
     Calibrator,
     OneVsRestCalibrator,
     TopLabelCalibrator,
+    calibrator_kind,
     make_calibrator,
-    takes_input,
+    out_of_fold,
 )
-from calibrant.cross_fit import out_of_fold
 from calibrant.errors import InvalidInputError
-from calibrant.folds import stratified_folds
-from calibrant.metrics.proper_scores import brier_losses, log_losses, row_brier, row_log_loss
-from calibrant.metrics.rows import Rows
-from calibrant.numerics import FloatArray, expit, mean_and_error, normal_quantile, softmax
+from calibrant.metrics import brier_losses, log_losses, row_brier, row_log_loss
+from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
 from calibrant.results import plain
-from calibrant.validation import (
-    ArrayLike,
-    InputKind,
-    as_labels,
-    as_scores,
-    as_weight,
-    check_both_classes,
-    check_fraction,
-    check_integer,
-    check_one_column,
-    check_same_length,
-)
+from calibrant.rows import Rows, read_rows
+from calibrant.validation import ArrayLike, InputKind, check_fraction, check_integer
 
 NONE = "none"
 
@@ -160,23 +148,20 @@ def compare(
     """
     cv, level = check_integer("cv", cv, minimum=2), check_fraction("level", level)
     seed = check_integer("seed", seed, minimum=0)
-    checked = as_scores(scores, input=input)
-    labels = as_labels(y, name="y", classes=classes, n_columns=checked.n_columns)
-    check_one_column(labels, checked.n_columns, "y", "scores")
-    check_same_length(checked.values.shape[0], labels.codes.size, "scores", "y")
-    weight = as_weight(sample_weight, checked.values.shape[0])
-    check_both_classes(labels, "y", weight)
-    rows = Rows(checked.values, labels, weight).counted()
-    smallest = int(rows.labels.counts()[rows.labels.counts() > 0].min())
+    rows = read_rows(scores, y, input=input, sample_weight=sample_weight, classes=classes, both_classes=True)
+    counts = np.bincount(rows.codes)
+    smallest = int(counts[counts > 0].min())
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     n_folds = min(cv, smallest)
-    folds = stratified_folds(rows.labels.codes, n_folds, seed)
-    held_out = {} if input == "score" else {NONE: _as_probabilities(rows.prob, input)}
-    for name, calibrator in _named(methods, input, checked.n_columns).items():
-        held_out[name] = out_of_fold(calibrator, rows.prob, rows.labels, rows.weight, folds)
+    folds = rows.folds(n_folds, seed=seed)
+    as_they_are = rows.probabilities()
+    held_out = {} if as_they_are is None else {NONE: as_they_are}
+    n_columns = 1 if rows.is_binary else rows.n_classes
+    for name, calibrator in _named(methods, input, n_columns).items():
+        held_out[name] = out_of_fold(calibrator, rows, folds)
     baseline = NONE if NONE in held_out else next(iter(held_out))
-    losses = {name: _row_losses(Rows(q, rows.labels, rows.weight)) for name, q in held_out.items()}
+    losses = {name: _row_losses(rows.with_scores(q)) for name, q in held_out.items()}
     z = normal_quantile(level)
     ranked = [_compared(name, loss, losses[baseline], rows.weights, z) for name, loss in losses.items()]
     ranked.sort(key=lambda method: (method.log_loss, method.brier))
@@ -192,7 +177,7 @@ def _named(methods: Sequence[str | Calibrator] | None, input: InputKind, n_colum
         if method == NONE:
             continue
         made = make_calibrator(method)
-        if isinstance(method, str) and takes_input(method):
+        if isinstance(method, str) and calibrator_kind(method).takes_input():
             made = make_calibrator(method, input=input)
         if made.input != input:
             raise InvalidInputError(
@@ -207,21 +192,19 @@ def _takers(input: InputKind, n_columns: int) -> list[str]:
     left_out = {OneVsRestCalibrator.name}
     if n_columns <= 2 or input == "score":
         left_out.add(TopLabelCalibrator.name)
-    return [name for name in CALIBRATORS if name not in left_out and (input == "probability" or takes_input(name))]
-
-
-def _as_probabilities(values: FloatArray, input: InputKind) -> FloatArray:
-    if input == "probability":
-        return values
-    return expit(values) if values.ndim == 1 else softmax(values)
+    return [
+        name
+        for name in CALIBRATORS
+        if name not in left_out and (input == "probability" or CALIBRATORS[name].takes_input())
+    ]
 
 
 def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Return log loss and Brier score of each row, shape (n,) each."""
     if not rows.is_binary:
         return row_log_loss(rows), row_brier(rows)
-    positive = rows.labels.positive
-    log, brier = log_losses(rows.prob), brier_losses(rows.prob)
+    positive = rows.positive
+    log, brier = log_losses(rows.scores), brier_losses(rows.scores)
     return (
         np.abs(np.where(positive, log.if_positive, log.if_negative)),
         np.where(positive, brier.if_positive, brier.if_negative),
@@ -229,24 +212,20 @@ def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
 
 
 def _compared(
-    name: str,
-    losses: tuple[FloatArray, FloatArray],
-    baseline: tuple[FloatArray, FloatArray],
-    weight: FloatArray,
-    z: float,
+    name: str, losses: tuple[FloatArray, ...], baseline: tuple[FloatArray, ...], weight: FloatArray, z: float
 ) -> Compared:
-    figures = [float(np.average(loss, weights=weight)) for loss in losses]
-    differences = [_difference(loss, base, weight, z) for loss, base in zip(losses, baseline, strict=True)]
-    return Compared(name, figures[0], differences[0], figures[1], differences[1])
+    log_loss, brier = (float(np.average(loss, weights=weight)) for loss in losses)
+    to_log_loss, to_brier = (_difference(*pair, weight, z) for pair in zip(losses, baseline, strict=True))
+    return Compared(name, log_loss, to_log_loss, brier, to_brier)
 
 
 def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float) -> Difference:
     if loss is base:
         return Difference(0.0, 0.0, 0.0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
         each = np.where(loss == base, 0.0, loss - base)  # two infinite losses are equal
-    if not np.isfinite(each).all():
-        mean = float(np.average(each, weights=weight))
-        return Difference(mean, mean, mean)
+        if not np.isfinite(each).all():
+            mean = float(np.average(each, weights=weight))
+            return Difference(mean, mean, mean)
     mean, error = mean_and_error(each, weight)
     return Difference(mean, mean - z * error, mean + z * error)

@@ -22,6 +22,10 @@ class ShapeError(InvalidInputError):
     """Dimensions or lengths that don't fit together."""
 
 
+class ColumnOrderError(InvalidInputError):
+    """Names of columns that contradict the order in which they stand, or that nothing can be matched to."""
+
+
 class InvalidScoreError(InvalidInputError):
     """A score that is missing or not a finite number."""
 

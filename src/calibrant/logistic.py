@@ -11,7 +11,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.errors import ConvergenceWarning
 from calibrant.numerics import TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
-from calibrant.summary import Groups
+from calibrant.summary import TiedScores
 from calibrant.validation import InputKind
 
 _MAX_ITER = 100
@@ -95,21 +95,21 @@ class LogisticProblem:
         return LogisticProblem(columns, self.weight[drawn], self.target_weight[drawn])
 
 
-def on_logits(groups: Groups, input: InputKind) -> tuple[Groups, float | None]:
+def on_logits(groups: TiedScores, input: InputKind) -> tuple[TiedScores, float | None]:
     """Return groups of logits, and the clip that probabilities went through; other scores stay as they are."""
     if input != "probability":
         return groups, None
     clip = clip_from_data(groups.scores, float(groups.weight.sum()))
-    return Groups(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives), clip
+    return TiedScores(logit(clip_open(groups.scores, clip)), groups.weight, groups.positives), clip
 
 
-def base_logit(groups: Groups) -> float:
+def base_logit(groups: TiedScores) -> float:
     """Return the logit of the share of positives: all that can be fitted to constant scores."""
     positives = float(groups.positives.sum())
     return float(np.log(positives) - np.log(float(groups.weight.sum()) - positives))
 
 
-def platt_targets(groups: Groups) -> FloatArray:
+def platt_targets(groups: TiedScores) -> FloatArray:
     """Return the target weight of each group under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
 
     They are the posterior means of a uniform prior, and keep the fit finite where the classes separate.
@@ -127,7 +127,7 @@ def platt_targets(groups: Groups) -> FloatArray:
     return targets
 
 
-def separates(groups: Groups) -> bool:
+def separates(groups: TiedScores) -> bool:
     """Say whether no negative row scores above any positive row, so that rising slopes have no finite optimum.
 
     A constant score doesn't separate: it has no slope.
@@ -158,7 +158,7 @@ def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | N
 
 
 def fit_slope_intercept(
-    groups: Groups, target_weight: FloatArray | None = None, *, what: str = "sigmoid fit"
+    groups: TiedScores, target_weight: FloatArray | None = None, *, what: str = "sigmoid fit"
 ) -> tuple[float, float]:
     """Fit a logistic regression on one score; by default with Platt's targets."""
     s, w = groups.scores, groups.weight

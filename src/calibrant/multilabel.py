@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
-from calibrant.calibrators import BinaryCalibrator
-from calibrant.calibrators.registry import make_binary_calibrator
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, NotFittedError, ShapeError, unknown_name
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap
-from calibrant.numerics import BoolArray, FloatArray
-from calibrant.persistence.calibrator_codec import decode_nested, encode_nested
-from calibrant.persistence.fields import Field
-from calibrant.persistence.origins import check_origin
-from calibrant.summary import ScoreRows
-from calibrant.validation import ArrayLike, InputKind, as_columns, as_indicators, as_weight, check_same_length
+from calibrant.calibrators import (
+    BinaryCalibrator,
+    decode_calibrator_setting,
+    encode_calibrator_setting,
+    make_binary_calibrator,
+)
+from calibrant.document_field import DocumentField
+from calibrant.errors import (
+    DataWarning,
+    InvalidInputError,
+    InvalidLabelError,
+    InvalidTypeError,
+    ShapeError,
+    unknown_name,
+)
+from calibrant.fitted import Fitted, register
+from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, decode_map
+from calibrant.numerics import FloatArray
+from calibrant.phrases import quoted
+from calibrant.rows import Rows
+from calibrant.terms import Builder, Term
+from calibrant.validation import (
+    ArrayLike,
+    InputKind,
+    as_columns,
+    as_indicators,
+    as_weight,
+    check_same_length,
+    match_columns,
+)
 
-KIND = "multilabel_calibrator"
 _MOST_NAMED = 10
 
 
-class MultilabelCalibrator:
+@register("multilabel_calibrator")
+class MultilabelCalibrator(Fitted):
     """Calibrate the scores of several labels, each by its own map: a row may have any number of the labels.
 
     Parameters
@@ -58,24 +77,37 @@ class MultilabelCalibrator:
     array([[0.75, 0.78]])
     """
 
+    fit_call: ClassVar[str] = "fit(scores, Y)"
     maps_: tuple[BinaryMap, ...]
     label_names_: tuple[str, ...]
-    n_rows_: int
-    score_names_: tuple[str, ...] | None
-    metadata_: dict[str, Any]
 
     def __init__(self, calibrator: str | BinaryCalibrator = "sigmoid") -> None:
         self.calibrator = calibrator
 
     @property
-    def input(self) -> InputKind:
+    def input(self) -> InputKind:  # type: ignore[override]
         """What the scores are: as the calibrator of the labels has it."""
         return make_binary_calibrator(self.calibrator).input
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def is_fitted(self) -> bool:
+        """Whether there are maps."""
+        return hasattr(self, "maps_")
+
+    @property
+    def takes_one(self) -> bool:
+        """False: each label has a column of its own."""
+        return False
+
+    @property
+    def sums_to_one(self) -> bool:
+        """False: a row may have any number of the labels."""
+        return False
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
         """The names of the labels, which is what other calibrators call classes."""
-        self._check_fitted()
+        self.check_fitted()
         return np.array(self.label_names_, dtype=object)
 
     def fit(self, scores: ArrayLike, Y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -86,7 +118,8 @@ class MultilabelCalibrator:
         scores : array-like of shape (n, L)
             One column per label; rows may have any sum.
         Y : array-like of shape (n, L)
-            1 or True where a row has the label, else 0 or False; columns in the order of those of `scores`.
+            1 or True where a row has the label, else 0 or False; columns in the order of those of `scores`, or matched
+            by name where both have the same names.
         sample_weight : array-like of shape (n,), optional
             A weight of two counts as two rows, a weight of zero as none.
 
@@ -100,7 +133,7 @@ class MultilabelCalibrator:
             If an argument can't be used; the message says where and why.
         """
         inner = make_binary_calibrator(self.calibrator)
-        inner._check_params()
+        inner.check_params()
         checked = as_columns(scores, input=inner.input)
         has_label, names = as_indicators(Y, name="Y")
         values, score_names = checked.values, checked.container.columns
@@ -109,48 +142,77 @@ class MultilabelCalibrator:
             raise ShapeError(
                 f"scores has {values.shape[1]} columns and Y has {has_label.shape[1]}. Pass one of each per label."
             )
-        _check_order(score_names, names)
+        if score_names and names and sorted(score_names) == sorted(names):
+            places = match_columns(names, score_names, name="Y", fitted="scores")
+            if places is not None:
+                has_label, names = has_label[:, places], score_names
         weight = as_weight(sample_weight, len(values))
-        if weight is not None and not weight.all():  # a row of weight zero is no row
-            counted = weight > 0.0
-            values, has_label, weight = values[counted], has_label[counted], weight[counted]
         labels = names or score_names or tuple(map(str, range(values.shape[1])))
-        self.maps_ = _fit_labels(inner, values, has_label, weight, labels)
+        columns = [
+            Rows.of_positives(np.ascontiguousarray(values[:, j]), np.ascontiguousarray(has_label[:, j]), weight)
+            for j in range(len(labels))
+        ]
+        counted = [column.counted() for column in columns]
+        self.maps_ = _fit_labels(inner, counted, labels)
         self.label_names_ = labels
-        self.n_rows_ = len(values)
+        self.n_rows_ = counted[0].n_rows
         self.score_names_ = score_names
         return self
 
-    def predict_proba(self, scores: ArrayLike) -> Any:
-        """Return the calibrated probability of each label, in the container that the scores came in.
+    def apply(self, rows: Rows) -> FloatArray:
+        """Return the probability of each label of checked rows."""
+        columns = [m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)]
+        return np.column_stack(columns)
 
-        Parameters
-        ----------
-        scores : array-like of shape (n, L)
-            As in `fit`.
-
-        Returns
-        -------
-        probabilities : shape (n, L)
-            Each in [0, 1]; rows need not sum to one.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the scores can't be used.
-        """
-        self._check_fitted()
-        checked = as_columns(scores, input=self.input)
-        values = checked.values
-        if values.shape[1] != len(self.maps_):
+    def check_width(self, n_columns: int, name: str) -> None:
+        """Refuse a number of columns other than that of the labels."""
+        if n_columns != len(self.maps_):
             raise ShapeError(
-                f"scores has {values.shape[1]} columns, but this calibrator was fitted for the {len(self.maps_)} "
-                f"labels {list(self.label_names_[:20])!r}. Pass one column per label."
+                f"{name} has {n_columns} columns, but this calibrator was fitted for the {len(self.maps_)} labels "
+                f"{quoted(self.label_names_)}. Pass one column per label."
             )
-        columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.maps_)]
-        return checked.container.wrap(np.column_stack(columns))
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:  # noqa: ARG002
+        """Return what `apply` does, in the terms of SQL or ONNX."""
+        return b.columns([part.formula(b, b.column(scores, k)) for k, part in enumerate(self.maps_)])
+
+    def describe(self) -> list[str]:
+        """Return what the maps of the first labels do."""
+        lines = [f"  {label!r}: {m.in_words()}" for label, m in zip(self.label_names_, self.maps_, strict=True)]
+        more = [f"  and {len(lines) - _MOST_NAMED:,} more"] if len(lines) > _MOST_NAMED else []
+        return ["One map per label:", *lines[:_MOST_NAMED], *more]
+
+    def encode(self) -> dict[str, Any]:
+        """Return all maps as plain data."""
+        return {
+            "calibrator": encode_calibrator_setting(self.calibrator),
+            "labels": list(self.label_names_),
+            "n_rows": self.n_rows_,
+            "score_names": None if self.score_names_ is None else list(self.score_names_),
+            "maps": [m.encode() for m in self.maps_],
+        }
+
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the calibrator of checked maps, one for each label."""
+        parts = body.members(("calibrator", "labels", "n_rows", "score_names", "maps"))
+        made = cls(decode_calibrator_setting(parts["calibrator"]))  # type: ignore[arg-type]
+        try:
+            inner = make_binary_calibrator(made.calibrator)
+            inner.check_params()
+        except (InvalidInputError, InvalidTypeError) as error:
+            parts["calibrator"].refuse(f"is no calibrator of one score: {error}")
+        made.label_names_ = parts["labels"].names()
+        n_labels = len(made.label_names_)
+        made.n_rows_ = parts["n_rows"].integer(minimum=0)
+        made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
+        if made.score_names_ is not None and len(made.score_names_) != n_labels:
+            parts["score_names"].refuse(f"does not go with {n_labels} labels: one name per label is needed")
+        items = parts["maps"].items(minimum=2)
+        if len(items) != n_labels:
+            parts["maps"].refuse(f"does not go with {n_labels} labels: one map per label is needed")
+        made.maps_ = tuple(_decode_map(item, inner) for item in items)
+        return made
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
@@ -167,46 +229,24 @@ class MultilabelCalibrator:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.calibrator!r})"
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "maps_"):
-            raise NotFittedError("this MultilabelCalibrator is not fitted. Call fit(scores, Y) first.")
 
-
-def _check_order(score_names: tuple[str, ...] | None, names: tuple[str, ...] | None) -> None:
-    """Refuse columns of the same names in another order: one label would be calibrated to another."""
-    if score_names and names and score_names != names and sorted(score_names) == sorted(names):
-        j = next(j for j, pair in enumerate(zip(score_names, names, strict=True)) if pair[0] != pair[1])
-        raise ShapeError(
-            f"column {j} of scores is {score_names[j]!r} and of Y {names[j]!r}. Pass Y with its columns in the order "
-            "of those of scores."
-        )
-
-
-def _fit_labels(
-    inner: BinaryCalibrator,
-    values: FloatArray,
-    has_label: BoolArray,
-    weight: FloatArray | None,
-    labels: tuple[str, ...],
-) -> tuple[BinaryMap, ...]:
+def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str, ...]) -> tuple[BinaryMap, ...]:
     maps: list[BinaryMap] = []
     constant: list[str] = []
-    for j, label in enumerate(labels):
-        positive = np.ascontiguousarray(has_label[:, j])
-        if positive.all() or not positive.any():
+    for label, column in zip(labels, columns, strict=True):
+        if column.positive.all() or not column.positive.any():
             constant.append(label)
             maps.append(_unchanged(inner.input, label))
         else:
-            maps.append(inner.fit_map(ScoreRows(np.ascontiguousarray(values[:, j]), positive, weight)))
+            maps.append(inner.fit_map(column))
     if len(constant) == len(labels):
         raise InvalidLabelError(
             f"Y holds one class only in each of its {len(labels):,} columns. Pass rows with and without each label."
         )
     if constant:
-        named = ", ".join(map(repr, constant[:_MOST_NAMED])) + (", ..." if len(constant) > _MOST_NAMED else "")
         warnings.warn(
             f"{len(constant):,} of {len(labels):,} labels have rows of one class only to calibrate on, and keep "
-            f"their scores as they are: {named}",
+            f"their scores as they are: {quoted(constant, most=_MOST_NAMED)}",
             DataWarning,
             stacklevel=3,  # the caller of fit
         )
@@ -226,56 +266,9 @@ def _unchanged(input: InputKind, label: str) -> BinaryMap:
             )
 
 
-def _encode(calibrator: MultilabelCalibrator) -> dict[str, Any]:
-    calibrator._check_fitted()
-    names = calibrator.score_names_
-    return {
-        "calibrator": encode_nested(calibrator.calibrator),
-        "labels": list(calibrator.label_names_),
-        "n_rows": calibrator.n_rows_,
-        "score_names": None if names is None else list(names),
-        "maps": [persistence.encode_map(m) for m in calibrator.maps_],
-    }
-
-
-def _decode(body: dict[str, Any]) -> MultilabelCalibrator:
-    fields = Field(body).members(("calibrator", "labels", "n_rows", "score_names", "maps"))
-    made = MultilabelCalibrator(decode_nested(fields["calibrator"]))
-    made.label_names_ = _decode_names(fields["labels"])
-    n_labels = len(made.label_names_)
-    made.n_rows_ = fields["n_rows"].integer(minimum=0)
-    made.score_names_ = None
-    if fields["score_names"].value is not None:
-        made.score_names_ = _decode_names(fields["score_names"])
-        if len(made.score_names_) != n_labels:
-            fields["score_names"].refuse(f"does not go with {n_labels} labels: one name per label is needed")
-    items = fields["maps"].items(minimum=2)
-    if len(items) != n_labels:
-        fields["maps"].refuse(f"does not go with {n_labels} labels: one map per label is needed")
-    inner = make_binary_calibrator(made.calibrator)
-    made.maps_ = tuple(_decode_map(item, inner) for item in items)
-    return made
-
-
-def _decode_names(field: Field) -> tuple[str, ...]:
-    """Return names of columns, which are text and distinct."""
-    items = field.items(minimum=2)
-    seen: set[str] = set()
-    for item in items:
-        if item.text() in seen:
-            item.refuse("is there twice, but names are distinct")
-        seen.add(item.text())
-    return tuple(item.text() for item in items)
-
-
-def _decode_map(field: Field, inner: BinaryCalibrator) -> BinaryMap:
+def _decode_map(field: DocumentField, inner: BinaryCalibrator) -> BinaryMap:
     """Return the map of a label, which its calibrator can have produced, or that of a label of one class."""
-    fitted = persistence.decode_map(field)
-    if not isinstance(fitted, BinaryMap):
-        field.member("kind").refuse("is a kind of map of several columns, but each label has one")
-    if inner.input == "score" or persistence.encode_map(fitted) != persistence.encode_map(_unchanged(inner.input, "")):
-        check_origin(inner, fitted, 2, field)
+    fitted = decode_map(field, BinaryMap)  # type: ignore[type-abstract]
+    if inner.input == "score" or fitted.encode() != _unchanged(inner.input, "").encode():
+        inner.check_map(fitted, 2, field)
     return fitted
-
-
-persistence.register_kind(KIND, MultilabelCalibrator, _encode, _decode)

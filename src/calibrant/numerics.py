@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TINY = float(np.finfo(np.float64).tiny)
 EPS = float(np.finfo(np.float64).eps)
+LARGEST = float(np.finfo(np.float64).max)
 #: Smallest clip that `clip_from_data` gives: below it 1 - clip is not far from rounding to 1.
 SMALLEST_CLIP = 1e-12
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
@@ -73,10 +75,15 @@ def dot(a: FloatArray, b: FloatArray) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
+def kish_size(weight: FloatArray) -> float:
+    """Return Kish's effective number of rows, (sum w)^2 / sum w^2: that of equal weights which says as much."""
+    return float(weight.sum()) ** 2 / dot(weight, weight)
+
+
 def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return the weighted mean and its standard error, by Kish's effective number of rows."""
     mean = float(np.average(values, weights=weight))
-    size = float(weight.sum()) ** 2 / dot(weight, weight)
+    size = kish_size(weight)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / max(size - 1.0, 1.0)))
 
 
@@ -139,6 +146,32 @@ def project_simplex(v: FloatArray) -> FloatArray:
     kept = np.flatnonzero(falling * rank > excess)[-1]
     projected: FloatArray = np.maximum(v - excess[kept] / rank[kept], 0.0)
     return projected
+
+
+def minimise_on_simplex(
+    gradient: Callable[[FloatArray], FloatArray], start: FloatArray, *, step: float, tol: float, max_iter: int
+) -> FloatArray:
+    """Return the vector with no negative entry and sum one that minimises a smooth convex function.
+
+    Accelerated projected gradient: each step goes down the gradient from a point ahead of the last two, and back to
+    the simplex. It stops where no entry moves by `tol` any more, or after `max_iter` steps. `step` is at most one over
+    the largest curvature.
+
+    References
+    ----------
+    Beck and Teboulle (2009), *A fast iterative shrinkage-thresholding algorithm for linear inverse problems*, SIAM
+    Journal on Imaging Sciences 2, section 4.
+    """
+    found, ahead, momentum = start, start, 1.0
+    for _ in range(max_iter):
+        moved = project_simplex(ahead - step * gradient(ahead))
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        change = moved - found
+        ahead = moved + (momentum - 1.0) / following * change
+        found, momentum = moved, following
+        if float(np.abs(change).max()) < tol:
+            break
+    return found
 
 
 def normal_quantile(level: float) -> float:

@@ -4,40 +4,30 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
-from calibrant.calibrators import IsotonicCalibrator, OneVsRestCalibrator, SigmoidCalibrator
-from calibrant.calibrators.registry import make_binary_calibrator
-from calibrant.cross_fit import out_of_fold
-from calibrant.errors import CalibrantError, DocumentError, NotFittedError, ShapeError
-from calibrant.folds import stratified_folds
-from calibrant.maps import Map, is_binary
-from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.calibration_error import binned_error
-from calibrant.metrics.proper_scores import brier_of
-from calibrant.metrics.rows import Rows
-from calibrant.persistence.fields import Field, within
-from calibrant.results import CalibrationMetrics
-from calibrant.validation import (
-    ArrayLike,
-    Labels,
-    as_labels,
-    as_probabilities,
-    as_weight,
-    check_both_classes,
-    check_choice,
-    check_integer,
-    check_one_column,
-    check_same_length,
+from calibrant.calibrators import (
+    IsotonicCalibrator,
+    OneVsRestCalibrator,
+    SigmoidCalibrator,
+    make_binary_calibrator,
+    out_of_fold,
 )
+from calibrant.document_field import DocumentField
+from calibrant.errors import CalibrantError, DocumentError
+from calibrant.fitted import MapFitted, register
+from calibrant.maps import Map
+from calibrant.metrics import Bins, binned_error, brier_of, make_bins
+from calibrant.persistence import load_as, save
+from calibrant.results import CalibrationMetrics
+from calibrant.rows import Rows, read_rows
+from calibrant.validation import ArrayLike, InputKind, check_choice, check_integer
 
 Method = Literal["auto", "isotonic", "sigmoid", "platt"]
-KIND = "probability_calibrator"
 _N_BINS = 10
 _LOG = logging.getLogger(__name__)
 
@@ -76,7 +66,8 @@ class CalibrationConfig:
         check_integer("seed", self.seed, minimum=0)
 
 
-class ProbabilityCalibrator:
+@register("probability_calibrator")
+class ProbabilityCalibrator(MapFitted):
     """Calibrate the probabilities of a classifier one-vs-rest, and say how much that helped.
 
     Parameters
@@ -114,9 +105,11 @@ class ProbabilityCalibrator:
     (1000, 3)
     """
 
+    fit_call: ClassVar[str] = "fit(y_true, probabilities)"
+    score_argument: ClassVar[str] = "probabilities"
+    input: InputKind = "probability"
     metrics_: CalibrationMetrics
     calibrator_: OneVsRestCalibrator
-    metadata_: dict[str, Any]
 
     def __init__(self, config: CalibrationConfig | None = None) -> None:
         self.config = CalibrationConfig() if config is None else config
@@ -152,17 +145,20 @@ class ProbabilityCalibrator:
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        checked = as_probabilities(probabilities, name="probabilities", sum_to_one=False)
-        labels = as_labels(y_true, classes=classes, n_columns=checked.n_columns)
-        check_one_column(labels, checked.n_columns, "y_true", "probabilities")
-        n = checked.values.shape[0]
-        check_same_length(labels.codes.size, n, "y_true", "probabilities")
-        weight = as_weight(sample_weight, n)
-        check_both_classes(labels, "y_true", weight)
-        rows = Rows(checked.values, labels, weight).counted()
-        self.calibrator_ = _one_vs_rest(self._choose(rows.labels))
-        self.calibrator_.fit_checked(rows.prob, rows.labels, rows.weight)
-        self.calibrator_.score_names_ = checked.container.columns
+        rows = read_rows(
+            probabilities,
+            y_true,
+            names=("probabilities", "y_true"),
+            sum_to_one=False,
+            sample_weight=sample_weight,
+            classes=classes,
+            both_classes=True,
+        )
+        return self.fit_rows(rows).metrics_
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit to rows that the gate has checked, of probabilities."""
+        self.calibrator_ = _one_vs_rest(self._choose(rows)).fit_rows(rows)
         self.metrics_ = self._measure(rows)
         _LOG.info(
             "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
@@ -171,7 +167,11 @@ class ProbabilityCalibrator:
             self.metrics_.ece_before,
             self.metrics_.ece_after,
         )
-        return self.metrics_
+        return self
+
+    def fresh(self) -> Self:
+        """Return an unfitted calibrator with the same settings."""
+        return type(self)(self.config)
 
     def calibrate(self, probabilities: ArrayLike) -> Any:
         """Return calibrated probabilities, in the container that they came in.
@@ -193,15 +193,7 @@ class ProbabilityCalibrator:
         CalibrantError
             If the probabilities can't be used.
         """
-        fitted = self._fitted().map_
-        checked = as_probabilities(probabilities, name="probabilities", sum_to_one=False)
-        expected = 1 if is_binary(fitted) else len(self.classes_)
-        if checked.n_columns != expected:
-            raise ShapeError(
-                f"probabilities has {checked.n_columns} columns, but this calibrator was fitted on {expected}. "
-                f"Pass one column per class of {self.classes_.tolist()[:20]!r}."
-            )
-        return checked.container.wrap(fitted.apply(checked.values))
+        return self.predict_proba(probabilities)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a `.json` or `.pkl` file, whole or not at all.
@@ -213,8 +205,7 @@ class ProbabilityCalibrator:
         CalibrantError
             If the suffix is another, or the file can't be written.
         """
-        self._fitted()
-        persistence.save(self, path)
+        save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ProbabilityCalibrator:
@@ -225,62 +216,89 @@ class ProbabilityCalibrator:
         DocumentError
             If the file is not a saved ProbabilityCalibrator, or is broken.
         """
-        loaded = persistence.load(path)
-        if not isinstance(loaded, cls):
-            raise DocumentError(
-                f"{os.fspath(path)} holds a {type(loaded).__name__}, not a ProbabilityCalibrator. "
-                "Load it with calibrant.load."
-            )
-        return loaded
+        return load_as(cls, path)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def is_fitted(self) -> bool:
+        """Whether there is a calibrator."""
+        return hasattr(self, "calibrator_")
+
+    @property
+    def sums_to_one(self) -> bool:
+        """False: rows of probabilities that come in may have any sum."""
+        return False
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The number of columns that it was fitted to."""
+        return (1,) if self.takes_one else (len(self.classes_),)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
         """The labels, sorted; columns follow this order."""
-        return self._fitted().classes_
+        return self._inner().classes_
 
     @property
-    def map_(self) -> Map:
+    def map_(self) -> Map:  # type: ignore[override]
         """The fitted map."""
-        return self._fitted().map_
+        return self._inner().map_
 
     @property
-    def n_rows_(self) -> int:
+    def n_rows_(self) -> int:  # type: ignore[override]
         """Number of rows it was fitted on: those with weight."""
-        return self._fitted().n_rows_
+        return self._inner().n_rows_
 
     @property
-    def score_names_(self) -> tuple[str, ...] | None:
+    def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """The column names of the probabilities, where they came in a named container."""
-        return self._fitted().score_names_
+        return self._inner().score_names_
 
     @property
     def method_(self) -> str:
         """The method that was used: "isotonic" or "sigmoid"."""
         return self.metrics_.method
 
-    def _fitted(self) -> OneVsRestCalibrator:
-        if not hasattr(self, "calibrator_"):
-            raise NotFittedError("this ProbabilityCalibrator is not fitted. Call fit(y_true, probabilities) first.")
+    def encode(self) -> dict[str, Any]:
+        """Return settings, map and metrics as plain data."""
+        inner = self._inner()
+        return {"config": asdict(self.config), "calibrator": inner.encode(), "metrics": self.metrics_.to_dict()}
+
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:
+        """Return the calibrator of checked settings, map and metrics."""
+        parts = body.members(("config", "calibrator", "metrics"))
+        config = parts["config"].members(tuple(asdict(CalibrationConfig())))
+        method = config["method"].choice(get_args(Method))
+        numbers = {name: config[name].integer(minimum=0) for name in ("cv", "min_samples", "seed")}
+        try:
+            made = cls(CalibrationConfig(method=method, **numbers))
+        except CalibrantError as error:
+            raise DocumentError(f"config: {error}") from None
+        made.calibrator_ = OneVsRestCalibrator.decode(parts["calibrator"], version)
+        made.metrics_ = _decode_metrics(parts["metrics"])
+        return made
+
+    def _inner(self) -> OneVsRestCalibrator:
+        self.check_fitted()
         return self.calibrator_
 
-    def _choose(self, labels: Labels) -> str:
+    def _choose(self, rows: Rows) -> str:
         if self.config.method == "auto":
-            return "isotonic" if int(labels.counts().min()) >= self.config.min_samples else "sigmoid"
+            smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
+            return "isotonic" if smallest >= self.config.min_samples else "sigmoid"
         return "sigmoid" if self.config.method == "platt" else self.config.method
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
         n_folds = min(self.config.cv, rows.n_rows)
-        folds = stratified_folds(rows.labels.codes, n_folds, self.config.seed)
-        held_out = out_of_fold(self.calibrator_, rows.prob, rows.labels, rows.weight, folds)
-        calibrated = replace(rows, prob=held_out)
-        in_sample = replace(rows, prob=self.calibrator_.map_.apply(rows.prob))
+        folds = rows.folds(n_folds, seed=self.config.seed)
+        calibrated = rows.with_scores(out_of_fold(self.calibrator_, rows, folds))
+        in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)
-        frequency = np.bincount(rows.labels.codes, weights=rows.weight, minlength=rows.n_classes)
-        constant = np.broadcast_to(frequency / frequency.sum(), (rows.n_rows, rows.n_classes))
-        no_skill = replace(rows, prob=constant[:, 1].copy() if rows.is_binary else constant)
+        constant = np.broadcast_to(rows.class_weight / rows.total_weight, (rows.n_rows, rows.n_classes))
+        no_skill = rows.with_scores(constant[:, 1].copy() if rows.is_binary else constant)
         return CalibrationMetrics(
             brier_before=brier_of(rows),
             brier_after=brier_of(calibrated),
@@ -316,34 +334,7 @@ def _reliability_bins(bins: Bins) -> dict[str, list[float]]:
     return {"bin_centers": centers.tolist(), **{name: values.tolist() for name, values in spread.items()}}
 
 
-def _encode(calibrator: ProbabilityCalibrator) -> dict[str, Any]:
-    return {
-        "config": asdict(calibrator.config),
-        "calibrator": persistence.encode_calibrator(calibrator._fitted()),
-        "metrics": calibrator.metrics_.to_dict(),
-    }
-
-
-def _decode(body: dict[str, Any]) -> ProbabilityCalibrator:
-    parts = Field(body).members(("config", "calibrator", "metrics"))
-    config = parts["config"].members(tuple(asdict(CalibrationConfig())))
-    method = config["method"].choice(get_args(Method))
-    numbers = {name: config[name].integer(minimum=0) for name in ("cv", "min_samples", "seed")}
-    try:
-        settings = CalibrationConfig(method=method, **numbers)
-    except CalibrantError as error:
-        raise DocumentError(f"config: {error}") from None
-    made = ProbabilityCalibrator(settings)
-    with within("calibrator"):
-        inner = persistence.decode_calibrator(parts["calibrator"].object())
-    if not isinstance(inner, OneVsRestCalibrator):
-        parts["calibrator"].member("name").refuse('is not "one_vs_rest"')
-    made.calibrator_ = inner
-    made.metrics_ = _decode_metrics(parts["metrics"])
-    return made
-
-
-def _decode_metrics(field: Field) -> CalibrationMetrics:
+def _decode_metrics(field: DocumentField) -> CalibrationMetrics:
     parts = field.members(tuple(CalibrationMetrics.__dataclass_fields__))
     bins = parts["reliability_bins"].members(("bin_centers", "bin_accuracies", "bin_confidences", "bin_counts"))
     values: dict[str, Any] = {name: parts[name].text() for name in ("method", "evaluated_on")}
@@ -351,6 +342,3 @@ def _decode_metrics(field: Field) -> CalibrationMetrics:
     values["reliability_bins"] = {name: column.numbers().tolist() for name, column in bins.items()}
     values |= {name: part.number() for name, part in parts.items() if name not in values}
     return CalibrationMetrics(**values)
-
-
-persistence.register_kind(KIND, ProbabilityCalibrator, _encode, _decode)

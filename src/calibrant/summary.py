@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
         return self.positives / self.weight
 
 
-class Cells(NamedTuple):
+class DistinctScores(NamedTuple):
     """The summary as four arrays over the distinct scores, in rising order."""
 
     scores: FloatArray
@@ -56,35 +56,12 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
-    """Groups of rows in any order: a score, the weight and the weighted positives of each."""
+class TiedScores:
+    """Rows of equal scores, in any order: a score, the weight and the weighted positives of each tie."""
 
     scores: FloatArray
     weight: FloatArray
     positives: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreRows:
-    """Rows that the gate has checked, not sorted yet; `weight` is None where all are one.
-
-    What a fit gets from arrays: logistic fits take the rows as they are, the others their summary.
-    """
-
-    scores: FloatArray
-    positive: BoolArray
-    weight: FloatArray | None
-
-    def summary(self) -> ScoreSummary:
-        """Sort the rows into a summary."""
-        return ScoreSummary.from_rows(self.scores, self.positive, self.weight)
-
-    def groups(self) -> Groups:
-        """Return each row as a group of its own."""
-        if self.weight is None:
-            one = np.broadcast_to(1.0, self.scores.shape)  # costs no memory
-            return Groups(self.scores, one, self.positive.astype(np.float64))
-        return Groups(self.scores, self.weight, np.where(self.positive, self.weight, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +93,7 @@ class ScoreSummary:
     ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
     """
 
-    def __init__(self, source: _PackedRows | Cells) -> None:
+    def __init__(self, source: _PackedRows | DistinctScores) -> None:
         self._source = source
 
     @classmethod
@@ -173,9 +150,9 @@ class ScoreSummary:
         *,
         weight_squared: ArrayLike | None = None,
     ) -> ScoreSummary:
-        """Build from groups of rows: a score, the weight and the weighted positives of each.
+        """Build from cells of rows: a score, the weight and the weighted positives of each.
 
-        Groups may come in any order and share scores. `weight_squared` is the sum of the rows' squared weights;
+        Cells may come in any order and share scores. `weight_squared` is the sum of the rows' squared weights;
         by default the rows are taken to have weight one each.
         """
         s = as_scores(scores).values
@@ -188,15 +165,15 @@ class ScoreSummary:
         if bad.any():
             row = int(bad.argmax())
             raise InvalidWeightError(
-                f"group {row}: weight {w[row].item()!r} with positives {p[row].item()!r} "
-                f"({bad.sum():,} of {bad.size:,} groups). Positives must lie in [0, weight]."
+                f"cell {row}: weight {w[row].item()!r} with positives {p[row].item()!r} "
+                f"({bad.sum():,} of {bad.size:,} cells). Positives must lie in [0, weight]."
             )
         kept = w > 0.0
         order = np.argsort(s[kept], kind="stable")
         ordered = s[kept][order] + 0.0
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if ordered.size else order
         sums = (np.add.reduceat(a[kept][order], starts) for a in (w, w2, p)) if ordered.size else (ordered,) * 3
-        return cls(Cells(ordered[starts], *sums))
+        return cls(DistinctScores(ordered[starts], *sums))
 
     def merge(self, other: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of both."""
@@ -206,49 +183,49 @@ class ScoreSummary:
             rest = (a.keys[a.n_negative :], b.keys[b.n_negative :])
             n_negative = a.n_negative + b.n_negative
             return ScoreSummary(_PackedRows(_sort_parts(np.concatenate((*negative, *rest)), n_negative), n_negative))
-        joined = (np.concatenate(pair) for pair in zip(self.cells, other.cells, strict=True))
+        joined = (np.concatenate(pair) for pair in zip(self.distinct, other.distinct, strict=True))
         scores, weight, squared, positives = joined
         return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
 
     @cached_property
-    def cells(self) -> Cells:
+    def distinct(self) -> DistinctScores:
         """The distinct scores with weight, sum of squared weights and positives."""
-        if isinstance(self._source, Cells):
+        if isinstance(self._source, DistinctScores):
             return self._source
         keys, n_negative = self._source.keys, self._source.n_negative
         m = kernels.count_distinct(keys, n_negative)
         codes, count, positives = np.empty(m, np.uint64), np.empty(m), np.empty(m)
         kernels.run_lengths(keys, n_negative, codes, count, positives)
         n_distinct_negative = kernels.count_distinct(keys[:n_negative], -1)
-        return Cells(_unpack(codes, n_distinct_negative), count, count, positives)
+        return DistinctScores(_unpack(codes, n_distinct_negative), count, count, positives)
 
     def summary(self) -> ScoreSummary:
         """Return the summary itself: a fit takes rows or a summary alike."""
         return self
 
-    def groups(self) -> Groups:
-        """Return each distinct score as a group."""
-        return Groups(self.scores, self.weight, self.positives)
+    def tied(self) -> TiedScores:
+        """Return each distinct score as a tie."""
+        return TiedScores(self.scores, self.weight, self.positives)
 
     @property
     def scores(self) -> FloatArray:
         """Distinct scores in rising order, shape (m,)."""
-        return self.cells.scores
+        return self.distinct.scores
 
     @property
     def weight(self) -> FloatArray:
         """Total weight at each distinct score, shape (m,)."""
-        return self.cells.weight
+        return self.distinct.weight
 
     @property
     def positives(self) -> FloatArray:
         """Weight of the positive rows at each distinct score, shape (m,)."""
-        return self.cells.positives
+        return self.distinct.positives
 
     @property
     def weight_squared(self) -> FloatArray:
         """Sum of the squared row weights at each distinct score, shape (m,)."""
-        return self.cells.weight_squared
+        return self.distinct.weight_squared
 
     @cached_property
     def total_weight(self) -> float:
@@ -279,7 +256,7 @@ class ScoreSummary:
     def isotonic_blocks(self) -> Blocks:
         """Pool adjacent violators: the maximal blocks of the isotonic regression of the labels on the scores."""
         source = self._source
-        if isinstance(source, Cells):
+        if isinstance(source, DistinctScores):
             m = source.scores.size
             weight, positives, end = np.empty(m), np.empty(m), np.empty(m, np.int64)
             top = kernels.pool_weighted(source.weight, source.positives, weight, positives, end)
@@ -362,14 +339,14 @@ def _unpack(codes: KeyArray, n_negative: int) -> FloatArray:
     return bits.view(np.float64)
 
 
-def _weigh(scores: FloatArray, signed_weight: FloatArray) -> Cells:
+def _weigh(scores: FloatArray, signed_weight: FloatArray) -> DistinctScores:
     order = _order(scores)
     sorted_scores = scores[order] + 0.0
     n = scores.size
     columns = tuple(np.empty(n) for _ in range(4))
     m = kernels.weighted_runs(sorted_scores, signed_weight[order], *columns)
     distinct, weight, squared, positives = (column[:m] for column in columns)
-    return Cells(distinct, weight, squared, positives)
+    return DistinctScores(distinct, weight, squared, positives)
 
 
 def _order(scores: FloatArray) -> npt.NDArray[np.int64]:

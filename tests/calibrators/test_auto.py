@@ -11,7 +11,7 @@ from calibrant.calibrators.auto import _blend_weights, _sample
 from calibrant.errors import InvalidInputError
 from calibrant.maps import BetaMap, BlendMap
 from calibrant.numerics import project_simplex
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 
 def draw(n=1500, power=3.0, seed=0):
@@ -84,7 +84,7 @@ def test_the_report_says_what_was_tried_and_why_it_won():
 def test_out_of_fold_losses_are_those_of_fits_to_the_other_folds():
     p, y = draw(300)
     report = cb.AutoCalibrator().fit(p, y).report_
-    from calibrant.folds import stratified_folds
+    from calibrant.dependence import stratified_folds
 
     order = np.lexsort((~y, p))
     s, t = p[order], y[order]
@@ -103,7 +103,7 @@ def test_weights_are_the_constrained_minimiser():
     z = rng.normal(size=(4, 200)) + rng.normal(size=200)
     y = rng.uniform(size=200) < 1 / (1 + np.exp(-z[0] - 0.5 * z[2]))
     w = rng.exponential(size=200)
-    sample = ScoreRows(np.zeros(200), y, w)
+    sample = Rows.of_positives(np.zeros(200), y, w)
     scaled = w * 200 / w.sum()
 
     def loss(t):

@@ -9,8 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, make_calibrator
@@ -45,7 +44,7 @@ FORMS = {
     "quadratic": lambda: cb.QuadraticCalibrator(),
     "quadratic on scores": lambda: cb.QuadraticCalibrator(input="score"),
     "mimic": lambda: cb.MimicCalibrator(),
-    "mimic medians": lambda: cb.MimicCalibrator(3, True, boundary="median"),
+    "mimic medians": lambda: cb.MimicCalibrator(3, record_history=True, boundary="median"),
     "centred isotonic": lambda: cb.CenteredIsotonicCalibrator(),
     "centred isotonic bounded": lambda: cb.CenteredIsotonicCalibrator(bounded=True),
     "near-isotonic": lambda: cb.NearIsotonicCalibrator(n_bins=20),

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import isotonic_regression
 
 import calibrant as cb
@@ -173,13 +172,13 @@ def test_only_the_last_first_bin_may_hold_fewer_positives():
     rng = np.random.default_rng(0)
     p = rng.random(1003)
     y = rng.random(1003) < p
-    first = cb.MimicCalibrator(7, True).fit(p, y).history_[0]
+    first = cb.MimicCalibrator(7, record_history=True).fit(p, y).history_[0]
     assert set(first.positives[:-1]) == {7.0}
     assert first.positives[-1] == (y.sum() % 7 or 7)
 
 
 def test_a_bin_without_positives_joins_the_one_before():
-    fitted = cb.MimicCalibrator(1, True).fit([0.1, 0.2, 0.9], [0, 1, 0])
+    fitted = cb.MimicCalibrator(1, record_history=True).fit([0.1, 0.2, 0.9], [0, 1, 0])
     assert [table.rate.tolist() for table in fitted.history_] == [[0.5, 0.0], [1 / 3]]
 
 
@@ -194,9 +193,9 @@ def test_tied_scores_stay_in_one_bin_whatever_the_order_of_rows():
     p = np.repeat([0.2, 0.4, 0.6], 20)
     y = np.tile([1, 0, 0, 1], 15)
     order = np.random.default_rng(0).permutation(60)
-    table = cb.MimicCalibrator(3, True).fit(p, y).history_[0]
+    table = cb.MimicCalibrator(3, record_history=True).fit(p, y).history_[0]
     assert table.positives.tolist() == [10.0, 10.0, 10.0]
-    np.testing.assert_array_equal(cb.MimicCalibrator(3, True).fit(p[order], y[order]).history_[0], table)
+    np.testing.assert_array_equal(cb.MimicCalibrator(3, record_history=True).fit(p[order], y[order]).history_[0], table)
 
 
 def test_weights_of_a_tenth_fill_bins_as_ten_times_the_rows_would():
@@ -204,8 +203,8 @@ def test_weights_of_a_tenth_fill_bins_as_ten_times_the_rows_would():
     rng = np.random.default_rng(3)
     p = rng.random(4000)
     y = rng.random(4000) < p
-    tenths = cb.MimicCalibrator(5, True).fit(p, y, sample_weight=np.full(4000, 0.1)).history_[0]
-    whole = cb.MimicCalibrator(50, True).fit(p, y).history_[0]
+    tenths = cb.MimicCalibrator(5, record_history=True).fit(p, y, sample_weight=np.full(4000, 0.1)).history_[0]
+    whole = cb.MimicCalibrator(50, record_history=True).fit(p, y).history_[0]
     np.testing.assert_array_equal(tenths.score_max, whole.score_max)
     np.testing.assert_allclose(tenths.rate, whole.rate, rtol=1e-12)
 
@@ -261,7 +260,7 @@ def test_history_is_none_unless_asked_for_and_tables_are_read_only():
 
 
 def test_copies_keep_their_tables():
-    fitted = cb.MimicCalibrator(2, True).fit(np.linspace(0, 1, 20), [0, 1] * 10)
+    fitted = cb.MimicCalibrator(2, record_history=True).fit(np.linspace(0, 1, 20), [0, 1] * 10)
     for copy in (deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(copy.calibrated_model_, fitted.calibrated_model_)
         assert len(copy.history_) == len(fitted.history_)
@@ -274,7 +273,7 @@ TABLES = ("calibrated_model_", "boundary_table_", "history_")
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])
 def test_a_loaded_calibrator_has_its_map_and_says_that_its_tables_are_gone(tmp_path, suffix, name):
     p = np.linspace(0, 1, 40)
-    fitted = cb.MimicCalibrator(3, True, boundary="median").fit(p, [0, 1] * 20)
+    fitted = cb.MimicCalibrator(3, record_history=True, boundary="median").fit(p, [0, 1] * 20)
     cb.save(fitted, tmp_path / f"mimic{suffix}")
     loaded = cb.load(tmp_path / f"mimic{suffix}")
     assert loaded.get_params() == {
@@ -299,7 +298,7 @@ def test_several_columns_have_no_single_table(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_another_map_are_not_shown(name):
-    fitted = cb.MimicCalibrator(2, True).fit(np.linspace(0, 1, 20), [0, 1] * 10)
+    fitted = cb.MimicCalibrator(2, record_history=True).fit(np.linspace(0, 1, 20), [0, 1] * 10)
     fitted.fit_map(cb.ScoreSummary.from_arrays(np.linspace(0, 1, 30), [0, 0, 1] * 10))
     with pytest.raises(NotFittedError, match=rf"{name}: the bins of this MimicCalibrator are not known"):
         getattr(fitted, name)
@@ -322,7 +321,3 @@ def test_tables_before_a_fit_say_so(name):
 def test_bad_settings_are_named(params, error, text):
     with pytest.raises(error, match=text):
         cb.MimicCalibrator(**params).fit([0.1, 0.2], [0, 1])
-
-
-def test_settings_by_place():
-    assert repr(cb.MimicCalibrator(7, True)) == "MimicCalibrator(threshold_pos=7, record_history=True)"

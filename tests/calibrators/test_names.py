@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, make_calibrator, takes_input
+from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, calibrator_kind, make_calibrator
 from calibrant.errors import InvalidInputError, InvalidTypeError, UnknownNameError
 
 
@@ -45,11 +45,11 @@ def test_input_of_a_wrapping_calibrator_is_that_of_the_inner_one(name):
 
 
 def test_which_calibrators_take_another_input_is_known():
-    takers = {name for name in CALIBRATORS if takes_input(name)}
+    takers = {name for name in CALIBRATORS if calibrator_kind(name).takes_input()}
     assert set(CALIBRATORS) - takers == {"beta", "dirichlet"}
     for name in takers:
         assert make_calibrator(name, input="logit").input == "logit"
-    assert takes_input("platt")
+    assert calibrator_kind("platt").takes_input()
 
 
 def test_what_is_no_calibrator_of_one_score_is_refused_as_an_inner_one():

@@ -164,10 +164,10 @@ BAD = {
     "text": ("auto", InvalidTypeError, "penalty='auto' is not a number"),
     "bool": (True, InvalidTypeError, "penalty=True is not a number"),
     "none": (None, InvalidTypeError, "penalty=None is not a number"),
-    "zero": (0.0, InvalidInputError, "penalty=0.0 is not positive and finite"),
-    "negative": (-1.0, InvalidInputError, "penalty=-1.0 is not positive and finite"),
-    "infinite": (np.inf, InvalidInputError, "penalty=inf is not positive and finite"),
-    "nan": (np.nan, InvalidInputError, "penalty=nan is not positive and finite"),
+    "zero": (0.0, InvalidInputError, "penalty=0.0 is outside \\(0, inf\\)"),
+    "negative": (-1.0, InvalidInputError, "penalty=-1.0 is outside \\(0, inf\\)"),
+    "infinite": (np.inf, InvalidInputError, "penalty=inf is outside \\(0, inf\\)"),
+    "nan": (np.nan, InvalidInputError, "penalty=nan is outside \\(0, inf\\)"),
 }
 
 

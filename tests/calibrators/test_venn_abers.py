@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant as cb
-from calibrant.persistence import Field, decode_map, encode_map
-from calibrant.summary import ScoreRows
+from calibrant.document_field import DocumentField
+from calibrant.maps import decode_map, encode_map
+from calibrant.rows import Rows
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -146,7 +146,7 @@ def check_pair(s, y, w, new=()):
     assert ((p0 >= 0.0) & (p0 <= q) & (q <= p1) & (p1 <= 1.0)).all()
     assert p0[0] == 0.0
     assert p1[-1] == 1.0
-    assert bits(decode_map(Field(encode_map(fitted.map_)))) == bits(fitted.map_)
+    assert bits(decode_map(DocumentField(encode_map(fitted.map_)))) == bits(fitted.map_)
     for levels in (fitted.map_.levels0, fitted.map_.levels1):
         assert (np.diff(levels) > 0.0).all()
 
@@ -294,7 +294,7 @@ def test_the_side_of_the_label_is_perfectly_calibrated():
     y = rng.random(s.shape) < s
     chosen = np.empty(repeats)
     for i in range(repeats):  # rows of one label count too, which the gate would refuse
-        fitted = cb.VennAbersCalibrator().fit_map(ScoreRows(s[i, :n], y[i, :n], None))
+        fitted = cb.VennAbersCalibrator().fit_map(Rows.of_positives(s[i, :n], y[i, :n], None))
         chosen[i] = fitted.pair(s[i, n:])[int(y[i, n])][0]
     found, count = np.unique(chosen, return_counts=True)
     common = found[count >= 100]

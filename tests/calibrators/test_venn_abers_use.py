@@ -11,9 +11,9 @@ import pytest
 
 import calibrant as cb
 from calibrant.cli.inspect import describe_binary, example_scores
+from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DataWarning, DocumentError, NotFittedError, ShapeError
-from calibrant.maps import VennAbersMap
-from calibrant.persistence import Field, decode_map, encode_map
+from calibrant.maps import VennAbersMap, decode_map, encode_map
 
 
 def draw(n, seed=0, decimals=None):
@@ -114,7 +114,7 @@ PAIR = {
 
 
 def test_pair_that_touches_is_read_and_written_bit_for_bit():
-    fitted = decode_map(Field(PAIR, "map"))
+    fitted = decode_map(DocumentField(PAIR, "map"))
     assert encode_map(fitted) == PAIR
     assert json.loads(json.dumps(encode_map(fitted))) == PAIR
 
@@ -140,7 +140,7 @@ def test_pair_that_touches_is_read_and_written_bit_for_bit():
 )
 def test_pair_that_no_fit_gives_is_refused(change, text):
     with pytest.raises(DocumentError, match=text):
-        decode_map(Field({**PAIR, **change}, "map"))
+        decode_map(DocumentField({**PAIR, **change}, "map"))
 
 
 def test_levels_of_zero_and_one_merge_without_a_warning():

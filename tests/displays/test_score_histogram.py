@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from calibrant.displays import ScoreHistogram
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 unit = st.floats(0.0, 1.0)
 
 
-def rows(p: list[float], event: list[bool], weight: list[float] | None = None) -> ScoreRows:
-    return ScoreRows(np.array(p), np.array(event), None if weight is None else np.array(weight))
+def rows(p: list[float], event: list[bool], weight: list[float] | None = None) -> Rows:
+    return Rows.of_positives(np.array(p), np.array(event), None if weight is None else np.array(weight))
 
 
 @given(st.lists(st.tuples(unit, st.booleans()), min_size=1, max_size=50))
@@ -26,14 +25,14 @@ def test_every_row_is_counted_once_and_as_numpy_does(data: list[tuple[float, boo
     assert histogram.events.tolist() == np.histogram(np.array(p)[event], bins=histogram.edges)[0].tolist()
 
 
-def test_scores_of_zero_and_one_lie_in_the_outer_cells() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]), n_cells=4)
+def test_scores_of_zero_and_one_lie_in_the_outer_bins() -> None:
+    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]), n_bins=4)
     assert histogram.n.tolist() == [1, 0, 0, 2]
     assert histogram.events.tolist() == [0, 0, 0, 1]
 
 
-def test_scores_above_the_end_fall_in_the_last_cell() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.01, 0.9], [False, True]), upper=0.1, n_cells=2)
+def test_scores_above_the_end_fall_in_the_last_bin() -> None:
+    histogram = ScoreHistogram.from_rows(rows([0.01, 0.9], [False, True]), upper=0.1, n_bins=2)
     assert histogram.n.tolist() == [1, 1]
     assert histogram.edges.tolist() == [0.0, 0.05, 0.1]
 

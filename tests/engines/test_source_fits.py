@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator, make_calibrator, takes_input
+from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator, calibrator_kind, make_calibrator
 from calibrant.engines import evaluate, fit
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError, InvalidLabelError
 
@@ -151,7 +151,7 @@ def test_a_method_without_passes_is_fitted_to_cells_and_says_how_far_off_these_a
         (name, kind)
         for name in CALIBRATORS
         for kind in ("one score", "two columns", "two logits")
-        if kind != "two logits" or takes_input(name)
+        if kind != "two logits" or calibrator_kind(name).takes_input()
     ],
 )
 def test_every_calibrator_of_two_classes_is_fitted_beyond_memory(name: str, kind: str) -> None:

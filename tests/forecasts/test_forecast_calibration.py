@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forecast_cases import forecasts, misjudged, right
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
 from calibrant.forecasts import (

@@ -8,8 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from forecast_cases import CONTINUOUS, KINDS, WITH_DENSITY, forecasts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from calibrant.errors import (

@@ -11,9 +11,10 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-
-from calibrant.persistence import encode_map, load, read_document, save
 from calibrant.persistence.map_codec import MapKind, kind_of
+
+from calibrant.maps import encode_map
+from calibrant.persistence import load, read_document, save
 
 FOLDER = Path(__file__).parent / "version_1"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text("utf-8"))

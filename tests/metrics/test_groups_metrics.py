@@ -20,7 +20,7 @@ def draw_cities(n=3000, seed=0):
 
 def test_figures_are_those_of_the_rows_alone():
     y, p, city = draw_cities()
-    found = evaluate_groups(y, p, city)
+    found = evaluate_groups(y, p, groups=city)
     assert found.interval_level == pytest.approx(1 - 0.05 / 3)
     for kept, scores, level in [
         (np.ones(3000, dtype=bool), found.overall, 0.95),
@@ -37,7 +37,7 @@ def test_figures_are_those_of_the_rows_alone():
 
 def test_worst_group_comes_first_and_is_named():
     y, p, city = draw_cities()
-    found = evaluate_groups(y, p, city)
+    found = evaluate_groups(y, p, groups=city)
     assert next(iter(found.groups)) == "Rome"
     assert found.off == ("Rome",)
     assert found.is_off("Rome")
@@ -60,8 +60,8 @@ def test_calibrated_groups_of_rare_events_are_rarely_found_off():
 
 def test_more_groups_make_wider_intervals():
     y, p, city = draw_cities()
-    wide = evaluate_groups(y, p, np.where(city == "Bonn", 0, np.arange(y.size) % 50 + 1))
-    narrow = evaluate_groups(y, p, np.where(city == "Bonn", 0, 1))
+    wide = evaluate_groups(y, p, groups=np.where(city == "Bonn", 0, np.arange(y.size) % 50 + 1))
+    narrow = evaluate_groups(y, p, groups=np.where(city == "Bonn", 0, 1))
     for name in ("mean_gap", "base_rate", "auc", "ece_debiased"):
         assert wide.groups[0][name].value == narrow.groups[0][name].value
         assert wide.groups[0][name].low <= narrow.groups[0][name].low
@@ -70,7 +70,7 @@ def test_more_groups_make_wider_intervals():
 
 def test_single_group_is_everything():
     y, p, _ = draw_cities()
-    found = evaluate_groups(y, p, np.zeros(y.size, int))
+    found = evaluate_groups(y, p, groups=np.zeros(y.size, int))
     assert found.interval_level == found.level == 0.95
     assert found.groups[0].to_dict() == found.overall.to_dict()
     assert "One group is looked at" in found.verdict
@@ -80,7 +80,7 @@ def test_row_of_weight_zero_is_no_row_and_scale_of_weights_changes_nothing():
     y, p, city = draw_cities()
     weight = np.where(city == "Kyiv", 0.0, np.random.default_rng(1).gamma(2.0, 1.0, y.size))
     kept = weight > 0
-    found = evaluate_groups(y, p, city, sample_weight=weight)
+    found = evaluate_groups(y, p, groups=city, sample_weight=weight)
     assert list(found.groups) == ["Rome", "Bonn"]
     expected = evaluate_groups(y[kept], p[kept], city[kept], sample_weight=4.0 * weight[kept])
     for name, scores in found.groups.items():
@@ -90,7 +90,7 @@ def test_row_of_weight_zero_is_no_row_and_scale_of_weights_changes_nothing():
 
 def test_groups_of_one_class_and_of_one_row_are_measured():
     y, p = np.array([0, 0, 0, 1, 1, 0, 1]), np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.4, 0.9])
-    found = evaluate_groups(y, p, ["none"] * 3 + ["all"] * 2 + ["one"] + ["two"])
+    found = evaluate_groups(y, p, groups=["none"] * 3 + ["all"] * 2 + ["one"] + ["two"])
     assert np.isnan(found.groups["none"]["auc"].value)
     assert found.groups["one"]["mean_gap"].value == pytest.approx(0.4)
     assert found.off == ()
@@ -100,7 +100,7 @@ def test_groups_of_one_class_and_of_one_row_are_measured():
 def test_several_classes_are_judged_by_the_top_label():
     y, P = draw_classes(n=900, temperature=0.5)
     by = np.arange(900) % 2
-    found = evaluate_groups(y, P, by)
+    found = evaluate_groups(y, P, groups=by)
     assert list(found.groups[0]) == ["mean_gap", "ece_debiased", "accuracy"]
     right = P.argmax(1)[by == 0] == y[by == 0]
     assert found.groups[0]["mean_gap"].value == pytest.approx(P.max(1)[by == 0].mean() - right.mean())
@@ -109,33 +109,33 @@ def test_several_classes_are_judged_by_the_top_label():
 @pytest.mark.parametrize("kind", [list, np.array, pd.Series, pd.Categorical, lambda v: pd.Series(v, dtype="category")])
 def test_groups_come_in_any_container(kind):
     y, p, city = draw_cities(600)
-    expected = evaluate_groups(y, p, city).to_dict()
-    assert evaluate_groups(y, p, kind(city.tolist())).to_dict() == expected
+    expected = evaluate_groups(y, p, groups=city).to_dict()
+    assert evaluate_groups(y, p, groups=kind(city.tolist())).to_dict() == expected
 
 
 def test_labels_of_groups_keep_their_kind():
     y, p, _ = draw_cities(600)
-    assert set(evaluate_groups(y, p, np.arange(600) % 3).groups) == {0, 1, 2}
-    assert set(evaluate_groups(y, p, (np.arange(600) % 3).astype(float)).groups) == {0, 1, 2}
-    assert {type(g) for g in evaluate_groups(y, p, np.arange(600) % 2 == 0).groups} == {bool}
+    assert set(evaluate_groups(y, p, groups=np.arange(600) % 3).groups) == {0, 1, 2}
+    assert set(evaluate_groups(y, p, groups=(np.arange(600) % 3).astype(float)).groups) == {0, 1, 2}
+    assert {type(g) for g in evaluate_groups(y, p, groups=np.arange(600) % 2 == 0).groups} == {bool}
 
 
 @pytest.mark.parametrize(
     ("by", "kind", "message"),
     [
-        (["a", "b"], ShapeError, "y_prob has 3 rows and by has 2"),
-        (["a", None, "b"], InvalidLabelError, "by row 1: missing label"),
-        (["a", 1, "b"], InvalidLabelError, "by mixes kinds of labels"),
-        ([0.5, 1.0, 2.0], InvalidLabelError, "by row 0: 0.5 names no group"),
-        (np.array([[1], [2], [3]]), ShapeError, r"by has shape \(3, 1\)"),
-        ([], ShapeError, "by is empty"),
+        (["a", "b"], ShapeError, "y_prob has 3 rows and groups has 2"),
+        (["a", None, "b"], InvalidLabelError, "groups row 1: missing label"),
+        (["a", 1, "b"], InvalidLabelError, "groups mixes kinds of labels"),
+        ([0.5, 1.0, 2.0], InvalidLabelError, "groups row 0: 0.5 names no group"),
+        (np.array([[1], [2], [3]]), ShapeError, r"groups has shape \(3, 1\)"),
+        ([], ShapeError, "groups is empty"),
     ],
 )
 def test_what_names_no_group_is_refused(by, kind, message):
     with pytest.raises(kind, match=message):
-        evaluate_groups([0, 1, 1], [0.1, 0.5, 0.9], by)
+        evaluate_groups([0, 1, 1], [0.1, 0.5, 0.9], groups=by)
 
 
 def test_level_outside_the_unit_interval_is_refused():
     with pytest.raises(InvalidInputError, match=r"level=2 is outside \(0, 1\)"):
-        evaluate_groups([0, 1], [0.1, 0.5], [0, 1], level=2)
+        evaluate_groups([0, 1], [0.1, 0.5], groups=[0, 1], level=2)

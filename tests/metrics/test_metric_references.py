@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from metric_data import draw_binary, draw_classes, draw_weights
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve

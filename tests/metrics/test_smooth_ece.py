@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from metric_data import draw_binary, draw_classes, draw_weights
 from scipy.optimize import brentq
 

@@ -7,7 +7,7 @@ import pytest
 from metric_data import draw_weights
 
 from calibrant.metrics.bins import bin_rows, make_bins
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 
 N = 50_000
 DRAWS = {
@@ -29,7 +29,7 @@ DRAWS = {
 def test_bins_of_rows_equal_those_of_their_summary(draw, weighted, strategy, n_bins):
     rng = np.random.default_rng(7)
     p = DRAWS[draw](rng)
-    rows = ScoreRows(p, rng.random(N) < p, draw_weights(N) if weighted else None)
+    rows = Rows.of_positives(p, rng.random(N) < p, draw_weights(N) if weighted else None)
     ours, expected = bin_rows(rows, n_bins, strategy), make_bins(rows.summary(), n_bins, strategy)
     np.testing.assert_allclose(ours.edges, expected.edges, rtol=0, atol=1e-15)
     for name in ("weight", "weight_squared", "positives", "score_sum"):
@@ -40,7 +40,7 @@ def test_few_rows_and_isotonic_blocks_are_those_of_the_summary():
     rng = np.random.default_rng(8)
     for n, strategy in ((500, "quantile"), (N, "isotonic")):
         p = rng.random(n)
-        rows = ScoreRows(p, rng.random(n) < p, None)
+        rows = Rows.of_positives(p, rng.random(n) < p, None)
         ours, expected = bin_rows(rows, 10, strategy), make_bins(rows.summary(), 10, strategy)
         np.testing.assert_array_equal(ours.edges, expected.edges)
         np.testing.assert_array_equal(ours.score_sum, expected.score_sum)

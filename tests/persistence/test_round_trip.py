@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator
+from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, DocumentError, InvalidTypeError, NotFittedError
 from calibrant.maps import (
     COUPLINGS,
@@ -27,8 +27,10 @@ from calibrant.maps import (
     SoftmaxMap,
     StepMap,
     TopLabelMap,
+    decode_map,
+    encode_map,
 )
-from calibrant.persistence import Field, decode_map, encode_map, from_document, load, read_document, save, to_document
+from calibrant.persistence import from_document, load, read_document, save, to_document
 
 SUFFIXES = (".json", ".pkl")
 LABELS = {
@@ -247,8 +249,8 @@ def test_any_map_comes_back_bit_for_bit(fitted: Map) -> None:
     document = encode_map(fitted)
     through_json = json.loads(json.dumps(document, allow_nan=False))
     through_pickle = pickle.loads(pickle.dumps(document))
-    assert bits(decode_map(Field(through_json, "map"))) == bits(fitted)
-    assert bits(decode_map(Field(through_pickle, "map"))) == bits(fitted)
+    assert bits(decode_map(DocumentField(through_json, "map"))) == bits(fitted)
+    assert bits(decode_map(DocumentField(through_pickle, "map"))) == bits(fitted)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, InvalidTypeError, ShapeError
+from calibrant.errors import CalibrantError, ColumnOrderError, InvalidTypeError, ShapeError
 from calibrant.rank_preserving import margins_from_estimate, margins_from_labels, solve
 
 RNG = np.random.default_rng(3)
@@ -63,8 +63,8 @@ def test_estimates_follow_the_names_of_columns_and_else_their_order() -> None:
     np.testing.assert_array_equal(by_prefix, by_name)
     by_order = solve(frame.set_axis(["x", "y", "z"], axis=1), margins_from_labels(y)).Q
     np.testing.assert_allclose(by_order.mean(axis=0), [0.3, 0.5, 0.2], atol=1e-8)
-    text = r"the classes are \['a', 'b', 'c'\], and P has the columns \['d', 'b', 'a'\]: 'd' is missing"
-    with pytest.raises(ShapeError, match=text):
+    text = r"P has the columns \['d', 'b', 'a'\], in an order that contradicts that of the classes, \['a', 'b', 'c'\]"
+    with pytest.raises(ColumnOrderError, match=text):
         solve(frame.set_axis(["d", "b", "a"], axis=1), margins_from_labels(y))
     with pytest.raises(ShapeError, match=r"margins are for the 2 classes \['a', 'b'\], and P has 3 columns"):
         solve(P, margins_from_labels(["a", "b"]))

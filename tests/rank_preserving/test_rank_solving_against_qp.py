@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from exact_matrices import nearest, order_rows, sum_rows
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import nnls
 
 from calibrant.errors import InvalidInputError

@@ -58,7 +58,7 @@ def test_outputs_are_the_published_ones():
     scores, y, _, _ = thirds(1000, MultinomialNB(), nonnegative=True)
     row, score, expected = map(np.array, zip(*PUBLISHED, strict=True))
     np.testing.assert_allclose(scores[row], score, atol=1e-12)
-    fitted = cb.MimicCalibrator(5, True, boundary="unweighted").fit(scores, y)
+    fitted = cb.MimicCalibrator(5, record_history=True, boundary="unweighted").fit(scores, y)
     np.testing.assert_allclose(fitted.predict_proba(scores[row]), expected, atol=1e-12)
     # Its own test reads table 19 of a history that holds the last table twice: 18 passes merge bins.
     assert len(fitted.history_) == 19

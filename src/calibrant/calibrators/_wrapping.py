@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, Self
 
 from calibrant.calibrators.base import BinaryCalibrator, Calibrator
+from calibrant.calibrators.registry import make_binary_calibrator, make_calibrator
 from calibrant.errors import InvalidInputError
+from calibrant.maps import Map
 from calibrant.validation import InputKind
 
 _INNER = "calibrator__"
@@ -24,12 +27,29 @@ class WrappingCalibrator(Calibrator):
 
     def inner(self) -> BinaryCalibrator:
         """Return a new, unfitted calibrator of one score."""
-        from calibrant.calibrators.registry import make_binary_calibrator  # which names the calibrators made of this
-
         return make_binary_calibrator(self.calibrator)
 
-    def _check_params(self) -> None:
-        self.inner()._check_params()
+    def check_params(self) -> None:
+        """Raise if a constructor argument, or one of the calibrator of the columns, can't be used."""
+        self.inner().check_params()
+
+    def map_kinds(self, input: InputKind) -> tuple[type[Map], ...]:
+        """Return the kinds of map that a fit to one score of kind `input` can give."""
+        return self.inner().map_kinds(input)
+
+    @classmethod
+    def takes_input(cls) -> bool:
+        """Say that the calibrator of the columns can be told what its scores are."""
+        return True
+
+    @classmethod
+    def adapted(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Hand `input` on to the calibrator of the columns."""
+        given = dict(params)
+        if "input" in given:
+            inner = given.pop("calibrator", inspect.signature(cls).parameters["calibrator"].default)
+            given["calibrator"] = make_calibrator(inner, input=given.pop("input"))
+        return given
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments; with `deep`, those of a calibrator instance too."""

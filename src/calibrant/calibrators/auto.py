@@ -20,20 +20,26 @@ from calibrant.calibrators.auto_report import (
     Candidate,
     make_report,
 )
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
-from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
+from calibrant.dependence import stratified_folds
+from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantWarning, DataWarning
-from calibrant.folds import stratified_folds
 from calibrant.maps import (
     IDENTITY_LOGIT,
     BetaMap,
     BinaryMap,
     BlendMap,
+    LogPoolMap,
     Map,
+    OneVsRestMap,
+    PoolPart,
     SingleMap,
+    SoftmaxMap,
+    VennAbersMap,
 )
 from calibrant.numerics import (
     SMALLEST_CLIP,
@@ -43,16 +49,18 @@ from calibrant.numerics import (
     dot,
     expit,
     logit,
-    project_simplex,
+    minimise_on_simplex,
     softplus,
 )
-from calibrant.summary import ScoreRows, ScoreSummary
-from calibrant.validation import InputKind, Labels, check_integer
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
+from calibrant.validation import InputKind, check_integer
 
 _MAX_ITER = 500
 _TOL = 1e-7
 
 
+@named
 class AutoCalibrator(BinaryCalibrator):
     """Blend the methods that cross-validation favours, or leave the scores alone.
 
@@ -121,7 +129,9 @@ class AutoCalibrator(BinaryCalibrator):
         self.seed = seed
         self.input = input
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
         check_integer("cv", self.cv, minimum=2)
         check_integer("seed", self.seed, minimum=0)
 
@@ -129,7 +139,7 @@ class AutoCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (BlendMap, BetaMap) if input == "probability" else (BlendMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Weigh the candidates on folds of the rows, and blend their fits to all of them."""
         summary = data.summary()
         if summary.scores.size == 1:
@@ -161,14 +171,36 @@ class AutoCalibrator(BinaryCalibrator):
         fitted = _fit_of(SigmoidCalibrator(input=self.input))(summary)
         return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), SMALLEST_CLIP)
 
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
-        if values.ndim == 1 or values.shape[1] == 2:
-            return super()._fit_any(values, labels, weight)
-        fitted, self.report_ = fit_classes(values, labels, weight, input=self.input, cv=self.cv, seed=self.seed)
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the blend of one score, or the product of all classes."""
+        if rows.n_classes == 2:
+            return super().map_of(rows)
+        fitted, self.report_ = fit_classes(rows, input=self.input, cv=self.cv, seed=self.seed)
         return fitted
 
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if n_classes > 2 and isinstance(fitted, SoftmaxMap):
+            check_softmax(fitted, self.input, n_classes, field)
+        elif n_classes > 2 and isinstance(fitted, LogPoolMap):
+            for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
+                self._check_part(part, n_classes, item)
+        else:
+            super().check_map(fitted, n_classes, field)
 
-_Fit: TypeAlias = Callable[[ScoreRows | ScoreSummary], SingleMap]
+    def _check_part(self, part: PoolPart, n_classes: int, field: DocumentField) -> None:
+        if isinstance(part, SoftmaxMap):
+            check_softmax(part, self.input, n_classes, field)
+            return
+        assert isinstance(part, OneVsRestMap)  # noqa: S101 - for the type checker: there are no other parts
+        if part.coupling != "likelihood":
+            field.refuse(f"couples rows by {part.coupling!r}, but {self!r} couples them by 'likelihood'")
+        is_steps = any(isinstance(m, VennAbersMap) for m in part.maps)
+        columns = VennAbersCalibrator if is_steps else SplineCalibrator
+        check_columns(columns(input=self.input), part, n_classes, field)
+
+
+_Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
 
 
 def _candidates(input: InputKind) -> dict[str, _Fit]:
@@ -192,26 +224,26 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
 
 
 def _temperature(input: InputKind) -> _Fit:
-    def fit(data: ScoreRows | ScoreSummary) -> SingleMap:
-        groups = data.groups()
-        scores = np.concatenate((groups.scores, groups.scores))
-        codes = np.repeat(np.array([1, 0], np.uint8), groups.scores.size)
-        weight = np.concatenate((groups.positives, groups.weight - groups.positives))
+    def fit(data: Rows | ScoreSummary) -> SingleMap:
+        """Fit each tie as one row of its positives and one of the others."""
+        ties = data.tied()
+        scores = np.concatenate((ties.scores, ties.scores))
+        positive = np.repeat(np.array([True, False]), ties.scores.size)
+        weight = np.concatenate((ties.positives, ties.weight - ties.positives))
         held = weight > 0.0
-        labels = Labels(codes[held], np.array([False, True]))
-        fitted = TemperatureCalibrator(input=input).fit_checked(scores[held], labels, weight[held]).map_
-        return cast("SingleMap", fitted)
+        rows = Rows.of_positives(scores[held], positive[held], weight[held])
+        return cast("SingleMap", TemperatureCalibrator(input=input).map_of(rows))
 
     return fit
 
 
-def _sample(summary: ScoreSummary, seed: int) -> ScoreRows:
+def _sample(summary: ScoreSummary, seed: int) -> Rows:
     """Return the summary as rows, or a sample of at most 20,000 of them.
 
     Cells of whole weight hold so many rows of weight one; others Kish's effective number of equal weight. The order
     is that of the scores, positives first, so that it depends on nothing but the summary.
     """
-    scores, weight, squared, positives = summary.cells
+    scores, weight, squared, positives = summary.distinct
     parts = np.column_stack((positives, weight - positives))
     if bool((parts == np.floor(parts)).all()) and float(parts.sum()) < EXACT:
         counts = parts.astype(np.int64)
@@ -227,16 +259,15 @@ def _sample(summary: ScoreSummary, seed: int) -> ScoreRows:
         taken = np.sort(np.random.default_rng(seed).choice(n, MOST_ROWS, replace=False))
     part = np.searchsorted(ends, taken, side="right")
     unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
-    return ScoreRows(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
+    return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
 
 
-def _held_out(fit: _Fit, sample: ScoreRows, folds: IntArray) -> FloatArray:
+def _held_out(fit: _Fit, sample: Rows, folds: IntArray) -> FloatArray:
     """Return the logit of each row by a fit to the other folds; where those show one class, by their smoothed rate."""
     out = np.empty(sample.scores.size)
     for fold in range(int(folds.max()) + 1):
         held = folds == fold
-        weight = None if sample.weight is None else sample.weight[~held]
-        rest = ScoreRows(sample.scores[~held], sample.positive[~held], weight)
+        rest = sample.take(~held)
         n_positive = int(np.count_nonzero(rest.positive))
         if 0 < n_positive < rest.positive.size:
             with warnings.catch_warnings():
@@ -248,31 +279,26 @@ def _held_out(fit: _Fit, sample: ScoreRows, folds: IntArray) -> FloatArray:
     return out
 
 
-def _blend_weights(z: FloatArray, sample: ScoreRows) -> FloatArray:
-    """Return the weights on the simplex of least log loss, pulled to equal ones, by accelerated projected gradient."""
+def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
+    """Return the weights on the simplex of least log loss, pulled to equal ones."""
     n_tried, n = z.shape
     z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)
     y = sample.positive.astype(np.float64)
-    w = np.full(n, 1.0) if sample.weight is None else sample.weight * (n / sample.weight.sum())
+    w = sample.weights * (n / sample.total_weight)
     equal = np.full(n_tried, 1.0 / n_tried)
     gram = np.array([[dot(w * a, b) for b in z] for a in z])
     step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
-    weights, ahead, momentum = equal, equal, 1.0
-    for _ in range(_MAX_ITER):
-        residual = w * (expit(np.einsum("j,ji->i", ahead, z)) - y)
-        gradient = np.array([dot(row, residual) for row in z]) + 2.0 * PULL * (ahead - equal)
-        moved = project_simplex(ahead - step * gradient)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - weights
-        ahead = moved + (momentum - 1.0) / following * change
-        weights, momentum = moved, following
-        if float(np.abs(change).max()) < _TOL:
-            break
-    return weights
+
+    def gradient(weights: FloatArray) -> FloatArray:
+        residual = w * (expit(np.einsum("j,ji->i", weights, z)) - y)
+        pull: FloatArray = 2.0 * PULL * (weights - equal)
+        return np.array([dot(row, residual) for row in z]) + pull
+
+    return minimise_on_simplex(gradient, equal, step=step, tol=_TOL, max_iter=_MAX_ITER)
 
 
-def _report(names: list[str], z: FloatArray, sample: ScoreRows, weights: FloatArray, n_folds: int) -> AutoReport:
-    w = np.ones(sample.scores.size) if sample.weight is None else sample.weight
+def _report(names: list[str], z: FloatArray, sample: Rows, weights: FloatArray, n_folds: int) -> AutoReport:
+    w = sample.weights
     y = sample.positive.astype(np.float64)
     loss = {name: softplus(row) - y * row for name, row in zip(names, z, strict=True)}
     blended = np.einsum("j,ji->i", weights, z)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -26,21 +26,21 @@ from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
+from calibrant.dependence import stratified_folds
 from calibrant.errors import CalibrantWarning, DataWarning
-from calibrant.folds import stratified_folds
-from calibrant.maps import LogPoolMap, OneVsRestMap, SoftmaxMap
-from calibrant.maps.multiclass import PoolPart, log_outputs
+from calibrant.maps import LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
-    BoolArray,
     FloatArray,
     IntArray,
     dot,
     log_softmax,
+    minimise_on_simplex,
     project_simplex,
     softmax,
 )
-from calibrant.validation import InputKind, Labels
+from calibrant.rows import Rows
+from calibrant.validation import InputKind
 
 #: Classes up to which matrices and single columns are fitted: both cost too much beyond, and few rows show much.
 _MOST_CLASSES = 100
@@ -51,27 +51,11 @@ _MOST_ENTRIES = 1 << 21
 _MAX_ITER = 50
 _TOL = 1e-9
 
-_Fit: TypeAlias = Callable[["_Rows"], PoolPart]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Checked rows; `weight` is None where all are one."""
-
-    values: FloatArray
-    labels: Labels
-    weight: FloatArray | None
-
-    def take(self, rows: IntArray | BoolArray) -> _Rows:
-        """Return some of the rows."""
-        labels = Labels(self.labels.codes[rows], self.labels.classes)
-        return _Rows(self.values[rows], labels, None if self.weight is None else self.weight[rows])
+_Fit: TypeAlias = Callable[[Rows], PoolPart]
 
 
 def fit_classes(
-    values: FloatArray,
-    labels: Labels,
-    weight: FloatArray | None,
+    rows: Rows,
     *,
     input: InputKind,
     cv: int,
@@ -83,24 +67,24 @@ def fit_classes(
 
     Where these are a sample of `n_rows` rows, `fit_all` fits the named candidate to all of them.
     """
-    rank = _ranks(_Rows(values, labels, weight))
-    every = _in_order(_Rows(values, labels, weight), rank)
+    rank = _ranks(rows)
+    every = _in_order(rows, rank)
     sample, n_held = _sample(every, seed)
     n_rows = n_rows or n_held
-    codes = sample.labels.codes.astype(np.intp)
-    tried = _candidates(input, sample.labels)
+    codes = sample.codes.astype(np.intp)
+    tried = _candidates(input, sample)
     n_folds = min(cv, codes.size)
     folds = stratified_folds(rank[codes], n_folds, seed)
     z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
-    w = np.ones(codes.size) if sample.weight is None else sample.weight
+    w = sample.weights
     weights = _pool_weights(z, codes, w)
     at = np.arange(codes.size), codes
     loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
     uniform = _SPARE / (n_rows + _SPARE)
-    pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / values.shape[1]
+    pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / rows.n_classes
     report = make_report(loss, -np.log(pooled), weights, w, n_folds)
     if report.chosen == NONE:
-        return _leave_alone(values.shape[1], input), report
+        return _leave_alone(rows.n_classes, input), report
     shares = zip(tried.items(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
@@ -112,9 +96,9 @@ def fit_classes(
     return _pool(kept, uniform), report
 
 
-def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
+def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
-    n_classes = len(labels.classes)
+    n_classes = rows.n_classes
     tried: dict[str, _Fit] = {}
     if input != "score":
         tried[NONE] = lambda _: _leave_alone(n_classes, input)
@@ -122,7 +106,8 @@ def _candidates(input: InputKind, labels: Labels) -> dict[str, _Fit]:
     if n_classes > _MOST_CLASSES:
         return {**tried, "vector": _softmax_fit(VectorScalingCalibrator(input=input))}
     tried["matrix"] = _softmax_fit(MatrixScalingCalibrator(input=input))
-    if input != "score" or int(labels.counts().min()) > 1:  # raw scores of a class say nothing without its rows
+    # raw scores of a class say nothing without its rows
+    if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
         tried["spline"] = _column_fit(SplineCalibrator(input=input))
         tried["venn_abers"] = _column_fit(VennAbersCalibrator(input=input))
     return tried
@@ -133,8 +118,8 @@ def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
 
 
 def _softmax_fit(calibrator: Calibrator) -> _Fit:
-    def fit(rows: _Rows) -> PoolPart:
-        fitted = calibrator.fit_checked(rows.values, rows.labels, rows.weight).map_
+    def fit(rows: Rows) -> PoolPart:
+        fitted = calibrator.map_of(rows)
         if not isinstance(fitted, SoftmaxMap):
             raise TypeError(f"{calibrator!r} gave a {type(fitted).__name__}")
         return fitted
@@ -143,18 +128,18 @@ def _softmax_fit(calibrator: Calibrator) -> _Fit:
 
 
 def _column_fit(calibrator: BinaryCalibrator) -> _Fit:
-    def fit(rows: _Rows) -> PoolPart:
-        return replace(fit_one_vs_rest(calibrator, rows.values, rows.labels, rows.weight), coupling="likelihood")
+    def fit(rows: Rows) -> PoolPart:
+        return replace(fit_one_vs_rest(calibrator, rows), coupling="likelihood")
 
     return fit
 
 
-def _ranks(rows: _Rows) -> IntArray:
+def _ranks(rows: Rows) -> IntArray:
     """Return a rank of each class that doesn't depend on how classes are called: by weight, then by mean own score."""
-    w = np.ones(rows.labels.codes.size) if rows.weight is None else rows.weight
-    own = _in_range(rows.values)[np.arange(w.size), rows.labels.codes]
-    n_classes = len(rows.labels.classes)
-    total, sums = (np.bincount(rows.labels.codes, weights=v, minlength=n_classes) for v in (w, w * own))
+    w = rows.weights
+    own = _in_range(rows.scores)[np.arange(w.size), rows.codes]
+    n_classes = rows.n_classes
+    total, sums = (np.bincount(rows.codes, weights=v, minlength=n_classes) for v in (w, w * own))
     rank = np.empty(n_classes, dtype=np.int64)
     rank[np.lexsort((sums / np.maximum(total, 1.0), total))] = np.arange(n_classes)
     return rank
@@ -166,42 +151,42 @@ def _in_range(values: FloatArray) -> FloatArray:
     return values if largest <= 1.0 else values / float(2.0 ** np.frexp(largest)[1].clip(max=1023))
 
 
-def _in_order(rows: _Rows, rank: IntArray) -> _Rows:
+def _in_order(rows: Rows, rank: IntArray) -> Rows:
     """Return the rows in an order of their own: by class, own score, and two figures that tell rows apart."""
-    values, codes = _in_range(rows.values), rows.labels.codes
+    values, codes = _in_range(rows.scores), rows.codes
     own = values[np.arange(codes.size), codes]
     squares = np.einsum("ik,ik->i", values, values)
     mixed = np.einsum("ik,k->i", values, np.sqrt(np.arange(2.0, values.shape[1] + 2.0)))
     return rows.take(np.lexsort((mixed, squares, own, rank[codes])))
 
 
-def _sample(rows: _Rows, seed: int) -> tuple[_Rows, int]:
+def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     """Return the rows, or a sample of them, and their number; whole weights count as so many rows."""
-    most = min(MOST_ROWS, _MOST_ENTRIES // rows.values.shape[1])
+    most = min(MOST_ROWS, _MOST_ENTRIES // rows.scores.shape[1])
     w = rows.weight
     is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < EXACT
-    ends = np.cumsum(w.astype(np.int64)) if w is not None and is_whole else np.arange(1, rows.values.shape[0] + 1)
+    ends = np.cumsum(w.astype(np.int64)) if w is not None and is_whole else np.arange(1, rows.scores.shape[0] + 1)
     n = int(ends[-1])
     taken = np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
     if is_whole:
-        rows = _Rows(rows.values, rows.labels, None)
+        rows = replace(rows, weight=None)
     return rows.take(np.searchsorted(ends, taken, side="right")), n
 
 
-def _held_out(fit: _Fit, rows: _Rows, folds: IntArray) -> FloatArray:
+def _held_out(fit: _Fit, rows: Rows, folds: IntArray) -> FloatArray:
     """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
-    out = np.empty(rows.values.shape)
+    out = np.empty(rows.scores.shape)
     for fold in range(int(folds.max()) + 1):
         held = folds == fold
         rest = rows.take(~held)
-        counts = rest.labels.counts()
+        counts = np.bincount(rest.codes, minlength=rest.n_classes)
         if np.count_nonzero(counts) < 2:
             out[held] = np.log((counts + 1.0) / (counts.sum() + counts.size))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrantWarning)  # said, where it matters, by the fit to all rows
             fitted = fit(rest)
-        out[held] = log_softmax(log_outputs(fitted, rows.values[held], SMALLEST_CLIP))
+        out[held] = log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 
@@ -247,19 +232,14 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
 
 
 def _simplex_newton(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-    """Return the point of the simplex that minimises the quadratic model, by accelerated projected gradient."""
+    """Return the point of the simplex that minimises the quadratic model."""
+
+    def slope(at: FloatArray) -> FloatArray:
+        change: FloatArray = np.einsum("jl,l->j", hessian, at - weights)
+        return gradient + change
+
     step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
-    found, ahead, momentum = weights, weights, 1.0
-    for _ in range(1_000):
-        slope = gradient + np.einsum("jl,l->j", hessian, ahead - weights)
-        moved = project_simplex(ahead - step * slope)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - found
-        ahead = moved + (momentum - 1.0) / following * change
-        found, momentum = moved, following
-        if float(np.abs(change).max()) < 0.01 * _TOL:
-            break
-    return found
+    return minimise_on_simplex(slope, weights, step=step, tol=0.01 * _TOL, max_iter=1_000)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:
@@ -275,7 +255,7 @@ def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:
 
 def _merge(parts: list[tuple[SoftmaxMap, float]]) -> tuple[SoftmaxMap, float]:
     total = sum(share for _, share in parts)
-    n_classes = parts[0][0].bias.size
+    n_classes = parts[0][0].n_classes
     size = max(m.weight.ndim for m, _ in parts)
     matrix = np.zeros((n_classes,) * size)
     for m, share in parts:

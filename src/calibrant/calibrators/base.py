@@ -1,35 +1,60 @@
-"""What all calibrators share: the gate before a fit, the way from a map back to the caller's container."""
+"""What all calibrators share: the gate before a fit, the map after it, and their place in documents."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from calibrant.errors import DataWarning, InvalidInputError, NotFittedError, ShapeError, unknown_name
-from calibrant.maps import IDENTITY, BinaryMap, Map, OneVsRestMap, is_binary
-from calibrant.numerics import FloatArray, softmax
-from calibrant.summary import ScoreRows, ScoreSummary
-from calibrant.validation import (
-    ArrayLike,
-    InputKind,
-    Labels,
-    Scores,
-    as_labels,
-    as_scores,
-    as_weight,
-    check_both_classes,
-    check_one_column,
-    check_same_length,
+from calibrant.document_field import DocumentField
+from calibrant.errors import (
+    CalibrantError,
+    DataWarning,
+    DocumentError,
+    InvalidInputError,
+    InvalidTypeError,
+    unknown_name,
 )
+from calibrant.fitted import MapFitted, positive_score, register
+from calibrant.maps import (
+    IDENTITY,
+    BinaryMap,
+    Map,
+    OneVsRestMap,
+    SingleMap,
+    TopLabelMap,
+    decode_map,
+    is_identity,
+)
+from calibrant.numerics import softmax
+from calibrant.rows import Rows, read_rows
+from calibrant.summary import ScoreSummary
+from calibrant.validation import INPUT_KINDS, ArrayLike, InputKind, check_choice
+
+#: The calibrators by name, for documents, the command line and arguments that take a name; see `named`.
+CALIBRATORS: dict[str, type[Calibrator]] = {}
+#: Those of one score, among them.
+BINARY_CALIBRATORS: dict[str, type[BinaryCalibrator]] = {}
+
+_Class = TypeVar("_Class", bound="type[Calibrator]")
+_Kind = TypeVar("_Kind", bound="Calibrator")
 
 
-class Calibrator(ABC):
+def named(cls: _Class) -> _Class:
+    """Enter a calibrator, as a class decorator, into `CALIBRATORS` by its `name`."""
+    CALIBRATORS[cls.name] = cls
+    if issubclass(cls, BinaryCalibrator):
+        BINARY_CALIBRATORS[cls.name] = cls
+    return cls
+
+
+@register("calibrator")
+class Calibrator(MapFitted):
     """A calibrator: `fit` on scores and labels gives a map, `predict_proba` applies it.
 
     Attributes
@@ -41,16 +66,11 @@ class Calibrator(ABC):
     n_rows_ : int
         Number of rows it was fitted on: those with weight.
     score_names_ : tuple of str or None
-        The column names of the scores, where they came in a named container.
+        The column names of the scores, in the order of the classes, where they came in a named container.
     """
 
     #: The name in documents, on the command line and in `make_calibrator`.
     name: ClassVar[str]
-    input: InputKind
-    map_: Map
-    classes_: npt.NDArray[Any]
-    n_rows_: int
-    score_names_: tuple[str, ...] | None
 
     def fit(
         self,
@@ -65,7 +85,8 @@ class Calibrator(ABC):
         Parameters
         ----------
         scores : array-like of shape (n,) or (n, K)
-            Scores of the positive class, or one column per class in the order of the sorted classes.
+            Scores of the positive class, or one column per class: in the order of the sorted classes, or in any order
+            where the columns have names that hold the classes.
         y : array-like of shape (n,)
             Labels of any kind. For one column of scores: two classes, the larger one positive.
         sample_weight : array-like of shape (n,), optional
@@ -82,76 +103,95 @@ class Calibrator(ABC):
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        self._check_params()
-        checked = as_scores(scores, input=self.input)
-        values = checked.values
-        labels = as_labels(y, name="y", classes=classes, n_columns=checked.n_columns)
-        check_one_column(labels, checked.n_columns, "y", "scores")
-        check_same_length(values.shape[0], labels.codes.size, "scores", "y")
-        weight = as_weight(sample_weight, values.shape[0])
-        check_both_classes(labels, "y", weight)
-        if weight is not None and not weight.all():  # a row of weight zero is no row
-            counted = weight > 0.0
-            values, labels, weight = values[counted], Labels(labels.codes[counted], labels.classes), weight[counted]
-        self.fit_checked(values, labels, weight)
-        self.score_names_ = checked.container.columns
+        self.check_params()
+        rows = read_rows(scores, y, input=self.input, sample_weight=sample_weight, classes=classes, both_classes=True)
+        return self.fit_rows(rows)
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit to rows that the gate has checked, of scores of the calibrator's kind."""
+        self.map_ = self.map_of(rows)
+        self.classes_ = rows.classes
+        self.n_rows_ = rows.n_rows
+        self.score_names_ = rows.columns
         return self
 
-    def fit_checked(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Self:
-        """Fit to rows that the gate has checked; `weight` is positive, or None where all are one."""
-        self.map_ = self._fit_any(values, labels, weight)
-        self.classes_ = labels.classes
-        self.n_rows_ = values.shape[0]
-        self.score_names_ = None
-        return self
+    @abstractmethod
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the map to scores of shape (n,) or (n, K)."""
 
-    def predict_proba(self, scores: ArrayLike) -> Any:
-        """Return calibrated probabilities, in the container that the scores came in.
+    def fresh(self) -> Self:
+        """Return an unfitted calibrator with the same settings."""
+        return type(self)(**self.get_params(deep=False))
 
-        Parameters
-        ----------
-        scores : array-like of shape (n,) or (n, K)
-            As in `fit`. A calibrator of two classes takes one column or two.
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        check_choice("input", self.input, INPUT_KINDS)
 
-        Returns
-        -------
-        probabilities : shape (n,) or (n, K)
-            Of the positive class for one column; else of each class, rows summing to one.
+    @abstractmethod
+    def map_kinds(self, input: InputKind) -> tuple[type[Map], ...]:
+        """Return the kinds of map that a fit to one score of kind `input` can give."""
 
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the scores can't be used.
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map, held by a field of a document, that this calibrator can't have produced for so many classes.
+
+        A document whose parts don't go together has been changed.
         """
-        checked = self._check_scores(scores)
-        return checked.container.wrap(self.apply_checked(checked.values))
+        if n_classes != 2 or type(fitted) not in self.map_kinds(self.input):
+            self.refuse_map(n_classes, field)
+        fitted.check_input(self.input, field)
 
-    def _check_scores(self, scores: ArrayLike) -> Scores:
-        """Check scores of new rows, which must have as many columns as those of the fit."""
-        fitted = self._fitted_map()
-        checked = as_scores(scores, input=self.input)
-        if checked.n_columns not in ((1, 2) if is_binary(fitted) else (len(self.classes_),)):
-            raise ShapeError(
-                f"scores has {checked.n_columns} columns, but this calibrator was fitted for the {len(self.classes_)} "
-                f"classes {self.classes_.tolist()[:20]!r}. Pass one column per class."
-            )
-        return checked
+    def refuse_map(self, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map of a kind that this calibrator doesn't produce for so many classes."""
+        field.member("kind").refuse(f"is a kind of map that {self!r} doesn't produce for {n_classes} classes")
 
-    def apply_checked(self, values: FloatArray) -> FloatArray:
-        """Return calibrated probabilities of scores that the gate has checked."""
-        return self._apply(self._fitted_map(), values)
+    def encode(self) -> dict[str, Any]:
+        """Return settings and map as plain data."""
+        names = self.score_names_
+        return {
+            **encode_settings(self),
+            "classes": self.classes_.tolist(),
+            "n_rows": self.n_rows_,
+            "score_names": None if names is None else list(names),
+            "map": self.fitted_map.encode(),
+        }
+
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the fitted calibrator of checked settings, and a map that these can have produced."""
+        parts = body.members(("name", "params", "classes", "n_rows", "score_names", "map"))
+        made = decode_settings(parts["name"], parts["params"], cls)
+        made.classes_ = parts["classes"].labels(minimum=2)
+        made.n_rows_ = parts["n_rows"].integer(minimum=0)
+        made.score_names_ = parts["score_names"].score_names(len(made.classes_))
+        made.map_ = decode_map(parts["map"])
+        made.check_map(made.map_, len(made.classes_), parts["map"])
+        return made
+
+    @classmethod
+    def takes_input(cls) -> bool:
+        """Say whether the calibrator can be told what its scores are."""
+        return "input" in cls.param_names()
+
+    @classmethod
+    def adapted(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of the constructor for those of `make_calibrator`."""
+        return dict(params)
+
+    @classmethod
+    @cache  # a signature takes longer to read than a small fit
+    def param_names(cls) -> tuple[str, ...]:
+        """Return the names of the constructor's arguments."""
+        return tuple(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
-        return {name: getattr(self, name) for name in self._param_names()}
+        return {name: getattr(self, name) for name in self.param_names()}
 
     def set_params(self, **params: Any) -> Self:
         """Change constructor arguments."""
         for name, value in params.items():
-            if name not in self._param_names():
-                raise unknown_name(f"parameter of {type(self).__name__}", name, self._param_names())
+            if name not in self.param_names():
+                raise unknown_name(f"parameter of {type(self).__name__}", name, self.param_names())
             setattr(self, name, value)
         return self
 
@@ -160,55 +200,31 @@ class Calibrator(ABC):
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "map_")
-
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
         from sklearn.base import BaseEstimator
 
         return BaseEstimator().__sklearn_tags__()
 
-    @classmethod
-    @cache  # a signature takes longer to read than a small fit
-    def _param_names(cls) -> tuple[str, ...]:
-        return tuple(inspect.signature(cls).parameters)
-
-    def _check_params(self) -> None:
-        """Raise if a constructor argument can't be used."""
-
-    def _fitted_map(self) -> Map:
-        if not hasattr(self, "map_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call fit(scores, y) first.")
-        return self.map_
-
-    def _apply(self, fitted: Map, values: FloatArray) -> FloatArray:
-        if not is_binary(fitted):
-            return fitted.apply(values)
-        if values.ndim == 1:
-            return fitted.apply(values)
-        q = fitted.apply(_positive_column(values, self.input))
-        return np.column_stack((1.0 - q, q))
-
-    @abstractmethod
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
-        """Fit the map to scores of shape (n,) or (n, K)."""
-
 
 class BinaryCalibrator(Calibrator):
     """A calibrator of one score; more than two columns are calibrated one-vs-rest."""
 
-    map_: BinaryMap | OneVsRestMap
+    @abstractmethod
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
+        """Fit the map to checked rows of one score, or to their summary, of both classes."""
 
     def fit_summary(self, summary: ScoreSummary) -> Self:
         """Fit to a summary of scores, which may come from parts of the data that were merged.
+
+        The classes are False and True: a summary doesn't know the labels.
 
         Raises
         ------
         InvalidInputError
             If the summary has rows of one class only.
         """
-        self._check_params()
+        self.check_params()
         if not 0.0 < summary.total_positives < summary.total_weight:
             raise InvalidInputError(
                 f"the summary holds {summary.total_positives:g} positives of {summary.total_weight:g} rows. "
@@ -220,25 +236,28 @@ class BinaryCalibrator(Calibrator):
         self.score_names_ = None
         return self
 
-    @abstractmethod
-    def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:
-        """Return the kinds of map that a fit to scores of kind `input` can give."""
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the map of one score, or one for each class."""
+        if rows.is_binary or rows.scores.shape[1] == 2:
+            return self.fit_map(as_one_score(rows, self.input))
+        return fit_one_vs_rest(self, rows)
 
-    @abstractmethod
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
-        """Fit the map to checked rows, or to their summary, of both classes."""
-
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
-        if values.ndim == 1:
-            return self.fit_map(ScoreRows(values, labels.positive, weight))
-        if values.shape[1] == 2:
-            return self.fit_map(ScoreRows(_positive_column(values, self.input), labels.positive, weight))
-        return fit_one_vs_rest(self, values, labels, weight)
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if n_classes == 2 or not isinstance(fitted, OneVsRestMap):
+            super().check_map(fitted, n_classes, field)
+            return
+        check_columns(self, fitted, n_classes, field)
+        if fitted.coupling != "normalise":
+            field.member("coupling").refuse(f"does not go with {self!r}, which couples rows by 'normalise'")
 
 
-def fit_one_vs_rest(
-    calibrator: BinaryCalibrator, values: FloatArray, labels: Labels, weight: FloatArray | None
-) -> OneVsRestMap:
+def as_one_score(rows: Rows, input: InputKind) -> Rows:
+    """Return rows of two classes as rows of one score, of the positive class."""
+    return rows if rows.is_binary else rows.with_scores(positive_score(rows.scores, input), input=input)
+
+
+def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     """Fit `calibrator` to each column against the rows of its class.
 
     A class without rows keeps its probabilities as they are: nothing is known that would change them. Logits are
@@ -246,16 +265,15 @@ def fit_one_vs_rest(
     """
     is_logit = calibrator.input == "logit"
     if is_logit:
-        values = softmax(values)
+        rows = rows.with_scores(softmax(rows.scores))
         calibrator = type(calibrator)(**{**calibrator.get_params(), "input": "probability"})
-    counts = np.bincount(labels.codes, weights=weight, minlength=len(labels.classes))
+    counts = rows.class_weight
     maps: list[BinaryMap] = []
-    for k in range(values.shape[1]):
+    for k, label in enumerate(rows.classes.tolist()):
         if counts[k] == 0.0:
-            maps.append(map_without_rows(calibrator.input, labels.classes.tolist()[k]))
+            maps.append(map_without_rows(calibrator.input, label))
         else:
-            column = np.ascontiguousarray(values[:, k])
-            maps.append(calibrator.fit_map(ScoreRows(column, labels.codes == k, weight)))
+            maps.append(calibrator.fit_map(rows.of_class(k)))
     return OneVsRestMap(tuple(maps), is_logit)
 
 
@@ -273,13 +291,58 @@ def map_without_rows(input: InputKind, label: object) -> BinaryMap:
     return IDENTITY
 
 
-def _positive_column(values: FloatArray, input: InputKind) -> FloatArray:
-    match input:
-        case "probability":
-            return np.ascontiguousarray(values[:, 1])
-        case "logit":
-            return values[:, 1] - values[:, 0]
-        case "score":
-            raise ShapeError(
-                "two columns of raw scores say twice what one says. Pass the scores of the positive class, shape (n,)."
-            )
+def check_columns(
+    single: BinaryCalibrator, fitted: OneVsRestMap | TopLabelMap, n_classes: int, field: DocumentField
+) -> None:
+    """Refuse maps of columns, held by a field of a document, that a calibrator can't have produced."""
+    if fitted.n_classes != n_classes:
+        place = field.member("n_classes") if "n_classes" in field.object() else field.member("maps")
+        place.refuse(f"does not go with {n_classes} classes: one map per class is needed")
+    if fitted.is_logit != (single.input == "logit"):
+        field.member("is_logit").refuse(f"does not go with input {single.input!r}")
+    kind: InputKind = "probability" if fitted.is_logit else single.input
+    kinds = single.map_kinds(kind)
+    for item, column in zip(field.member("maps").items(), fitted.maps, strict=True):
+        # a class without rows keeps its probabilities
+        keeps = kind != "score" and isinstance(column, SingleMap) and is_identity(column)
+        if type(column) not in kinds and not keeps:
+            item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
+        column.check_input(kind, item)
+
+
+def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
+    """Return the name and the constructor's arguments of a calibrator as plain data."""
+    name = getattr(calibrator, "name", "")
+    if CALIBRATORS.get(name) is not type(calibrator):
+        raise InvalidTypeError(
+            f"a {type(calibrator).__name__} can't be saved: documents hold calibrant's own calibrators only. "
+            "Keep it by the means of the project that it comes from."
+        )
+    params = calibrator.get_params(deep=False)
+    return {"name": name, "params": {key: encode_calibrator_setting(value) for key, value in params.items()}}
+
+
+def encode_calibrator_setting(value: object) -> object:
+    """Return an argument as it is, and a calibrator, left unfitted, as its settings."""
+    return encode_settings(value) if isinstance(value, Calibrator) else value
+
+
+def decode_settings(name: DocumentField, params: DocumentField, of: type[_Kind]) -> _Kind:
+    """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
+    known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
+    cls = known[name.choice(known)]
+    given = {key: decode_calibrator_setting(field) for key, field in params.members(cls.param_names()).items()}
+    try:
+        made = cls(**given)
+        made.check_params()
+    except CalibrantError as error:
+        raise DocumentError(f"{params.path}: {error}") from None
+    return made
+
+
+def decode_calibrator_setting(field: DocumentField) -> object:
+    """Return a single value, or the calibrator of the columns inside another calibrator."""
+    if isinstance(field.value, dict):
+        parts = field.members(("name", "params"))
+        return decode_settings(parts["name"], parts["params"], BinaryCalibrator)  # type: ignore[type-abstract]
+    return field.single()

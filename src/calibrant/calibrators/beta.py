@@ -8,17 +8,19 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import DataWarning
 from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, separates
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, softplus
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind, check_choice
 
 BetaForm = Literal["abm", "am", "ab", "a"]
 
 
+@named
 class BetaCalibrator(BinaryCalibrator):
     """Beta calibration: q = expit(a log(p) - b log(1 - p) + c) with a, b >= 0.
 
@@ -54,16 +56,18 @@ class BetaCalibrator(BinaryCalibrator):
     def __init__(self, *, form: BetaForm = "abm") -> None:
         self.form = form
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
         check_choice("form", self.form, get_args(BetaForm))
 
     def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (BetaMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fit the beta map to checked rows or their summary."""
-        groups = data.groups()
+        groups = data.tied()
         clip = clip_from_data(groups.scores, float(groups.weight.sum()))
         p = clip_open(groups.scores, clip)
         log_p, log_rest = np.log(p), -np.log1p(-p)

@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, InterpolatedMap
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind
 
 
+@named
 class CenteredIsotonicCalibrator(BinaryCalibrator):
     """Centred isotonic regression: strictly rising between the centres of isotonic regression's blocks.
 
@@ -52,7 +54,7 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (InterpolatedMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Pool the rows or their summary into one knot per block."""
         summary = data.summary()
         blocks = summary.isotonic_blocks()

@@ -6,15 +6,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from calibrant.calibrators.base import as_one_score, named
 from calibrant.calibrators.beta import BetaCalibrator
-from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
+from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
 from calibrant.softmax_fit import CorrelatedProblem, SoftmaxProblem
-from calibrant.summary import ScoreRows
-from calibrant.validation import InputKind, Labels
+from calibrant.validation import InputKind
 
 
+@named
 class DirichletCalibrator(SoftmaxCalibrator):
     """Dirichlet calibration: softmax(W log p + b) of probabilities p, with a penalty on W and b.
 
@@ -59,21 +61,18 @@ class DirichletCalibrator(SoftmaxCalibrator):
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
         self.penalty: Penalty = penalty
 
-    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
         """Return the problem of temperature-scaled logits."""
-        return matrix_problem(x, labels, weight, CorrelatedProblem)
+        return matrix_problem(x, codes, weight, CorrelatedProblem)
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix and the intercepts of fitted parameters."""
         return theta[:, :-1], theta[:, -1].copy()
 
-    def _fit_logits(
-        self, z: FloatArray, scale: float, labels: Labels, weight: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray]:
+    def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Fit to logarithms less the mean of them all, so that intercepts are those of a usual row."""
-        rows = z.mean(axis=1)
-        middle = float(np.average(rows, weights=weight))
-        matrix, bias = super()._fit_logits(z - middle, scale, labels, weight)
+        middle = float(np.average(z.mean(axis=1), weights=rows.weight))
+        matrix, bias = super().fit_logits(z - middle, scale, rows)
         return matrix, bias - scale * middle * matrix.sum(axis=1)
 
     def centred(self, rows: FloatArray) -> FloatArray:
@@ -84,6 +83,6 @@ class DirichletCalibrator(SoftmaxCalibrator):
         """Return the kinds of map that a fit to one score can give."""
         return (BetaMap,)
 
-    def _fit_binary(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> BinaryMap:
-        p = values if values.ndim == 1 else values[:, 1].copy()
-        return BetaCalibrator().fit_map(ScoreRows(p, labels.positive, weight))
+    def fit_binary(self, rows: Rows) -> BinaryMap:
+        """Fit beta calibration, which is Dirichlet calibration of two classes."""
+        return BetaCalibrator().fit_map(as_one_score(rows, "probability"))

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.temperature import TemperatureCalibrator
+from calibrant.calibrators.base import Calibrator, named
+from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
+from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, dot
-from calibrant.validation import InputKind, Labels
+from calibrant.rows import Rows
+from calibrant.validation import InputKind
 
 Parts: TypeAlias = tuple[SoftmaxMap | BetaMap | LogisticMap, ...]
 
@@ -27,6 +29,7 @@ _ACCEPTED = 1e-8
 _BLOCK = 1 << 13
 
 
+@named
 class EnsembleTemperatureCalibrator(Calibrator):
     """Ensemble temperature scaling: w1 softmax(z / T) + w2 softmax(z) + w3 / K of logits z of K classes.
 
@@ -75,7 +78,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
     @property
     def weights_(self) -> FloatArray:
         """The shares of temperature-scaled, unchanged and uniform probabilities."""
-        match self._fitted_map():
+        match self.fitted_map:
             case MeanMap(weights=weights) | MixtureMap(weights=weights):
                 return weights
             case other:
@@ -84,7 +87,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
     @property
     def inverse_temperature_(self) -> float:
         """What the logits of the first part are multiplied by."""
-        match self._fitted_map():
+        match self.fitted_map:
             case MixtureMap(maps=(SoftmaxMap(weight=slope), *_)):
                 return float(slope)
             case MeanMap(maps=(BetaMap(a=scale) | LogisticMap(slope=scale), *_)):
@@ -92,11 +95,21 @@ class EnsembleTemperatureCalibrator(Calibrator):
             case other:
                 raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
-        parts = parts_of(TemperatureCalibrator(input=self.input)._fit_any(values, labels, weight))
-        w = np.ones(values.shape[0]) if weight is None else weight
-        problem = MixtureProblem(own_probabilities(parts, values, labels.codes), w)
-        return mixture_of(parts, find_shares(problem, len(parts), float(w.sum())))
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the temperature, then the shares of the three parts."""
+        parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
+        problem = MixtureProblem(own_probabilities(parts, rows.scores, rows.codes), rows.weights)
+        return mixture_of(parts, find_shares(problem, len(parts), rows.total_weight))
+
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if n_classes == 2 or not isinstance(fitted, MixtureMap):
+            super().check_map(fitted, n_classes, field)
+            return
+        for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
+            check_softmax(part, self.input, n_classes, item)
+            if part.weight.ndim != 0:
+                item.member("weight").refuse("is not one number, as an inverse temperature is")
 
 
 def parts_of(first: Map) -> Parts:

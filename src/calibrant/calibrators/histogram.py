@@ -7,14 +7,16 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from calibrant.binning import equal_mass_bins, midpoints
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, StepMap
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind, check_choice, check_integer
 
 Strategy = Literal["quantile", "uniform"]
 
 
+@named
 class HistogramCalibrator(BinaryCalibrator):
     """Histogram binning: each bin of scores gets its share of positives.
 
@@ -59,7 +61,9 @@ class HistogramCalibrator(BinaryCalibrator):
         self.strategy: Strategy = strategy
         self.input = input
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
         check_integer("n_bins", self.n_bins, minimum=1)
         check_choice("strategy", self.strategy, get_args(Strategy))
 
@@ -67,9 +71,9 @@ class HistogramCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (StepMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Count positives by bin in the rows or their summary."""
-        cells = data.summary().cells
+        cells = data.summary().distinct
         if self.strategy == "quantile":
             bin_of = equal_mass_bins(cells.weight, self.n_bins)
             first = np.flatnonzero(np.diff(bin_of, prepend=-1))

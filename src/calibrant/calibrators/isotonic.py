@@ -6,13 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.numerics import FloatArray
-from calibrant.summary import Blocks, ScoreRows, ScoreSummary
-from calibrant.validation import InputKind
+from calibrant.rows import Rows
+from calibrant.summary import Blocks, ScoreSummary
+from calibrant.validation import InputKind, check_flag
 
 
+@named
 class IsotonicCalibrator(BinaryCalibrator):
     """Isotonic regression of the labels on the scores: the best fit among all rising maps.
 
@@ -49,11 +51,16 @@ class IsotonicCalibrator(BinaryCalibrator):
         self.bounded = bounded
         self.input = input
 
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
+        check_flag("bounded", self.bounded)
+
     def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (InterpolatedMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Pool the rows or their summary into an interpolated map."""
         summary = data.summary()
         blocks = summary.isotonic_blocks()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, matrix_problem
+from calibrant.calibrators.base import named
+from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, matrix_problem
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import SoftmaxProblem
-from calibrant.validation import InputKind, Labels
+from calibrant.validation import InputKind
 
 
+@named
 class MatrixScalingCalibrator(SoftmaxCalibrator):
     """Matrix scaling: softmax(W z + b) of logits z, drawn towards temperature scaling by a penalty.
 
@@ -60,9 +62,9 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
         self.penalty: Penalty = penalty
         self.input = input
 
-    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
         """Return the problem of temperature-scaled logits."""
-        return matrix_problem(x, labels, weight)
+        return matrix_problem(x, codes, weight)
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix and the intercepts of fitted parameters."""

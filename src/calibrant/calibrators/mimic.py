@@ -7,12 +7,13 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant import kernels
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import NotFittedError
-from calibrant.maps import BinaryMap, InterpolatedMap, is_binary
+from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.summary import Cells, ScoreRows, ScoreSummary
-from calibrant.validation import InputKind, check_choice, check_integer
+from calibrant.rows import Rows
+from calibrant.summary import DistinctScores, ScoreSummary
+from calibrant.validation import InputKind, check_choice, check_flag, check_integer
 
 Boundary = Literal["mean", "min", "max", "median", "unweighted"]
 #: A read-only record array with a row for each bin.
@@ -31,6 +32,7 @@ class _Fit(NamedTuple):
     history: tuple[BinTable, ...] | None
 
 
+@named
 class MimicCalibrator(BinaryCalibrator):
     """Mimic calibration: small bins of equal positives, merged until their rates rise, joined by straight lines.
 
@@ -99,8 +101,8 @@ class MimicCalibrator(BinaryCalibrator):
     def __init__(
         self,
         threshold_pos: int = 5,
-        record_history: bool = False,
         *,
+        record_history: bool = False,
         boundary: Boundary = "mean",
         input: InputKind = "probability",
     ) -> None:
@@ -109,8 +111,11 @@ class MimicCalibrator(BinaryCalibrator):
         self.boundary: Boundary = boundary
         self.input = input
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
         check_integer("threshold_pos", self.threshold_pos, minimum=1)
+        check_flag("record_history", self.record_history)
         check_choice("boundary", self.boundary, get_args(Boundary))
 
     @property
@@ -134,9 +139,9 @@ class MimicCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (InterpolatedMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fill and merge bins of the rows or their summary."""
-        bins = _Bins(data.summary().cells, self.threshold_pos * (1.0 - _ROUNDING))
+        bins = _Bins(data.summary().distinct, self.threshold_pos * (1.0 - _ROUNDING))
         history = [bins.table(self.boundary)] if self.record_history else None
         while bins.n_work:
             bins.merge(n_passes=1 if self.record_history else bins.weight.size)
@@ -148,8 +153,8 @@ class MimicCalibrator(BinaryCalibrator):
         return fitted
 
     def _tables(self, name: str) -> _Fit:
-        fitted = self._fitted_map()
-        if not is_binary(fitted):
+        fitted = self.fitted_map
+        if not fitted.is_binary:
             raise NotFittedError(
                 f"{name}: this MimicCalibrator was fitted to {len(self.classes_)} columns, with other bins for each. "
                 "Fit one to a single column to see its bins."
@@ -165,7 +170,7 @@ class MimicCalibrator(BinaryCalibrator):
 class _Bins:
     """The bins of sorted groups of rows while they are merged; a merged bin keeps the place of its leftmost part."""
 
-    def __init__(self, cells: Cells, least: float) -> None:
+    def __init__(self, cells: DistinctScores, least: float) -> None:
         self.cells = cells
         room = int(min(cells.scores.size, cells.positives.sum() / least + 2.0))
         first, columns = np.empty(room, np.int64), np.empty((3, room))
@@ -221,7 +226,7 @@ class _Bins:
         return table.view(np.recarray)
 
 
-def _medians(cells: Cells, first: IntArray, end: IntArray) -> FloatArray:
+def _medians(cells: DistinctScores, first: IntArray, end: IntArray) -> FloatArray:
     """Return the median score of each bin, midway between the two middle ones where they differ."""
     below = np.concatenate(([0.0], np.cumsum(cells.weight)))
     half = 0.5 * below[first] + 0.5 * below[end]

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 from calibrant.calibrators._wrapping import WrappingCalibrator
-from calibrant.calibrators.base import BinaryCalibrator, fit_one_vs_rest
-from calibrant.maps import COUPLINGS, Coupling, Map
-from calibrant.numerics import FloatArray
-from calibrant.validation import Labels, check_choice
+from calibrant.calibrators.base import BinaryCalibrator, check_columns, fit_one_vs_rest, named
+from calibrant.document_field import DocumentField
+from calibrant.maps import COUPLINGS, Coupling, Map, OneVsRestMap
+from calibrant.rows import Rows
+from calibrant.validation import check_choice
 
 
+@named
 class OneVsRestCalibrator(WrappingCalibrator):
     """Calibrate each column against its own class, then couple each row into one distribution.
 
@@ -73,12 +75,23 @@ class OneVsRestCalibrator(WrappingCalibrator):
         self.calibrator = calibrator
         self.coupling: Coupling = coupling
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if an argument can't be used."""
         check_choice("coupling", self.coupling, COUPLINGS)
-        super()._check_params()
+        super().check_params()
 
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the map of one score, or one for each class."""
         inner = self.inner()
-        if values.ndim == 1:
-            return inner._fit_any(values, labels, weight)
-        return replace(fit_one_vs_rest(inner, values, labels, weight), coupling=self.coupling)
+        if rows.is_binary:
+            return inner.map_of(rows)
+        return replace(fit_one_vs_rest(inner, rows), coupling=self.coupling)
+
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if not isinstance(fitted, OneVsRestMap):
+            super().check_map(fitted, n_classes, field)
+            return
+        check_columns(self.inner(), fitted, n_classes, field)
+        if fitted.coupling != self.coupling:
+            field.member("coupling").refuse(f"does not go with {self!r}, which couples rows by {self.coupling!r}")

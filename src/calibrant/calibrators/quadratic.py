@@ -6,17 +6,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.logistic import LogisticProblem, base_logit, minimise, on_logits, platt_targets
 from calibrant.maps import BinaryMap, QuadraticMap
 from calibrant.numerics import FloatArray, dot
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind
 
 #: Share of the square's variation that a line may leave before the scores count as more than two points.
 _STRAIGHT = 1e-8
 
 
+@named
 class QuadraticCalibrator(BinaryCalibrator):
     """Quadratic logistic calibration: logit(q) = c + a z + b z^2 of the logit or score z, not falling over the data.
 
@@ -56,9 +58,9 @@ class QuadraticCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (QuadraticMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fit the parabola to checked rows or their summary."""
-        groups, clip = on_logits(data.groups(), self.input)
+        groups, clip = on_logits(data.tied(), self.input)
         z, w = groups.scores, groups.weight
         low, high = float(z.min()), float(z.max())
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.logistic import fit_slope_intercept, on_logits
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind
 
 
+@named
 class SigmoidCalibrator(BinaryCalibrator):
     """Platt scaling: a logistic regression of the labels on the score, with Platt's targets.
 
@@ -48,9 +50,9 @@ class SigmoidCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (BetaMap,) if input == "probability" else (LogisticMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fit the logistic map to checked rows or their summary."""
-        groups, clip = on_logits(data.groups(), self.input)
+        groups, clip = on_logits(data.tied(), self.input)
         slope, intercept = fit_slope_intercept(groups)
         if clip is None:
             return LogisticMap(slope, intercept)

@@ -8,17 +8,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from calibrant import kernels
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import base_logit, fit_slope_intercept, on_logits, platt_targets
 from calibrant.maps import BinaryMap, LogitInterpolatedMap
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, softplus
-from calibrant.summary import Groups, ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import InputKind, check_integer
 
 #: Penalties on the squared change of slope at a knot, scores in units of their standard deviation.
 _PENALTIES = np.logspace(4.0, -1.0, 11)
-#: Groups that more distinct scores are gathered into.
+#: TiedScores that more distinct scores are gathered into.
 _MAX_GROUPS = 1 << 11
 #: Smallest distance of knots in standard deviations of the scores: closer ones spoil the system's condition.
 _LEAST_GAP = 0.01
@@ -38,6 +39,7 @@ _LEAST_REST = 1e-3
 _LEAST_CURVATURE = TINY**0.5
 
 
+@named
 class SplineCalibrator(BinaryCalibrator):
     """A smooth rising curve: logit(q) = f(z) of the logit or score z, as straight as cross-validation finds best.
 
@@ -90,23 +92,25 @@ class SplineCalibrator(BinaryCalibrator):
         self.n_knots = n_knots
         self.input = input
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        super().check_params()
         check_integer("n_knots", self.n_knots, minimum=2)
 
     def map_kinds(self, input: InputKind) -> tuple[type[BinaryMap], ...]:  # noqa: ARG002
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (LogitInterpolatedMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> BinaryMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fit the curve to checked rows or their summary."""
-        groups, clip = on_logits(data.summary().groups(), self.input)
+        groups, clip = on_logits(data.summary().tied(), self.input)
         low, high = float(groups.scores[0]), float(groups.scores[-1])
         middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         if half == 0.0:
             return LogitInterpolatedMap(groups.scores[:1].copy(), np.array([base_logit(groups)]), clip)
-        groups = gather(Groups((groups.scores - middle) / half, groups.weight, groups.positives), _MAX_GROUPS)
+        groups = gather(TiedScores((groups.scores - middle) / half, groups.weight, groups.positives), _MAX_GROUPS)
         mean, spread = _moments(groups)
-        groups = Groups((groups.scores - mean) / spread, groups.weight, groups.positives)
+        groups = TiedScores((groups.scores - mean) / spread, groups.weight, groups.positives)
         with np.errstate(over="ignore"):  # beyond the largest number; clipped to the scores' range
             places = middle + half * (mean + spread * _place_knots(groups, self.n_knots))
         x = np.unique(np.clip(places, low, high))
@@ -123,12 +127,12 @@ class SplinePath(NamedTuple):
     loss: FloatArray
 
 
-def fit_path(groups: Groups, knots: FloatArray) -> SplinePath:
+def fit_path(groups: TiedScores, knots: FloatArray) -> SplinePath:
     """Fit the straight line and a curve for each penalty, and estimate the leave-one-out log loss of each.
 
     Parameters
     ----------
-    groups : Groups
+    groups : TiedScores
         In rising order of their scores, which have mean 0 and standard deviation 1.
     knots : ndarray of shape (k,)
         From the lowest score to the highest.
@@ -153,7 +157,7 @@ def fit_path(groups: Groups, knots: FloatArray) -> SplinePath:
     return SplinePath(np.vstack(curves), np.array(losses))
 
 
-def gather(groups: Groups, n_groups: int) -> Groups:
+def gather(groups: TiedScores, n_groups: int) -> TiedScores:
     """Return at most `n_groups` groups at their mean scores, of more groups in rising order.
 
     Cells are even in the mean of rank and range, so that the tails, where a curve bends on few rows, stay fine.
@@ -164,10 +168,10 @@ def gather(groups: Groups, n_groups: int) -> Groups:
     first = np.flatnonzero(np.diff(cell, prepend=-1))
     weight = np.add.reduceat(groups.weight, first)
     scores = np.add.reduceat(groups.weight * groups.scores, first) / weight
-    return Groups(np.maximum.accumulate(scores), weight, np.add.reduceat(groups.positives, first))
+    return TiedScores(np.maximum.accumulate(scores), weight, np.add.reduceat(groups.positives, first))
 
 
-def _evenly(groups: Groups) -> FloatArray:
+def _evenly(groups: TiedScores) -> FloatArray:
     """Return the mean of rank and place in the range, from 0 to 1, of each score."""
     u, w = groups.scores, groups.weight
     rank = np.cumsum(w) - 0.5 * w
@@ -201,7 +205,7 @@ class _Place(NamedTuple):
         return moved
 
 
-def _moments(groups: Groups) -> tuple[float, float]:
+def _moments(groups: TiedScores) -> tuple[float, float]:
     """Return mean and standard deviation of scores between -1 and 1; outliers don't make the latter tiny."""
     total = float(groups.weight.sum())
     mean = dot(groups.weight, groups.scores) / total
@@ -209,7 +213,7 @@ def _moments(groups: Groups) -> tuple[float, float]:
     return mean, max(float(np.sqrt(dot(groups.weight, deviation * deviation) / total)), _LEAST_SPREAD)
 
 
-def _place_knots(groups: Groups, n_knots: int) -> FloatArray:
+def _place_knots(groups: TiedScores, n_knots: int) -> FloatArray:
     """Return knots from the lowest score to the highest, even in the mean of rank and range but for those too close."""
     u = groups.scores
     knots = [float(u[0])]
@@ -220,7 +224,7 @@ def _place_knots(groups: Groups, n_knots: int) -> FloatArray:
 
 
 def _fit_curve(
-    place: _Place, groups: Groups, target_weight: FloatArray, knots: FloatArray, start: FloatArray, penalty: float
+    place: _Place, groups: TiedScores, target_weight: FloatArray, knots: FloatArray, start: FloatArray, penalty: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the curve of one penalty at the knots, and the bands of the inverse of its system."""
     curve, inverse = start.copy(), np.empty((3, knots.size))
@@ -241,7 +245,7 @@ def _fit_curve(
     return curve, inverse
 
 
-def _line_leverage(f: FloatArray, groups: Groups, *, has_slope: bool) -> FloatArray:
+def _line_leverage(f: FloatArray, groups: TiedScores, *, has_slope: bool) -> FloatArray:
     q = expit(f)
     v = groups.weight * q * (1.0 - q)
     total = max(float(v.sum()), _LEAST_CURVATURE)
@@ -252,7 +256,7 @@ def _line_leverage(f: FloatArray, groups: Groups, *, has_slope: bool) -> FloatAr
     return leverage
 
 
-def leave_one_out(groups: Groups, f: FloatArray, leverage: FloatArray) -> float:
+def leave_one_out(groups: TiedScores, f: FloatArray, leverage: FloatArray) -> float:
     """Return the log loss of all rows, each predicted by one Newton step from the fit to the fit without it.
 
     A row counts as one unit of weight: it leaves a group of more, and takes all of a group of less.

@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.base import Calibrator, named
+from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, FloatArray, clip_from_data, clip_open, dot, logit
-from calibrant.validation import InputKind, Labels
+from calibrant.rows import Rows
+from calibrant.validation import InputKind
 
 _MAX_ITER = 200
 #: Steeper slopes would make infinities of ordinary logits, of which a softmax has no differences.
@@ -26,6 +28,7 @@ _BLOCK_ENTRIES = 1 << 15
 _WARM_START_FROM = 1 << 17
 
 
+@named
 class TemperatureCalibrator(Calibrator):
     """Temperature scaling: divide the logits by one number that maximises the likelihood.
 
@@ -71,7 +74,7 @@ class TemperatureCalibrator(Calibrator):
     @property
     def inverse_temperature_(self) -> float:
         """What the logits are multiplied by."""
-        match self._fitted_map():
+        match self.fitted_map:
             case BetaMap(a=slope) | LogisticMap(slope=slope):
                 return slope
             case SoftmaxMap(weight=weight):
@@ -84,32 +87,46 @@ class TemperatureCalibrator(Calibrator):
         """The inverse temperature, by the name that scikit-learn gives it."""
         return self.inverse_temperature_
 
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the inverse temperature of one score, or of the logits of all classes."""
+        values = rows.scores
         if values.ndim == 1 or values.shape[1] == 2:
-            return self._fit_binary(values, labels, weight)
+            return self._fit_binary(rows)
         if self.input == "probability":
-            clip = clip_from_data(values, _total(values, weight))
-            slope = _inverse_temperature(np.log(np.maximum(values, clip)), labels.codes, weight)
+            clip = clip_from_data(values, rows.total_weight)
+            slope = _inverse_temperature(np.log(np.maximum(values, clip)), rows.codes, rows.weight)
             return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), clip)
-        slope = min(_inverse_temperature(values, labels.codes, weight), _STEEPEST)
+        slope = min(_inverse_temperature(values, rows.codes, rows.weight), _STEEPEST)
         return SoftmaxMap(np.array(slope), np.zeros(values.shape[1]), None)
 
-    def _fit_binary(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> BinaryMap:
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
+            super().check_map(fitted, n_classes, field)
+            return
+        check_softmax(fitted, self.input, n_classes, field)
+        if fitted.weight.ndim != 0:
+            field.member("weight").refuse("is not one number, as an inverse temperature is")
+
+    def _fit_binary(self, rows: Rows) -> BinaryMap:
+        values = rows.scores
         if self.input == "probability":
             p = values if values.ndim == 1 else values[:, 1]
-            clip = clip_from_data(p, _total(p, weight))
-            slope = _binary_slope(logit(clip_open(p, clip)), labels, weight)
+            clip = clip_from_data(p, rows.total_weight)
+            slope = _binary_slope(logit(clip_open(p, clip)), rows)
             return BetaMap(slope, slope, 0.0, clip)
-        z = values if values.ndim == 1 else values[:, 1] - values[:, 0]
-        return LogisticMap(_binary_slope(z, labels, weight), 0.0)
+        return LogisticMap(_binary_slope(values if values.ndim == 1 else values[:, 1] - values[:, 0], rows), 0.0)
 
 
-def _total(values: FloatArray, weight: FloatArray | None) -> float:
-    return float(values.shape[0] if weight is None else weight.sum())
+def check_softmax(fitted: SoftmaxMap, input: InputKind, n_classes: int, field: DocumentField) -> None:
+    """Refuse a softmax map, held by a field of a document, of other classes or of scores of another kind."""
+    if fitted.n_classes != n_classes:
+        field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
+    fitted.check_input(input, field)
 
 
-def _binary_slope(z: FloatArray, labels: Labels, weight: FloatArray | None) -> float:
-    return _inverse_temperature(np.column_stack((np.zeros_like(z), z)), labels.codes, weight)
+def _binary_slope(z: FloatArray, rows: Rows) -> float:
+    return _inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows.codes, rows.weight)
 
 
 def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray | None) -> float:
@@ -128,7 +145,7 @@ def _inverse_temperature(z: FloatArray, codes: npt.NDArray[np.integer[Any]], wei
             DataWarning,
             stacklevel=6,
         )
-        smooth = n_classes / (_total(z, weight) + n_classes)
+        smooth = n_classes / ((float(n) if weight is None else float(weight.sum())) + n_classes)
         target = (1.0 - smooth) * target + smooth * mean
     if dot(w, mean - target) >= 0.0:
         warnings.warn(

@@ -6,20 +6,22 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators._wrapping import WrappingCalibrator
-from calibrant.calibrators.base import BinaryCalibrator
-from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError
+from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
+from calibrant.document_field import DocumentField
+from calibrant.errors import DataWarning, InvalidInputError
 from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap
-from calibrant.numerics import BoolArray, FloatArray, softmax
-from calibrant.summary import ScoreRows
-from calibrant.validation import Labels
+from calibrant.numerics import softmax
+from calibrant.phrases import quoted
+from calibrant.rows import Rows
+from calibrant.validation import check_flag
 
 _MOST_NAMED = 10
 
 
+@named
 class TopLabelCalibrator(WrappingCalibrator):
     """Calibrate the confidence in the top label of each row: how often it is right.
 
@@ -69,35 +71,44 @@ class TopLabelCalibrator(WrappingCalibrator):
         self.calibrator = calibrator
         self.per_class = per_class
 
-    def _check_params(self) -> None:
-        if not isinstance(self.per_class, (bool, np.bool_)):
-            raise InvalidTypeError(f"per_class={self.per_class!r} is not True or False. Pass one of them.")
-        super()._check_params()
+    def check_params(self) -> None:
+        """Raise if an argument can't be used."""
+        check_flag("per_class", self.per_class)
+        super().check_params()
 
-    def _fit_any(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> Map:
+    def map_of(self, rows: Rows) -> Map:
+        """Fit the map of the confidence in the top label, or of one score."""
         inner = self.inner()
-        n_classes = len(labels.classes)
+        n_classes = rows.n_classes
         if n_classes == 2:
-            return inner._fit_any(values, labels, weight)
+            return inner.map_of(rows)
         is_logit = inner.input == "logit"
         if is_logit:
-            values = softmax(values)
+            rows = rows.with_scores(softmax(rows.scores))
             inner = type(inner)(**{**inner.get_params(), "input": "probability"})
         if inner.input == "score":
             raise InvalidInputError(
                 "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
                 'logits with input="logit".'
             )
-        top = values.argmax(axis=1)
-        confidence = values[np.arange(top.size), top]
-        is_right = top == labels.codes
-        pooled = _fit_where(inner, confidence, is_right, weight, np.ones(top.size, dtype=np.bool_))
+        top, confidence = rows.scores.argmax(axis=1), rows.top_label()
+        pooled = _fit_mixed(inner, confidence)
         own = None
         if self.per_class and pooled is not None:
-            own = [_fit_where(inner, confidence, is_right, weight, top == k) for k in range(n_classes)]
-        return top_label_map(
-            labels.classes, pooled, own, is_logit=is_logit, n_rows=top.size, is_right=bool(is_right[0])
-        )
+            own = [_fit_mixed(inner, confidence.take(top == k)) for k in range(n_classes)]
+        is_right = bool(confidence.positive[0])
+        return top_label_map(rows.classes, pooled, own, is_logit=is_logit, n_rows=rows.n_rows, is_right=is_right)
+
+    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
+        """Refuse a map that this calibrator can't have produced for so many classes."""
+        if not isinstance(fitted, TopLabelMap):
+            super().check_map(fitted, n_classes, field)
+            return
+        if len(fitted.maps) > 1 and not self.per_class:
+            field.member("maps").refuse(f"does not go with {self!r}, which fits one map")
+        if self.input == "score":
+            field.refuse("takes probabilities or logits, not raw scores")
+        check_columns(self.inner(), fitted, n_classes, field)
 
 
 def top_label_map(
@@ -119,24 +130,19 @@ def top_label_map(
         return TopLabelMap(n_classes, (IDENTITY,), is_logit)
     if own is None:
         return TopLabelMap(n_classes, (pooled,), is_logit)
-    left = [repr(label) for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
+    left = [label for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
     if left:
-        more = ", ..." if len(left) > _MOST_NAMED else ""
         _say(
             f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
-            f"{', '.join(left[:_MOST_NAMED])}{more}. They get the map of all rows"
+            f"{quoted(left, most=_MOST_NAMED)}. They get the map of all rows"
         )
     return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
 
 
-def _fit_where(
-    inner: BinaryCalibrator, confidence: FloatArray, is_right: BoolArray, weight: FloatArray | None, rows: BoolArray
-) -> BinaryMap | None:
-    """Fit the confidence of some rows, or return None where they are not both right and wrong."""
-    right = is_right[rows]
-    if right.all() or not right.any():
-        return None
-    return inner.fit_map(ScoreRows(confidence[rows], right, None if weight is None else weight[rows]))
+def _fit_mixed(inner: BinaryCalibrator, rows: Rows) -> BinaryMap | None:
+    """Fit the confidence of rows, or return None where they are not both right and wrong."""
+    right = rows.positive
+    return None if right.all() or not right.any() else inner.fit_map(rows)
 
 
 def _say(message: str) -> None:

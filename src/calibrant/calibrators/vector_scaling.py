@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator, penalties
+from calibrant.calibrators.base import named
+from calibrant.calibrators.softmax_family import Codes, Penalty, SoftmaxCalibrator, penalties
 from calibrant.numerics import FloatArray
 from calibrant.softmax_fit import SoftmaxProblem, VectorProblem
-from calibrant.validation import InputKind, Labels
+from calibrant.validation import InputKind
 
 
+@named
 class VectorScalingCalibrator(SoftmaxCalibrator):
     """Vector scaling: softmax of a_k z_k + b_k over the classes k, drawn towards temperature scaling by a penalty.
 
@@ -55,13 +57,11 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
         self.penalty: Penalty = penalty
         self.input = input
 
-    def problem(self, x: FloatArray, labels: Labels, weight: FloatArray) -> SoftmaxProblem:
+    def problem(self, x: FloatArray, codes: Codes, weight: FloatArray) -> SoftmaxProblem:
         """Return the problem of temperature-scaled logits."""
         one = np.ones(x.shape[1])
         intercept, slope, _ = penalties(one.size)
-        return VectorProblem(
-            x, labels.codes, weight, np.vstack((one, 0.0 * one)), np.vstack((slope * one, intercept * one))
-        )
+        return VectorProblem(x, codes, weight, np.vstack((one, 0.0 * one)), np.vstack((slope * one, intercept * one)))
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix and the intercepts of fitted parameters."""

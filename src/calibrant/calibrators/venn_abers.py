@@ -7,14 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant import kernels
-from calibrant.calibrators.base import BinaryCalibrator
+from calibrant.calibrators.base import BinaryCalibrator, named
+from calibrant.fitted import apply_map
 from calibrant.lookup import step_levels
 from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap
 from calibrant.numerics import FloatArray, softmax
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, InputKind
 
 
+@named
 class VennAbersCalibrator(BinaryCalibrator):
     """Venn-Abers: isotonic regression fitted twice, with the new object as a negative and as a positive.
 
@@ -64,9 +67,9 @@ class VennAbersCalibrator(BinaryCalibrator):
         """Return the kinds of map that a fit to scores of kind `input` can give."""
         return (VennAbersMap,)
 
-    def fit_map(self, data: ScoreRows | ScoreSummary) -> VennAbersMap:
+    def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
         """Fit the rows or their summary with one more object at each score, of either label."""
-        cells = data.summary().cells
+        cells = data.summary().distinct
         scores, m = cells.scores, cells.scores.size
         points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)
         kernels.sum_diagram(cells.weight, cells.positives, points, following)
@@ -102,16 +105,16 @@ class VennAbersCalibrator(BinaryCalibrator):
         CalibrantError
             If the scores can't be used.
         """
-        checked = self._check_scores(scores)
-        p0, p1 = self._pair(self.map_, checked.values)
-        return checked.container.wrap(p0, name="p0"), checked.container.wrap(p1, name="p1")
+        rows = self.read(scores)
+        p0, p1 = self._pair(self.map_, rows.scores)
+        return rows.container.wrap(p0, name="p0"), rows.container.wrap(p1, name="p1")
 
     def _pair(self, fitted: VennAbersMap | OneVsRestMap, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         if isinstance(fitted, OneVsRestMap):
             columns = (softmax(values) if fitted.is_logit else values).T
             pairs = [_pair_of_column(m, np.ascontiguousarray(c)) for m, c in zip(fitted.maps, columns, strict=True)]
             return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
-        p0, p1 = self._apply(fitted.lower, values), self._apply(fitted.upper, values)
+        p0, p1 = (apply_map(table, values, self.input) for table in (fitted.lower, fitted.upper))
         if values.ndim == 2:  # the first class is likely where the second is not
             p0[:, 0], p1[:, 0] = p1[:, 0].copy(), p0[:, 0].copy()
         return p0, p1

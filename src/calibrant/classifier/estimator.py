@@ -198,6 +198,12 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 setattr(self, name, getattr(pairs[0].estimator, name))
         return self
 
+    def onnx_model(self, dtype: Any) -> Any:
+        """Return the classifier with its calibrators as an ONNX model; see `calibrant.persistence.to_onnx`."""
+        from calibrant.classifier.onnx_graph import classifier_to_onnx
+
+        return classifier_to_onnx(self, dtype)
+
     def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
         """Return calibrated probabilities: the mean of those of the pairs.
 

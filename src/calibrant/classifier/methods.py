@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, Calibrator, make_calibrator
+from calibrant.calibrators import ALIASES, CALIBRATORS, BinaryCalibrator, Calibrator, make_calibrator
 from calibrant.classifier.regressors import RegressorCalibrator
 from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
 from calibrant.numerics import FloatArray, expit, softmax
@@ -52,9 +52,7 @@ class Method:
 
     def new(self) -> AnyCalibrator:
         """Return an unfitted calibrator."""
-        return (
-            self.template.like() if isinstance(self.template, RegressorCalibrator) else make_calibrator(self.template)
-        )
+        return self.template.fresh()
 
 
 def refuse_misspelt(method: object) -> None:
@@ -100,7 +98,7 @@ def _adapted(calibrator: Calibrator, response: Response) -> Method:
     """Return a method of the calibrator's kind that takes the scores for what they are."""
     if response == "predict_proba":
         return Method(_with_input(calibrator, "probability") or calibrator, response)
-    kind: InputKind = "score" if type(calibrator) in BINARY_CALIBRATORS.values() else "logit"
+    kind: InputKind = "score" if isinstance(calibrator, BinaryCalibrator) else "logit"
     changed = _with_input(calibrator, kind)
     return Method(changed or calibrator, response, is_squashed=changed is None)
 

@@ -12,12 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant.calibrators import Calibrator
 from calibrant.classifier.pairs import CalibratedPair
 from calibrant.errors import DataWarning, InvalidInputError, MissingPackageError
-from calibrant.maps import StepMap, VennAbersMap
-from calibrant.persistence.export.exportable import as_exportable
-from calibrant.persistence.export.formulas import softmax
-from calibrant.persistence.export.onnx_builder import OPSET, FloatType, OnnxBuilder
-from calibrant.persistence.export.onnx_graph import OUTPUT, make_model
-from calibrant.persistence.export.terms import Term
+from calibrant.maps import softmax_formula
+from calibrant.persistence import OPSET, OUTPUT, FloatType, OnnxBuilder, make_model
+from calibrant.terms import Term
 
 INPUT = "X"
 _OPSETS = {"": OPSET, "ai.onnx.ml": 3}
@@ -88,9 +85,9 @@ def _calibrated(b: OnnxBuilder, pair: CalibratedPair, raw: Term, n_classes: int)
     if n_classes == 2 and pair.method.is_squashed:
         values = b.expit(values)
     elif pair.method.is_squashed:
-        values = softmax(b, values)
-    form = as_exportable(pair.calibrator)
-    q = form.calibrated(b, values, b.n_columns)
+        values = softmax_formula(b, values)
+    assert isinstance(pair.calibrator, Calibrator)  # noqa: S101 - for the type checker: `_check_pair` has looked
+    q = pair.calibrator.usable_formula(b, values, b.n_columns)
     return b.columns([1.0 - q, q]) if n_classes == 2 else q
 
 
@@ -125,7 +122,7 @@ def _classifier_output(b: OnnxBuilder, pair: CalibratedPair, prefix: str) -> tup
 
 def _warn_of_steps(pair: CalibratedPair, name: str) -> None:
     """Say that scores in single precision may come to lie on the other side of a step."""
-    if isinstance(pair.calibrator, Calibrator) and _has_steps(pair.calibrator.map_):
+    if isinstance(pair.calibrator, Calibrator) and pair.calibrator.map_.has_steps:
         warnings.warn(
             f"ONNX computes the scores of {name} in float32, and the {type(pair.calibrator).__name__} has "
             "steps: scores within 1e-6 of one count as lying on it, and some rows may get the next step's "
@@ -133,10 +130,6 @@ def _warn_of_steps(pair: CalibratedPair, name: str) -> None:
             DataWarning,
             stacklevel=6,
         )
-
-
-def _has_steps(fitted: Any) -> bool:
-    return isinstance(fitted, (StepMap, VennAbersMap)) or any(map(_has_steps, getattr(fitted, "maps", ())))
 
 
 def _converted(estimator: Any, response: str) -> tuple[Any, int]:

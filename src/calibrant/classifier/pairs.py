@@ -15,6 +15,7 @@ from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squas
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows
+from calibrant.rows import Rows
 from calibrant.validation import InputKind, Labels, as_scores
 
 #: How far outside [0, 1] a probability may lie by rounding.
@@ -154,7 +155,7 @@ class CalibratedPair:
         if self.known.size == 1:
             return np.ones((len(values), 1))
         if self.calibrator is not None and self.fitted.size == self.known.size:
-            q = self.calibrator.apply_checked(values)
+            q = self.calibrator.apply_values(values)
             return np.column_stack((1.0 - q, q)) if q.ndim == 1 else q
         return self._partly(values)
 
@@ -169,7 +170,7 @@ class CalibratedPair:
         if self.calibrator is None:
             out[:, columns] = rest[:, None]
         else:
-            q = self.calibrator.apply_checked(_among(values, columns, self.method))
+            q = self.calibrator.apply_values(_among(values, columns, self.method))
             out[:, columns] = rest[:, None] * (np.column_stack((1.0 - q, q)) if q.ndim == 1 else q)
         return normalise_rows(out)
 
@@ -250,7 +251,7 @@ def fit_pair(
         is_all = fitted.size == classes.size
         labels = Labels(_compact(codes if is_all else np.searchsorted(fitted, codes), fitted.size), classes[fitted])
         calibrator = method.new()
-        calibrator.fit_checked(values, labels, weight)
+        calibrator.fit_rows(Rows(values, labels, weight, input=method.input))
     n_rows = float(codes.size if weight is None else weight.sum())
     return CalibratedPair(estimator, calibrator, classes, method, known, fitted, n_rows)
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, normalise_rows
-from calibrant.validation import InputKind, Labels
+from calibrant.rows import Rows
+from calibrant.validation import InputKind
 
 
 class RegressorCalibrator:
@@ -39,25 +40,25 @@ class RegressorCalibrator:
         """Say whether outcomes can be predicted by it."""
         return hasattr(regressor, "predict_proba") or hasattr(regressor, "predict")
 
-    def like(self) -> RegressorCalibrator:
+    def fresh(self) -> RegressorCalibrator:
         """Return an unfitted one of the same regressor."""
         return RegressorCalibrator(self.regressor, input=self.input)
 
-    def fit_checked(self, values: FloatArray, labels: Labels, weight: FloatArray | None) -> RegressorCalibrator:
+    def fit_rows(self, rows: Rows) -> RegressorCalibrator:
         """Fit to checked rows that show every class."""
         from sklearn.base import clone
 
-        columns = values.reshape(len(values), -1).T
+        columns = rows.scores.reshape(rows.n_rows, -1).T
         classes = (1,) if len(columns) == 1 else range(len(columns))
         self.regressors_ = []
         for k, column in zip(classes, columns, strict=True):
             fitted = clone(self.regressor)
-            outcome = labels.codes == k
-            fitted.fit(column[:, None], outcome.astype(np.float64), **self._weights(weight))
+            outcome = rows.codes == k
+            fitted.fit(column[:, None], outcome.astype(np.float64), **self._weights(rows.weight))
             self.regressors_.append(fitted)
         return self
 
-    def apply_checked(self, values: FloatArray) -> FloatArray:
+    def apply_values(self, values: FloatArray) -> FloatArray:
         """Return probabilities of checked scores."""
         if values.ndim == 1:
             return self._predict(self.regressors_[0], values)

@@ -17,8 +17,8 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from calibrant.dependence import stratified_blocks
 from calibrant.errors import InvalidInputError
-from calibrant.folds import stratified_blocks
 from calibrant.numerics import IntArray
 
 

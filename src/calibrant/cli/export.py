@@ -11,10 +11,7 @@ from calibrant.cli.apply import stored_columns
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
-from calibrant.persistence.export.dialects import DIALECTS, DialectName
-from calibrant.persistence.export.onnx_builder import FloatType
-from calibrant.persistence.export.onnx_graph import FLOAT_TYPES
-from calibrant.persistence.files import write_whole
+from calibrant.persistence import DIALECTS, FLOAT_TYPES, DialectName, FloatType, write_whole
 
 _OF_SQL = ("dialect", "table", "score", "keep", "column")
 

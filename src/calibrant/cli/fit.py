@@ -27,8 +27,8 @@ from calibrant.cli.data import Request, ScoredRows, check_output, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.large import fit_large, is_large
 from calibrant.cli.output import count, interval, listed, notes, number, table
+from calibrant.dependence import stratified_folds
 from calibrant.errors import CalibrantWarning, InvalidInputError, unknown_name
-from calibrant.folds import stratified_folds
 from calibrant.grouped import GroupedCalibrator
 from calibrant.metrics import evaluate
 from calibrant.numerics import BoolArray, FloatArray, expit, softmax

@@ -12,9 +12,9 @@ from calibrant.engines.columns import logit_reader, pair_reader, top_label_reade
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.softmax_streams import weights_of
 from calibrant.engines.summarise import Exact, fold_summaries
-from calibrant.metrics.evaluation import RowValues
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import RowValues
 from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 
@@ -26,7 +26,7 @@ def probabilities_of(reader: RowReader) -> RowReader:
     return logit_reader(reader) if reader.input == "logit" else reader
 
 
-def held_rows(reader: RowReader, most: int) -> Rows | None:
+def materialise_rows(reader: RowReader, most: int) -> Rows | None:
     """Return all rows where their columns hold no more than so many numbers."""
     n_columns = len(reader.score)
     if (reader.source.n_rows or 0) * n_columns > most or not reader.source.is_repeatable:

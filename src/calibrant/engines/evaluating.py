@@ -8,19 +8,24 @@ from typing import Any, overload
 
 import numpy as np
 
-from calibrant.engines.batches import open_rows
-from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
+from calibrant.engines.class_rows import StreamedClassRows, materialise_rows, probabilities_of
 from calibrant.engines.columns import flipped, top_label_reader, ungrouped
 from calibrant.engines.quantised import QuantisedSummary
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics import GroupScores
-from calibrant.metrics.evaluation import Settings, check_settings, evaluate_multiclass, evaluate_summary
-from calibrant.metrics.evaluation import evaluate as evaluate_rows
-from calibrant.metrics.groups import evaluate_group_summaries
+from calibrant.metrics import (
+    GroupScores,
+    Settings,
+    check_settings,
+    evaluate as evaluate_rows,
+    evaluate_group_summaries,
+    evaluate_multiclass,
+    evaluate_summary,
+)
 from calibrant.results import Scores
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind, check_integer
 
 
@@ -149,11 +154,11 @@ def evaluate(
         found = fold_summaries(probabilities, exact=exact, max_distinct=max_distinct)
         assert isinstance(found, ScoreSummary)  # noqa: S101
         return evaluate_streamed(found, count_weighted(probabilities, found), settings, evaluated_on)
-    held = None if exact is False else held_rows(probabilities, max_distinct)
+    held = None if exact is False else materialise_rows(probabilities, max_distinct)
     if held is not None:
         return evaluate_rows(
-            held.labels.codes,
-            held.prob,
+            held.codes,
+            held.scores,
             sample_weight=held.weight,
             classes=np.arange(held.n_classes),
             n_bins=n_bins,
@@ -237,7 +242,7 @@ def summary_of_all(
         found = fold_summaries(ungrouped(reader), exact=exact, max_distinct=max_distinct)
         assert isinstance(found, ScoreSummary)  # noqa: S101
         return found
-    columns = zip(*(summary.cells for summary in by_group.values()), strict=True)
+    columns = zip(*(summary.distinct for summary in by_group.values()), strict=True)
     scores, weight, squared, positives = (np.concatenate(parts) for parts in columns)
     return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
 

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.engines.batches import open_rows
 from calibrant.engines.passes import Passes
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact
 from calibrant.errors import InvalidLabelError
+from calibrant.rows import Rows
+from calibrant.tables import open_rows
 from calibrant.validation import Labels, check_integer
 
 C = TypeVar("C", bound=Calibrator)
@@ -77,7 +78,7 @@ def fit(
     """
     check_exact(exact)
     check_integer("max_distinct", max_distinct, minimum=1)
-    calibrator._check_params()
+    calibrator.check_params()
     reader = RowReader(
         open_rows(source, format=format, table=table),
         score=score,
@@ -87,9 +88,9 @@ def fit(
         classes=classes,
     )
     passes = Passes(reader, exact, max_distinct)
-    held = None if passes.takes_summary(calibrator) else _hold(reader, max_distinct)
+    held = None if passes.takes_summary(calibrator) else _materialise(reader, max_distinct)
     if held is not None:
-        calibrator.fit_checked(*held)
+        calibrator.fit_rows(held)
     else:
         calibrator.map_, calibrator.n_rows_ = passes.fit(calibrator)
     calibrator.classes_ = reader.classes
@@ -97,7 +98,7 @@ def fit(
     return calibrator
 
 
-def _hold(reader: RowReader, max_rows: int) -> tuple[Any, Labels, Any] | None:
+def _materialise(reader: RowReader, max_rows: int) -> Rows | None:
     """Return all rows where they fit; a source that can be read once only, or is elsewhere, is not tried in vain."""
     if not reader.source.is_repeatable and reader.is_binary:
         return None
@@ -113,7 +114,7 @@ def _hold(reader: RowReader, max_rows: int) -> tuple[Any, Labels, Any] | None:
     return _joined(held, reader) if held else None
 
 
-def _joined(held: list[CheckedRows], reader: RowReader) -> tuple[Any, Labels, Any]:
+def _joined(held: list[CheckedRows], reader: RowReader) -> Rows:
     codes = np.concatenate([rows.codes for rows in held])
     if (codes == codes[0]).all():
         raise InvalidLabelError(
@@ -123,4 +124,6 @@ def _joined(held: list[CheckedRows], reader: RowReader) -> tuple[Any, Labels, An
     weight = None
     if any(rows.weight is not None for rows in held):
         weight = np.concatenate([np.ones(len(r.scores)) if r.weight is None else r.weight for r in held])
-    return np.concatenate([rows.scores for rows in held]), Labels(codes, reader.classes), weight
+    return Rows(
+        np.concatenate([rows.scores for rows in held]), Labels(codes, reader.classes), weight, input=reader.input
+    )

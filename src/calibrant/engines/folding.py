@@ -13,7 +13,7 @@ from calibrant import kernels
 from calibrant.engines.quantised import LEAST_BITS, MOST_BITS, CellTable
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.summary import Cells, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 
 #: Rows that wait in a fold, all states together, before they are sorted: few at first, which tell how many scores
 #: there are.
@@ -27,16 +27,16 @@ _SURELY = 1.1
 class SortedRuns:
     """Distinct scores with their sums, as runs of falling length: adding one merges those that are as short."""
 
-    runs: list[Cells] = field(default_factory=list)
+    runs: list[DistinctScores] = field(default_factory=list)
 
-    def add(self, run: Cells) -> None:
+    def add(self, run: DistinctScores) -> None:
         """Add a run."""
         self.runs.append(run)
         while len(self.runs) > 1 and 2 * self.runs[-1].scores.size >= self.runs[-2].scores.size:
             last = self.runs.pop()
             self.runs[-1] = merge_cells(self.runs[-1], last)
 
-    def merged(self) -> Cells:
+    def merged(self) -> DistinctScores:
         """Return all as one run."""
         while len(self.runs) > 1:
             last = self.runs.pop()
@@ -49,7 +49,7 @@ class SortedRuns:
         return sum(run.scores.size for run in self.runs)
 
 
-def merge_cells(a: Cells, b: Cells) -> Cells:
+def merge_cells(a: DistinctScores, b: DistinctScores) -> DistinctScores:
     """Merge two runs of distinct rising scores."""
     is_counted = a.weight is a.weight_squared and b.weight is b.weight_squared
     names = ("weight", "positives") if is_counted else ("weight", "weight_squared", "positives")
@@ -59,8 +59,8 @@ def merge_cells(a: Cells, b: Cells) -> Cells:
     m = kernels.merge_runs(a.scores, stacks[0], b.scores, stacks[1], scores, columns)
     kept = [np.ascontiguousarray(column[:m]) for column in columns]
     if is_counted:
-        return Cells(scores[:m].copy(), kept[0], kept[0], kept[1])
-    return Cells(scores[:m].copy(), *kept)
+        return DistinctScores(scores[:m].copy(), kept[0], kept[0], kept[1])
+    return DistinctScores(scores[:m].copy(), *kept)
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class FoldState:
             return
         scores, positive, weight = _joined(self.waiting)
         self.waiting = []
-        cells = ScoreSummary.from_rows(scores, positive, weight).cells
+        cells = ScoreSummary.from_rows(scores, positive, weight).distinct
         if self.table is not None:
             self.table.add_groups(cells)
         else:

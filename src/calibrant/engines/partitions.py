@@ -115,7 +115,7 @@ def _count_part(column: Column) -> tuple[CellTable, CellTable | None]:
             weighted = replace(table, cells=table.cells.copy())
         if weighted is not None:
             w = np.ones(scores.size) if weight is None else weight
-            weighted.add_groups(ScoreSummary.from_rows(scores, positive, w).cells)
+            weighted.add_groups(ScoreSummary.from_rows(scores, positive, w).distinct)
         table.add_rows(scores, positive)
     return table, weighted
 
@@ -300,7 +300,7 @@ def _fetch(column: Column, wanted: _Within | _Between) -> _Pieces:
         state.settle()
         return state
 
-    cells = column.reduce(partial, FoldState.merge).summary().cells
+    cells = column.reduce(partial, FoldState.merge).summary().distinct
     return _Pieces(cells.scores, cells.scores, cells.weight, cells.positives)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import (
+    MOST_ROWS,
     AutoCalibrator,
     BetaCalibrator,
     BinaryCalibrator,
@@ -19,18 +20,16 @@ from calibrant.calibrators import (
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
     SigmoidCalibrator,
+    SoftmaxCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
     TopLabelCalibrator,
     VectorScalingCalibrator,
     VennAbersCalibrator,
+    fit_classes,
+    map_without_rows,
+    top_label_map,
 )
-from calibrant.calibrators.auto_multiclass import fit_classes
-from calibrant.calibrators.auto_report import MOST_ROWS
-from calibrant.calibrators.base import map_without_rows
-from calibrant.calibrators.softmax_family import SoftmaxCalibrator
-from calibrant.calibrators.top_label import top_label_map
-from calibrant.engines.batches import count_rows
 from calibrant.engines.columns import Column, pair_reader, top_label_reader
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.quantised import QuantisedSummary
@@ -39,8 +38,8 @@ from calibrant.engines.softmax_streams import sample_rows, stream_ensemble, stre
 from calibrant.engines.streaming import stream_beta, stream_sigmoid
 from calibrant.engines.summarise import Exact, fold_summaries
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
-from calibrant.maps import BinaryMap, Map, OneVsRestMap, SoftmaxMap
-from calibrant.maps.multiclass import PoolPart
+from calibrant.maps import BinaryMap, Map, OneVsRestMap, PoolPart, SoftmaxMap
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 
@@ -117,7 +116,7 @@ class Passes:
     def _packed(self) -> ScoreSummary | None:
         """Return all rows, packed as pooling takes them, where they are known to be few enough for that."""
         reader = self.reader
-        n_rows, _ = count_rows(reader.source)
+        n_rows = reader.source.n_rows
         if (
             self.exact is False
             or not n_rows
@@ -252,9 +251,7 @@ class Passes:
             return linear
 
         fitted, calibrator.report_ = fit_classes(
-            values,
-            Labels(codes, reader.classes),
-            weight,
+            Rows(values, Labels(codes, reader.classes), weight, input=calibrator.input),
             input=calibrator.input,
             cv=calibrator.cv,
             seed=calibrator.seed,
@@ -267,12 +264,11 @@ class Passes:
 def _fit_groups(calibrator: Calibrator, summary: ScoreSummary, reader: RowReader) -> Map:
     """Fit to each distinct score as rows of both labels."""
     _check_both(summary, reader)
-    scores, weight, _, positives = summary.cells
+    scores, weight, _, positives = summary.distinct
     both = np.concatenate((positives, weight - positives))
-    codes = np.repeat(np.array([1, 0], np.uint8), scores.size)
+    positive = np.repeat(np.array([True, False]), scores.size)
     kept = both > 0.0
-    labels = Labels(codes[kept], np.array([False, True]))
-    return calibrator.fit_checked(np.concatenate((scores, scores))[kept], labels, both[kept]).map_
+    return calibrator.map_of(Rows.of_positives(np.concatenate((scores, scores))[kept], positive[kept], both[kept]))
 
 
 def _of_probabilities(calibrator: BinaryCalibrator) -> BinaryCalibrator:

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import EPS, FloatArray, IntArray, dot
-from calibrant.summary import Cells, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import check_integer
 
 #: Cells per octave, as a power of two, of one table; of many tables at once there are fewer.
@@ -61,7 +61,7 @@ class CellTable:
         """Add rows of weight one."""
         kernels.fold_rows(scores, positive, self.n_bits, self.is_probability, self.cells)
 
-    def add_groups(self, groups: Cells) -> None:
+    def add_groups(self, groups: DistinctScores) -> None:
         """Add groups of rows."""
         columns = (groups.scores, groups.weight, groups.weight_squared, groups.positives)
         kernels.fold_groups(*columns, self.n_bits, self.is_probability, self.cells)
@@ -126,7 +126,7 @@ class QuantisedSummary(ScoreSummary):
     def __init__(self, filled: FloatArray, *, is_probability: bool, n_bits: int | None = None) -> None:
         weight, squared, positives, score_sum, low, high = filled
         mean = np.clip(score_sum / weight, low, high)
-        super().__init__(Cells(mean + 0.0, weight, squared, np.minimum(positives, weight)))
+        super().__init__(DistinctScores(mean + 0.0, weight, squared, np.minimum(positives, weight)))
         self.filled, self.n_bits = filled, n_bits
         self.low, self.high = low, high
         self.is_probability = is_probability
@@ -144,7 +144,7 @@ class QuantisedSummary(ScoreSummary):
         a positive and a negative in one cell count one half in the AUC instead of 0 to 1. To each comes what rounding
         may change in the sum of scores of a cell.
         """
-        scores, weight, _, positives = self.cells
+        scores, weight, _, positives = self.distinct
         negatives = weight - positives
         rounding = np.where(self.low < self.high, weight * EPS * np.abs(scores), 0.0)
         up, down = self.high - scores, scores - self.low
@@ -163,7 +163,7 @@ class QuantisedSummary(ScoreSummary):
     @property
     def is_counted(self) -> bool:
         """Whether rows have no weights, as far as sums tell: the weight of each cell is then its number of rows."""
-        _, weight, squared, positives = self.cells
+        _, weight, squared, positives = self.distinct
         are_whole = all(np.array_equal(sums, np.round(sums)) for sums in (weight, positives))
         return are_whole and bool(np.array_equal(weight, squared))
 
@@ -175,12 +175,12 @@ class QuantisedSummary(ScoreSummary):
         """
         check_integer("n_bins", n_bins, minimum=1)
         place = [np.minimum(np.floor(ends * n_bins), n_bins - 1) for ends in (self.low, self.high)]
-        edge = np.round(self.cells.scores * n_bins) / n_bins
+        edge = np.round(self.distinct.scores * n_bins) / n_bins
         near = (place[0] != place[1]) | ((self.low < self.high) & (self.low <= edge) & (edge <= self.high))
-        return 2.0 * float(self.cells.weight[near].sum()) / self.total_weight + self.cells.scores.size * EPS
+        return 2.0 * float(self.distinct.weight[near].sum()) / self.total_weight + self.distinct.scores.size * EPS
 
     def __repr__(self) -> str:
-        return f"<QuantisedSummary of {self.total_weight:g} rows in {self.cells.scores.size:,} cells: {self.bounds}>"
+        return f"<QuantisedSummary of {self.total_weight:g} rows in {self.distinct.scores.size:,} cells: {self.bounds}>"
 
 
 def _log_span(mass: FloatArray, low: FloatArray, high: FloatArray) -> float:

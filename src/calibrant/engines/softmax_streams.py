@@ -11,23 +11,24 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators import DirichletCalibrator
-from calibrant.calibrators.ensemble_temperature import (
+from calibrant.calibrators import (
+    DirichletCalibrator,
     MixtureProblem,
     Parts,
+    SoftmaxCalibrator,
+    TemperatureProblem,
     find_shares,
+    find_slope,
+    line_of,
     mixture_of,
     own_probabilities,
     parts_of,
 )
-from calibrant.calibrators.softmax_family import SoftmaxCalibrator, line_of
-from calibrant.calibrators.temperature import TemperatureProblem, find_slope
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.errors import ConvergenceWarning, DataWarning
 from calibrant.maps import BetaMap, LogisticMap, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.softmax_fit import SoftmaxProblem, fit_softmax
-from calibrant.validation import Labels
 
 T = TypeVar("T")
 _Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -231,8 +232,7 @@ def stream_softmax(calibrator: SoftmaxCalibrator, reader: RowReader) -> SoftmaxM
         return np.clip(calibrator.centred(x), -_SURE, _SURE)
 
     z, codes, share = logits.sample()
-    labels = Labels(codes, reader.classes)
-    template = calibrator.problem(scaled(z), labels, share)
+    template = calibrator.problem(scaled(z), codes, share)
     empty = replace(template, x=z[:0], codes=codes[:0], weight=share[:0], penalty=np.zeros_like(template.penalty))
 
     def total(find: Callable[[SoftmaxProblem], Any]) -> Any:

@@ -15,7 +15,7 @@ from calibrant.engines.rows import added, summed
 from calibrant.logistic import LogisticProblem, minimise, separates
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
 from calibrant.numerics import BoolArray, FloatArray, clip_from_data, clip_open, logit
-from calibrant.summary import Groups
+from calibrant.summary import TiedScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def stream_beta(calibrator: BetaCalibrator, column: Column, summary: QuantisedSu
         )
         return (*slopes, np.ones_like(p)) if has_intercept else tuple(slopes)
 
-    is_separated = separates(summary.groups())
+    is_separated = separates(summary.tied())
     theta = _stream(column, summary, columns, has_platt_targets=is_separated, what="beta fit").tolist()
     c = theta.pop() if has_intercept else 0.0
     if min(theta) < 0.0:  # at the edge of what is allowed, to rounding
@@ -104,7 +104,7 @@ def _stream(
         high = (n_positive + 1.0) / (n_positive + 2.0)
         low = 1.0 / (summary.total_weight - n_positive + 2.0)
 
-    def problem(groups: Groups) -> LogisticProblem:
+    def problem(groups: TiedScores) -> LogisticProblem:
         targets = groups.positives * (high - low) + low * groups.weight
         return LogisticProblem(columns(groups.scores), groups.weight, targets)
 
@@ -114,16 +114,16 @@ def _stream(
 
         return column.reduce(partial, added, is_large=False)
 
-    coarse = problem(summary.groups())
+    coarse = problem(summary.tied())
     return minimise(
         StreamedLogistic(coarse.columns, coarse.weight, coarse.target_weight, total), what=what, coarse=coarse
     )
 
 
-def _groups(scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> Groups:
+def _groups(scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> TiedScores:
     """Return each row as a group of its own."""
     w = np.ones(scores.size) if weight is None else weight
-    return Groups(scores, w, np.where(positive, w, 0.0))
+    return TiedScores(scores, w, np.where(positive, w, 0.0))
 
 
 def exact_clip(summary: QuantisedSummary) -> float:

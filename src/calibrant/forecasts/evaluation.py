@@ -19,7 +19,7 @@ from calibrant.forecasts.decisions import costs_of, gap_thresholds, mean_decisio
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
 from calibrant.forecasts.points import Outcomes, read_outcomes
 from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
-from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate, rate_estimate
+from calibrant.metrics import Estimate, mean_of, normal_estimate, rate_estimate
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction

@@ -13,7 +13,7 @@ from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.decisions import ThresholdRule
 from calibrant.forecasts.losses import LossFunction, ThresholdLoss, as_loss, expected_losses, realised_losses
 from calibrant.forecasts.points import as_forecast, as_matrix, as_numbers, read_outcomes
-from calibrant.metrics.estimates import mean_of, normal_estimate
+from calibrant.metrics import mean_of, normal_estimate
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import Score
 from calibrant.validation import (

@@ -11,7 +11,7 @@ from calibrant.forecasts.evaluation import bounded
 from calibrant.forecasts.losses import LossFunction, as_loss
 from calibrant.forecasts.noise import floor_of, level_noise
 from calibrant.forecasts.points import Outcomes, read_outcomes
-from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate, rate_estimate
+from calibrant.metrics import Estimate, mean_of, normal_estimate, rate_estimate
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction

@@ -1,57 +1,42 @@
-"""The closed set of fitted maps: frozen values of float64 that know how to apply themselves, and nothing else.
+"""The closed set of fitted maps: frozen values of float64 that know how they are applied and written down."""
 
-Persistence, export and applying at scale are each one exhaustive `match` over `BinaryMap` and `Map`.
-"""
-
-from typing import TypeAlias
-
-from calibrant.maps.coupling import COUPLINGS, Coupling
-from calibrant.maps.multiclass import LogPoolMap, MixtureMap, MulticlassMap, OneVsRestMap, SoftmaxMap, TopLabelMap
-from calibrant.maps.single import (
-    IDENTITY,
-    IDENTITY_LOGIT,
-    BetaMap,
-    BinaryMap,
-    BlendMap,
-    InterpolatedMap,
-    LogisticMap,
-    LogitInterpolatedMap,
-    MeanMap,
-    QuadraticMap,
-    SingleMap,
-    StepMap,
-    VennAbersMap,
+from calibrant.maps.base import (
+    MAPS as MAPS,
+    BinaryMap as BinaryMap,
+    Map as Map,
+    MulticlassMap as MulticlassMap,
+    PoolPart as PoolPart,
+    SingleMap as SingleMap,
+    decode_clip as decode_clip,
+    decode_map as decode_map,
+    decode_maps as decode_maps,
+    encode_map as encode_map,
 )
-
-Map: TypeAlias = BinaryMap | MulticlassMap
-
-__all__ = [
-    "COUPLINGS",
-    "IDENTITY",
-    "IDENTITY_LOGIT",
-    "BetaMap",
-    "BinaryMap",
-    "BlendMap",
-    "Coupling",
-    "InterpolatedMap",
-    "LogPoolMap",
-    "LogisticMap",
-    "LogitInterpolatedMap",
-    "Map",
-    "MeanMap",
-    "MixtureMap",
-    "MulticlassMap",
-    "OneVsRestMap",
-    "QuadraticMap",
-    "SingleMap",
-    "SoftmaxMap",
-    "StepMap",
-    "TopLabelMap",
-    "VennAbersMap",
-    "is_binary",
-]
-
-
-def is_binary(fitted: Map) -> bool:
-    """Say whether a map takes one score per row."""
-    return isinstance(fitted, BinaryMap)
+from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
+from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
+from calibrant.maps.coupling import (
+    COUPLINGS as COUPLINGS,
+    Coupling as Coupling,
+    couple as couple,
+    coupling_formula as coupling_formula,
+    most_likely as most_likely,
+)
+from calibrant.maps.logistic import (
+    IDENTITY_LOGIT as IDENTITY_LOGIT,
+    BetaMap as BetaMap,
+    LogisticMap as LogisticMap,
+    QuadraticMap as QuadraticMap,
+)
+from calibrant.maps.softmax import (
+    MixtureMap as MixtureMap,
+    SoftmaxMap as SoftmaxMap,
+    softmax_formula as softmax_formula,
+)
+from calibrant.maps.tables import (
+    IDENTITY as IDENTITY,
+    InterpolatedMap as InterpolatedMap,
+    LogitInterpolatedMap as LogitInterpolatedMap,
+    StepMap as StepMap,
+    VennAbersMap as VennAbersMap,
+    is_identity as is_identity,
+)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, normalise_rows, row_sum
+from calibrant.terms import Builder, Term
 
 Coupling: TypeAlias = Literal["normalise", "likelihood"]
 COUPLINGS: tuple[Coupling, ...] = get_args(Coupling)
@@ -21,6 +22,16 @@ def couple(rates: FloatArray, coupling: Coupling) -> FloatArray:
             return normalise_rows(rates)
         case "likelihood":
             return most_likely(rates)
+
+
+def coupling_formula(b: Builder, rates: Term, n_classes: int, coupling: Coupling) -> Term:
+    """Return what `couple` does, in the terms of a builder."""
+    match coupling:
+        case "normalise":
+            total = b.hold(b.total(rates))
+            return b.choose(total > 0.0, rates / total, b.number(1.0 / n_classes))
+        case "likelihood":
+            return b.couple_likeliest(rates)
 
 
 def most_likely(rates: FloatArray) -> FloatArray:

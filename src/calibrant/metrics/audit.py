@@ -12,9 +12,9 @@ import numpy as np
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.bins import make_bins
 from calibrant.metrics.gap_bounds import gap_bounds
-from calibrant.metrics.rows import read_grouped_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import IntArray
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
 
 
@@ -133,8 +133,8 @@ class Audit:
 def audit(
     y_true: ArrayLike,
     y_prob: ArrayLike,
-    groups: ArrayLike,
     *,
+    groups: ArrayLike,
     max_order: int = 2,
     min_rows: int = 50,
     n_score_bins: int = 5,
@@ -197,7 +197,7 @@ def audit(
     >>> rng = np.random.default_rng(0)
     >>> p, sex, city = rng.random(4_000), rng.choice(["f", "m"], 4_000), rng.choice(["Bonn", "Rome"], 4_000)
     >>> y = rng.random(4_000) < np.where((sex == "f") & (city == "Rome"), p**2, p)
-    >>> audit(y, p, {"sex": sex, "city": city}).findings[0].label
+    >>> audit(y, p, groups={"sex": sex, "city": city}).findings[0].label
     'sex = f, city = Rome'
     """
     max_order = check_integer("max_order", max_order, minimum=1)
@@ -205,12 +205,12 @@ def audit(
     n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
     level = check_fraction("level", level)
     named = _columns(groups)
-    rows, columns = read_grouped_rows(
-        y_true, y_prob, named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
+    rows = measured_rows(
+        y_true, y_prob, groups=named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
     data = rows.one_column()
     bins, edges = _score_bins(data, n_score_bins)
-    families, n_left_out = _families(dict(zip(named, columns, strict=True)), bins, max_order, min_rows)
+    families, n_left_out = _families(rows.groups, bins, max_order, min_rows)
     n_groups = sum(family.first.size for family in families)
     each = 1.0 - (1.0 - level) / max(n_groups, 1)
     findings = [finding for family in families for finding in _measure(family, data, edges, each, n_groups)]
@@ -280,7 +280,7 @@ def _sizes(codes: IntArray) -> IntArray:
     return np.asarray(np.bincount(codes)[codes], dtype=np.int64)
 
 
-def _score_bins(data: ScoreRows, n_bins: int) -> tuple[IntArray | None, list[list[float]]]:
+def _score_bins(data: Rows, n_bins: int) -> tuple[IntArray | None, list[list[float]]]:
     """Return the bin of each row, and the ends of each bin; no bins where all rows would lie in one."""
     edges = make_bins(data.summary(), n_bins, "quantile").edges
     if len(edges) == 1:
@@ -288,9 +288,7 @@ def _score_bins(data: ScoreRows, n_bins: int) -> tuple[IntArray | None, list[lis
     return np.searchsorted(edges[1:, 0], data.scores, side="left"), edges.tolist()
 
 
-def _measure(
-    family: _Family, data: ScoreRows, edges: list[list[float]], level: float, n_groups: int
-) -> Iterator[Finding]:
+def _measure(family: _Family, data: Rows, edges: list[list[float]], level: float, n_groups: int) -> Iterator[Finding]:
     """Bound the gap of each group of a family."""
     kept = family.codes >= 0
     codes, size = family.codes[kept], family.first.size

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.metrics.bins import Bins, bin_rows
-from calibrant.metrics.rows import Rows
 from calibrant.numerics import TINY, BoolArray, FloatArray
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -21,8 +21,9 @@ from calibrant.validation import (
     as_weight,
     check_choice,
     check_integer,
+    label_values,
+    normalise_labels,
 )
-from calibrant.validation.labels import label_values, normalise_labels
 
 CurveBins: TypeAlias = Literal["uniform", "quantile", "isotonic"]
 #: From this many rows, quantiles are found without partitioning all of them.
@@ -98,7 +99,7 @@ def calibration_curve(
 
 def read_curve_rows(
     y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None, pos_label: object
-) -> ScoreRows:
+) -> Rows:
     """Check the arguments of a calibration curve and drop rows of weight zero.
 
     Raises
@@ -123,7 +124,7 @@ def read_curve_rows(
     return Rows(prob, labels, weight).counted().one_column()
 
 
-def curve_bins(rows: ScoreRows, n_bins: int, strategy: CurveBins | ArrayLike) -> Bins:
+def curve_bins(rows: Rows, n_bins: int, strategy: CurveBins | ArrayLike) -> Bins:
     """Sum rows in the bins of a calibration curve; empty bins are dropped.
 
     Raises
@@ -236,7 +237,7 @@ def _own_edges(edges: ArrayLike, scores: FloatArray) -> FloatArray:
     return values
 
 
-def _sum_between(rows: ScoreRows, edges: FloatArray) -> Bins:
+def _sum_between(rows: Rows, edges: FloatArray) -> Bins:
     """Sum rows between edges, in the order of the rows; those outside the edges fall into the outer bins."""
     inner = np.ascontiguousarray(edges[1:-1])
     top, scale = _cell_scale(rows.scores)
@@ -254,7 +255,7 @@ def _cell_scale(scores: FloatArray) -> tuple[float, float]:
     return top, _CELLS / top if top > _CELLS * TINY else 1.0
 
 
-def _quantiles(rows: ScoreRows, levels: FloatArray) -> FloatArray:
+def _quantiles(rows: Rows, levels: FloatArray) -> FloatArray:
     """Return the quantiles of the scores at rising levels from 0 to 1."""
     if rows.weight is not None:
         return _weighted_quantiles(rows.summary(), min(1.0, float(rows.weight.min())), levels)
@@ -285,7 +286,7 @@ def _order_statistics(scores: FloatArray, ranks: npt.NDArray[np.int64]) -> Float
 
 def _weighted_quantiles(summary: ScoreSummary, row: float, levels: FloatArray) -> FloatArray:
     """Return the quantiles that repeated rows would have where weights count them; `row` is the weight of one."""
-    scores, weight, *_ = summary.cells
+    scores, weight, *_ = summary.distinct
     end = np.cumsum(weight)
     place = (end[-1] - row) * levels
     i = np.minimum(np.searchsorted(end, place, side="right"), scores.size - 1)

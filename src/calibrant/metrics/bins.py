@@ -10,7 +10,8 @@ import numpy as np
 from calibrant import kernels
 from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
@@ -18,7 +19,7 @@ CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
 _MANY = 1 << 15
 #: Cells of [0, 1] whose rows are told apart only where a bin may end among them.
 _FINE_CELLS = 1 << 12
-#: Cells, at least, into which rows are put for bins of equal width.
+#: DistinctScores, at least, into which rows are put for bins of equal width.
 _PARTS = 1 << 9
 
 
@@ -78,7 +79,7 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
             return _collect(summary, first, np.column_stack((blocks.first, blocks.last)))
 
 
-def bin_rows(rows: ScoreRows, n_bins: int, strategy: CurveStrategy) -> Bins:
+def bin_rows(rows: Rows, n_bins: int, strategy: CurveStrategy) -> Bins:
     """Cut rows into the bins that their summary would be cut into, without sorting them where they are many."""
     if rows.scores.size < _MANY or strategy == "isotonic":
         return make_bins(rows.summary(), n_bins, strategy)
@@ -94,7 +95,7 @@ def bin_rows(rows: ScoreRows, n_bins: int, strategy: CurveStrategy) -> Bins:
     return _quantile_bins_of_rows(rows, n_bins)
 
 
-def _sum_between(rows: ScoreRows, edges: FloatArray) -> FloatArray:
+def _sum_between(rows: Rows, edges: FloatArray) -> FloatArray:
     sums = np.zeros((edges.size - 1, 6))
     sums[:, 4:] = np.inf, -np.inf
     kernels.sum_bins(rows.scores, rows.positive, np.empty(0) if rows.weight is None else rows.weight, edges, sums)
@@ -102,7 +103,7 @@ def _sum_between(rows: ScoreRows, edges: FloatArray) -> FloatArray:
     return columns
 
 
-def _quantile_bins_of_rows(rows: ScoreRows, n_bins: int) -> Bins:
+def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     """Sum the rows in fine cells, and sort only those in cells that more than one bin has a part of."""
     edges = np.linspace(0.0, 1.0, _FINE_CELLS + 1)
     sums = _sum_between(rows, edges)
@@ -115,7 +116,7 @@ def _quantile_bins_of_rows(rows: ScoreRows, n_bins: int) -> Bins:
     is_whole = ~is_open & (sums[0] > 0.0)
     units = sums[:, is_whole]
     if index.size:
-        scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).cells
+        scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
         units = np.hstack((units, np.vstack((*columns, columns[0] * scores, scores, scores))))
         units = units[:, np.argsort(units[4])]
     first = np.flatnonzero(np.diff(equal_mass_bins(units[0], n_bins), prepend=-1))
@@ -143,6 +144,6 @@ def _quantile_bins(summary: ScoreSummary, n_bins: int) -> Bins:
 
 def _collect(summary: ScoreSummary, first: IntArray, edges: FloatArray) -> Bins:
     """Sum the cells of each bin, given the index of its first."""
-    scores, weight, weight_squared, positives = summary.cells
+    scores, weight, weight_squared, positives = summary.distinct
     columns = (weight, weight_squared, positives, weight * scores)
     return Bins(edges, *(np.add.reduceat(column, first) for column in columns))

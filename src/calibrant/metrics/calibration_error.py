@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.metrics.bins import Bins, Strategy, make_bins
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.gate import measured_rows
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_choice, check_integer
 
 Norm: TypeAlias = Literal["l1", "l2", "max"]
@@ -76,7 +77,7 @@ def ece(
     0.125
     """
     check_choice("norm", norm, get_args(Norm))
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     return binned_error(_bins(rows, n_bins, strategy), norm)
 
 
@@ -117,7 +118,7 @@ def top_label_ece(
     0.16666666666666666
     """
     check_choice("norm", norm, get_args(Norm))
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     _check_bins(n_bins, strategy)
     return binned_error(make_bins(rows.top_label().summary(), n_bins, strategy), norm)
 
@@ -164,7 +165,7 @@ def classwise_ece(
     0.25
     """
     check_choice("norm", norm, get_args(Norm))
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     _check_bins(n_bins, strategy)
     columns = [rows.of_class(k).summary() for k in range(rows.n_classes)]
     return float(np.mean([binned_error(make_bins(column, n_bins, strategy), norm) for column in columns]))
@@ -213,7 +214,7 @@ def marginal_calibration_error(
     >>> round(marginal_calibration_error([0, 1, 2] * 50, P), 4)
     0.216
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     _check_bins(n_bins, strategy)
     columns = [rows.of_class(k).summary() for k in range(rows.n_classes)]
     square = float(np.mean([debiased_square(make_bins(column, n_bins, strategy)) for column in columns]))
@@ -313,7 +314,7 @@ def ece_debiased(
     >>> ece_debiased([0, 1] * 50, [0.49, 0.49] * 50)
     0.0
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     return float(np.sqrt(max(debiased_square(_bins(rows, n_bins, strategy)), 0.0)))
 
 
@@ -358,8 +359,8 @@ def calibration_in_the_large(
     >>> calibration_in_the_large([0, 0, 0, 1], [0.5, 0.5, 0.5, 0.5])
     0.25
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = rows.one_column().groups()
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    groups = rows.one_column().tied()
     return float(np.sum(groups.weight * groups.scores - groups.positives) / groups.weight.sum())
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from calibrant.binning import equal_mass_bins
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.noise import noise_bounds
-from calibrant.metrics.rows import read_rows
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike
@@ -113,7 +113,7 @@ def integrated_calibration_index(
     """
     if quantile is not None:
         _check_quantile(quantile)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     groups = _groups(rows.one_column().summary())
     error = np.abs(_smooth(groups)[1])
     return float(np.sum(groups.share * error)) if quantile is None else _quantile(error, groups.share, float(quantile))
@@ -148,7 +148,7 @@ def calibration_index(
     >>> round(index.e50, 4), round(index.emax, 4)
     (0.25, 0.5)
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     groups = _groups(rows.one_column().summary())
     error = np.abs(_smooth(groups)[1])
     e50, e90, largest = (_quantile(error, groups.share, q) for q in (0.5, 0.9, 1.0))
@@ -195,7 +195,7 @@ class _Smooth(NamedTuple):
 
 
 def _groups(summary: ScoreSummary) -> _Groups:
-    scores, weight, weight_squared, positives = summary.cells
+    scores, weight, weight_squared, positives = summary.distinct
     if scores.size > _GROUPS:
         first = np.flatnonzero(np.diff(equal_mass_bins(weight, _GROUPS), prepend=-1))
         sums = (np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives))

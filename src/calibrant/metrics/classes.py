@@ -13,13 +13,13 @@ from calibrant.metrics.bins import Bins, make_bins
 from calibrant.metrics.calibration_error_intervals import ece_debiased_estimate
 from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate, rate_estimate
 from calibrant.metrics.gap_bounds import gap_bounds
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.proper_scores import brier_losses, mean_loss_and_error
 from calibrant.metrics.ranking import auc_estimate
-from calibrant.metrics.rows import Rows, read_rows
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.numerics import IntArray
 from calibrant.results import Score, Scores
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_fraction, check_integer
 
 #: A class has at most one bin for so many rows.
@@ -181,7 +181,7 @@ def evaluate_classes(
     """
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     level = check_fraction("level", level)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     n_classes = rows.n_classes
     few = max(1, min(n_bins, rows.n_rows // _ROWS_PER_BIN))
     each = 1.0 - (1.0 - level) / (len(LOOKS) * n_classes)
@@ -206,7 +206,7 @@ def evaluate_classes(
         measured.append(Scores(scores, verdict=_words({score.name: score for score in scores})))
     found = ClassScores(
         _overall(rows, bins, few, level, evaluated_on),
-        dict(zip(rows.labels.classes.tolist(), measured, strict=True)),
+        dict(zip(rows.classes.tolist(), measured, strict=True)),
         level,
         each,
     )
@@ -219,10 +219,10 @@ def at_least(gap: Score) -> float:
     return max(gap.low, -gap.high, 0.0) if math.isfinite(gap.value) else 0.0
 
 
-def _estimates(own: ScoreRows, bins: Bins, level: float) -> dict[str, Estimate]:
+def _estimates(own: Rows, bins: Bins, level: float) -> dict[str, Estimate]:
     """Estimate the figures of one column against its own class."""
     summary = own.summary()
-    size, scores = summary.effective_size, summary.groups().scores
+    size, scores = summary.effective_size, summary.tied().scores
     weight = np.ones(own.scores.size) if own.weight is None else own.weight
     predicted = mean_of([(own.scores, weight)], size)
     at_mean = brier_losses(np.array([predicted.value]))
@@ -241,7 +241,7 @@ def _estimates(own: ScoreRows, bins: Bins, level: float) -> dict[str, Estimate]:
     }
 
 
-def _worst_gap(own: ScoreRows, bins: Bins, level: float, evaluated_on: str) -> Score:
+def _worst_gap(own: Rows, bins: Bins, level: float, evaluated_on: str) -> Score:
     """Return the gap of the bin that is furthest from zero for sure, or by value where none is."""
     codes = np.searchsorted(bins.edges[1:, 0], own.scores, side="left")
     bounds = gap_bounds(own.scores, own.positive, own.weight, codes, len(bins.edges), level)
@@ -256,11 +256,11 @@ def _worst_gap(own: ScoreRows, bins: Bins, level: float, evaluated_on: str) -> S
 def _top_labels(rows: Rows) -> IntArray:
     """Return the top label of each row, of equal probabilities the first."""
     if rows.is_binary:
-        return np.asarray(rows.prob > 0.5, dtype=np.int64)
-    return np.asarray(rows.prob.argmax(axis=1), dtype=np.int64)
+        return np.asarray(rows.scores > 0.5, dtype=np.int64)
+    return np.asarray(rows.scores.argmax(axis=1), dtype=np.int64)
 
 
-def _gaps_on_top(data: ScoreRows, top: IntArray, n_classes: int, level: float) -> list[tuple[int, dict[str, Estimate]]]:
+def _gaps_on_top(data: Rows, top: IntArray, n_classes: int, level: float) -> list[tuple[int, dict[str, Estimate]]]:
     """Estimate confidence, precision and their gap where each class is the top label, and count its rows."""
     counts = np.bincount(top, minlength=n_classes)
     present = np.flatnonzero(counts)

@@ -26,7 +26,7 @@ def consistency_band(
     Probabilities and weights stay as they are, and each row's outcome is drawn from its probability. Rows of a group
     share one binomial draw; with weights the group has Kish's effective number of rows.
     """
-    scores, weight, weight_squared, _ = summary.cells
+    scores, weight, weight_squared, _ = summary.distinct
     first_of_bin = np.searchsorted(scores, bins.edges[:, 0], side="left" if strategy == "isotonic" else "right")
     first_of_bin[0] = 0
     first = np.arange(scores.size)

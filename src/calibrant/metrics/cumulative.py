@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike
@@ -101,7 +101,7 @@ def kolmogorov_smirnov(
     >>> test.statistic, round(test.scaled, 4), round(test.p_value, 4)
     (0.1875, 0.8321, 0.7857)
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     return _test(rows.one_column().summary(), lambda walk: float(np.abs(walk).max()), motion_exceeds)
 
 
@@ -147,7 +147,7 @@ def kuiper(
     >>> test.statistic, round(test.scaled, 4), round(test.p_value, 4)
     (0.1875, 0.8321, 0.9901)
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     return _test(rows.one_column().summary(), lambda walk: float(walk.max() - walk.min()), range_exceeds)
 
 
@@ -180,7 +180,7 @@ def range_exceeds(x: float) -> float:
 def _test(
     summary: ScoreSummary, measure: Callable[[FloatArray], float], exceeds: Callable[[float], float]
 ) -> CumulativeTest:
-    p, weight, weight_squared, positives = summary.cells
+    p, weight, weight_squared, positives = summary.distinct
     walk = np.concatenate(([0.0], np.cumsum(positives - weight * p))) / summary.total_weight
     statistic = min(measure(walk), 1.0)
     spread = math.sqrt(float(np.sum(weight_squared * p * (1.0 - p)))) / summary.total_weight

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.errors import InvalidInputError
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.proper_scores import LossFunction, brier_losses, log_losses, mean_loss
-from calibrant.metrics.rows import read_rows
-from calibrant.summary import Blocks, Groups, ScoreSummary
+from calibrant.summary import Blocks, ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike, check_choice
 
 ScoreName: TypeAlias = Literal["brier", "log"]
@@ -95,7 +95,7 @@ def decompose(
     (0.1017, 0.125, 0.25)
     """
     check_choice("score", score, get_args(ScoreName))
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     losses = _LOSSES[score]
     if rows.is_binary:
         return split(rows.one_column().summary(), losses)
@@ -110,11 +110,11 @@ def decompose(
 def split(summary: ScoreSummary, losses: LossFunction, blocks: Blocks | None = None) -> Decomposition:
     """Split the mean loss of the rows of a summary, whose isotonic blocks may be given."""
     blocks = summary.isotonic_blocks() if blocks is None else blocks
-    groups = summary.groups()
+    groups = summary.tied()
     score = mean_loss(groups, losses(groups.scores))
-    recalibrated = mean_loss(Groups(blocks.rate, blocks.weight, blocks.positives), losses(blocks.rate))
+    recalibrated = mean_loss(TiedScores(blocks.rate, blocks.weight, blocks.positives), losses(blocks.rate))
     base_rate = np.array([summary.base_rate])
-    everything = Groups(base_rate, np.array([summary.total_weight]), np.array([summary.total_positives]))
+    everything = TiedScores(base_rate, np.array([summary.total_weight]), np.array([summary.total_positives]))
     uncertainty = mean_loss(everything, losses(base_rate))
     # rounding must not make a saving of nothing negative
     return Decomposition(max(score - recalibrated, 0.0), max(uncertainty - recalibrated, 0.0), uncertainty, score)

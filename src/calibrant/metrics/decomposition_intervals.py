@@ -15,7 +15,8 @@ from calibrant.metrics.decomposition import Decomposition, split
 from calibrant.metrics.estimates import Estimate, Mean, mean_of, rate_estimate, total
 from calibrant.metrics.proper_scores import Losses, brier_losses, loss_parts
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
-from calibrant.summary import Blocks, ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import Blocks, ScoreSummary
 
 #: Rows whose labels are drawn in all refits of a decomposition together, and the bounds of the number of refits.
 _DRAWN_ROWS = 4_000_000
@@ -40,7 +41,7 @@ class ClassParts:
     refit: StepMap
     base_rate: float
 
-    def of_rows(self, own: ScoreRows) -> tuple[FloatArray, FloatArray]:
+    def of_rows(self, own: Rows) -> tuple[FloatArray, FloatArray]:
         """Return what recalibration saves, and what the base rate loses, on each row."""
         refitted = (self.refit.apply(own.scores) - own.positive) ** 2
         return (own.scores - own.positive) ** 2 - refitted, (self.base_rate - own.positive) ** 2 - refitted
@@ -57,7 +58,7 @@ def decomposition_estimates(summary: ScoreSummary, level: float, rng: np.random.
     spread come from a parametric bootstrap. Discrimination is S(r) - S(q) likewise, with r the base rate.
     """
     blocks, cells_in_block, overfit = _fit(summary, 1, rng)
-    groups, size = summary.groups(), summary.effective_size
+    groups, size = summary.tied(), summary.effective_size
     refitted = brier_losses(np.repeat(blocks.rate, cells_in_block))
     saved = _minus(brier_losses(summary.scores), refitted)
     gained = _minus(brier_losses(np.full(summary.scores.size, summary.base_rate)), refitted)

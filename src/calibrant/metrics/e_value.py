@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.maps import StepMap
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.summary import Cells, ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_integer
 
 #: Shares of the stake that are put on the recalibrated probabilities, the rest being kept; averaged over.
@@ -114,7 +115,7 @@ def calibration_e_value(
     """
     check_integer("n_splits", n_splits, minimum=1)
     generator = as_generator(rng)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     column = rows.one_column()
     summary = column.summary()
     gains: list[float] = []
@@ -130,9 +131,9 @@ def calibration_e_value(
     return EValueTest(math.exp(log_e) if log_e < 709.0 else math.inf, log_e, min(1.0, math.exp(-max(log_e, 0.0))))
 
 
-def _split(column: ScoreRows, summary: ScoreSummary, rng: np.random.Generator) -> tuple[_Half, _Half]:
+def _split(column: Rows, summary: ScoreSummary, rng: np.random.Generator) -> tuple[_Half, _Half]:
     """Give each row to one of two halves by the toss of a coin; whatever the order of the rows."""
-    scores, weight, _, positives = summary.cells
+    scores, weight, _, positives = summary.distinct
     if column.weight is None:
         n_positive = rng.binomial(positives.astype(np.int64), 0.5).astype(np.float64)
         n_negative = rng.binomial((weight - positives).astype(np.int64), 0.5).astype(np.float64)
@@ -156,7 +157,7 @@ def _log_gains(p: FloatArray, known: _Half, bet: _Half) -> list[float]:
     seen = known.weight > 0.0
     if not seen.any():
         return [0.0] * len(STAKES)
-    cells = Cells(
+    cells = DistinctScores(
         p[seen], known.weight[seen], known.weight[seen], np.minimum(known.positives[seen], known.weight[seen])
     )
     blocks = ScoreSummary(cells).isotonic_blocks()

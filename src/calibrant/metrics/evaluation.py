@@ -22,6 +22,7 @@ from calibrant.metrics.decomposition_intervals import (
     uncertainty_estimate,
 )
 from calibrant.metrics.estimates import Estimate, Mean, mean_of, mean_of_moments, normal_estimate, rate_estimate
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.proper_scores import (
     Losses,
     brier_losses,
@@ -31,12 +32,12 @@ from calibrant.metrics.proper_scores import (
     row_log_loss,
 )
 from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
-from calibrant.metrics.rows import Rows, read_rows
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
 from calibrant.metrics.verdict import describe
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
@@ -140,7 +141,7 @@ def evaluate(
     0.75
     """
     settings = check_settings(n_bins, level, rng)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if rows.is_binary:
         return evaluate_summary(rows.one_column().summary(), rows.n_rows, settings, evaluated_on)
     return evaluate_multiclass(_HeldRows(rows), settings, evaluated_on)
@@ -154,7 +155,7 @@ def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | N
 def evaluate_summary(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of the positive class in a summary."""
     level = settings.level
-    groups, size = summary.groups(), summary.effective_size
+    groups, size = summary.tied(), summary.effective_size
     mean_prob = np.array([float(np.sum(groups.weight * groups.scores)) / summary.total_weight])
     inner = np.clip(mean_prob, 1.0 / (size + 2.0), 1.0 - 1.0 / (size + 2.0))
     brier = mean_loss_and_error(summary, brier_losses(groups.scores), brier_losses(mean_prob))
@@ -236,7 +237,7 @@ class _HeldRows:
 
     @property
     def mean_prob(self) -> FloatArray:
-        return np.asarray(np.average(self.rows.prob, axis=0, weights=self.rows.weight))
+        return np.asarray(np.average(self.rows.scores, axis=0, weights=self.rows.weight))
 
     def top_summary(self) -> ScoreSummary:
         return self.rows.top_label().summary()

@@ -121,7 +121,7 @@ def gap_bounds(
 def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> GapBounds:
     """Bound the gap in each of several summaries: a score of weight W stands for its effective number of rows."""
     prob, weight, squared, positives = (
-        np.concatenate(columns) for columns in zip(*(s.cells for s in summaries), strict=True)
+        np.concatenate(columns) for columns in zip(*(s.distinct for s in summaries), strict=True)
     )
     codes = np.repeat(np.arange(len(summaries)), [s.scores.size for s in summaries])
     is_counted = np.array_equal(weight, squared)

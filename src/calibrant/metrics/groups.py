@@ -12,11 +12,10 @@ from calibrant.metrics.bins import make_bins
 from calibrant.metrics.calibration_error_intervals import ece_debiased_estimate
 from calibrant.metrics.estimates import Estimate, rate_estimate
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds, gap_bounds_of_summaries
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.ranking import auc_estimate
-from calibrant.metrics.rows import read_grouped_rows
-from calibrant.numerics import IntArray
 from calibrant.results import Score, Scores
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction, check_integer
 
 #: A group has at most one bin for so many of its rows.
@@ -99,8 +98,8 @@ class GroupScores:
 def evaluate_groups(
     y_true: ArrayLike,
     y_prob: ArrayLike,
-    by: ArrayLike,
     *,
+    groups: ArrayLike,
     sample_weight: ArrayLike | None = None,
     n_bins: int = 15,
     level: float = 0.95,
@@ -116,7 +115,7 @@ def evaluate_groups(
         Labels of any kind.
     y_prob : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each of the sorted classes.
-    by : array-like of shape (n,)
+    groups : array-like of shape (n,)
         The group of each row: booleans, integers, strings or a categorical.
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none.
@@ -163,24 +162,28 @@ def evaluate_groups(
     >>> rng = np.random.default_rng(0)
     >>> p, city = rng.random(4_000), rng.choice(["Bonn", "Rome"], 4_000)
     >>> y = rng.random(4_000) < np.where(city == "Rome", p**2, p)
-    >>> evaluate_groups(y, p, city).off
+    >>> evaluate_groups(y, p, groups=city).off
     ('Rome',)
     """
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     level = check_fraction("level", level)
-    rows, (groups,) = read_grouped_rows(
-        y_true, y_prob, {"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
+    rows = measured_rows(
+        y_true, y_prob, groups={"groups": groups}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
-    codes = groups.codes.astype(np.int64)
+    by = rows.groups["groups"]
+    codes = by.codes.astype(np.int64)
     data = rows.one_column()
-    parts = [_part(data, np.flatnonzero(codes == code)) for code in range(len(groups.classes))]
+    parts = []
+    for code in range(len(by.classes)):
+        own = data.take(codes == code)
+        parts.append(_Part(own.summary(), own.n_rows))
     interval_level = 1.0 - (1.0 - level) / len(parts)
     bounds = gap_bounds(data.scores, data.positive, data.weight, codes, len(parts), interval_level)
     of_all = gap_bounds(data.scores, data.positive, data.weight, np.zeros_like(codes), 1, level)
     return _grouped(
         _Part(data.summary(), rows.n_rows),
         of_all,
-        dict(zip(groups.classes.tolist(), parts, strict=True)),
+        dict(zip(by.classes.tolist(), parts, strict=True)),
         bounds,
         _Settings(n_bins, level, evaluated_on, rows.is_binary),
     )
@@ -233,11 +236,6 @@ def _grouped(
     }
     ranked = dict(sorted(measured.items(), key=_badness))
     return GroupScores(_measure(overall, of_all, 0, settings.level, settings), ranked, settings.level, interval_level)
-
-
-def _part(data: ScoreRows, kept: IntArray) -> _Part:
-    weight = None if data.weight is None else data.weight[kept]
-    return _Part(ScoreRows(data.scores[kept], data.positive[kept], weight).summary(), kept.size)
 
 
 def _measure(part: _Part, bounds: GapBounds, code: int, level: float, settings: _Settings) -> Scores:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.bins import bin_rows
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.validation import ArrayLike, check_integer
 
 
@@ -97,7 +97,7 @@ def hosmer_lemeshow(
     from scipy.special import gammaincc
 
     check_integer("n_groups", n_groups, minimum=1)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     bins = bin_rows(rows.one_column(), n_groups, "quantile")
     dof = bins.weight.size - (2 if in_sample else 0)
     if dof < 1:

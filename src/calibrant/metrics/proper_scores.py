@@ -9,9 +9,10 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.estimates import Mean, mean_of, total
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, clip_open
-from calibrant.summary import Groups, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike, check_fraction
 
 
@@ -36,41 +37,41 @@ def log_losses(p: FloatArray) -> Losses:
         return Losses(-np.log(p), -np.log1p(-p))
 
 
-def loss_parts(groups: Groups, losses: Losses) -> list[tuple[FloatArray, FloatArray]]:
+def loss_parts(groups: TiedScores, losses: Losses) -> list[tuple[FloatArray, FloatArray]]:
     """Return the losses of the groups' rows with their weights: first of positive rows, then of negative ones."""
     return [(losses.if_positive, groups.positives), (losses.if_negative, groups.weight - groups.positives)]
 
 
-def mean_loss(groups: Groups, losses: Losses) -> float:
+def mean_loss(groups: TiedScores, losses: Losses) -> float:
     """Return the weighted mean loss of the groups' rows."""
     return sum(total(w, loss) for loss, w in loss_parts(groups, losses)) / float(groups.weight.sum())
 
 
 def mean_loss_and_error(summary: ScoreSummary, losses: Losses, at_mean: Losses) -> Mean:
     """Return the mean loss with its error, the spread as if two more rows were seen with the losses `at_mean`."""
-    return mean_of(loss_parts(summary.groups(), losses), summary.effective_size, extra=np.concatenate(at_mean))
+    return mean_of(loss_parts(summary.tied(), losses), summary.effective_size, extra=np.concatenate(at_mean))
 
 
 def brier_of(rows: Rows) -> float:
     """Return the Brier score of checked rows: of the positive class, or the sum over the classes of a matrix."""
     if rows.is_binary:
-        groups = rows.one_column().groups()
+        groups = rows.one_column().tied()
         return mean_loss(groups, brier_losses(groups.scores))
     return float(np.average(row_brier(rows), weights=rows.weight))
 
 
 def row_brier(rows: Rows) -> FloatArray:
     """Return the sum over classes of squared distances, of each row of a matrix."""
-    codes = rows.labels.codes.astype(np.intp)
-    own = np.take_along_axis(rows.prob, codes[:, None], axis=1)[:, 0]
-    squares: FloatArray = np.einsum("ik,ik->i", rows.prob, rows.prob)
+    codes = rows.codes.astype(np.intp)
+    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
+    squares: FloatArray = np.einsum("ik,ik->i", rows.scores, rows.scores)
     return np.maximum(squares + (1.0 - 2.0 * own), 0.0)
 
 
 def row_log_loss(rows: Rows) -> FloatArray:
     """Return the negative log-probability of each row's own class, of a matrix."""
-    codes = rows.labels.codes.astype(np.intp)
-    own = np.take_along_axis(rows.prob, codes[:, None], axis=1)[:, 0]
+    codes = rows.codes.astype(np.intp)
+    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
     with np.errstate(divide="ignore"):
         return np.abs(np.log(own))  # -log(1) would be a negative zero
 
@@ -123,7 +124,7 @@ def brier_score(
     >>> brier_score([0, 1, 1], [0.5, 0.5, 1.0])
     0.16666666666666666
     """
-    return brier_of(read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes))
+    return brier_of(measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes))
 
 
 def log_loss(
@@ -176,11 +177,11 @@ def log_loss(
     >>> log_loss([0, 1], [0.5, 0.0])
     inf
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if clip is not None:
         rows = _clipped(rows, clip)
     if rows.is_binary:
-        groups = rows.one_column().groups()
+        groups = rows.one_column().tied()
         return mean_loss(groups, log_losses(groups.scores))
     return float(np.average(row_log_loss(rows), weights=rows.weight))
 
@@ -189,4 +190,4 @@ def _clipped(rows: Rows, clip: float) -> Rows:
     clip = check_fraction("clip", clip)
     if clip >= 0.5:
         raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9.")
-    return Rows(clip_open(rows.prob, clip), rows.labels, rows.weight)
+    return rows.with_scores(clip_open(rows.scores, clip))

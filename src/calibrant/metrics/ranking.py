@@ -11,9 +11,10 @@ import numpy as np
 from calibrant.errors import InvalidLabelError
 from calibrant.maps import InterpolatedMap
 from calibrant.metrics.estimates import Estimate
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, normal_quantile
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_both_classes
 
 #: Knots between which a row's rank among the other class is interpolated, where only its spread is asked for.
@@ -86,14 +87,14 @@ def roc_auc(
     >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if rows.is_binary:
-        check_both_classes(rows.labels, "y_true")
+        check_both_classes(rows.checked_labels(), "y_true")
         return rank(rows.one_column().summary()).auc
-    absent = np.flatnonzero(rows.labels.counts() == 0)
+    absent = np.flatnonzero(rows.class_weight == 0.0)
     if absent.size:
         raise InvalidLabelError(
-            f"y_true has no rows of class {rows.labels.classes.tolist()[absent[0]]!r} "
+            f"y_true has no rows of class {rows.classes.tolist()[absent[0]]!r} "
             f"({absent.size:,} of {rows.n_classes:,} classes), so its AUC is undefined. "
             "Pass rows of every class, or drop the class and its column."
         )
@@ -140,7 +141,7 @@ class Influence:
     of_positive: InterpolatedMap
     of_negative: InterpolatedMap
 
-    def apply(self, own: ScoreRows) -> FloatArray:
+    def apply(self, own: Rows) -> FloatArray:
         """Return the influence of each row."""
         return np.where(
             own.positive,

@@ -11,9 +11,10 @@ import numpy as np
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
 from calibrant.metrics.estimates import Estimate
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, dot, expit, normal_quantile
-from calibrant.summary import Groups, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike
 
 _MAX_ITER = 100
@@ -90,7 +91,7 @@ def calibration_slope_intercept(
     >>> round(line.slope, 4), abs(round(line.intercept, 4))
     (0.6309, 0.0)
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     groups = _on_logits(rows)
     reason = _why_no_line(groups)
     if reason:
@@ -137,7 +138,7 @@ def calibration_intercept(
     >>> round(calibration_intercept([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]), 4)
     1.0986
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     groups = _on_logits(rows)
     if _is_one_class(groups):
         _warn("calibration_intercept", "all rows are of one class")
@@ -153,7 +154,7 @@ def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, 
     The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
     rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
     """
-    groups = on_logits(summary.groups(), "probability")[0]
+    groups = on_logits(summary.tied(), "probability")[0]
     reason = _why_no_line(groups)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
@@ -174,16 +175,16 @@ def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, 
     }
 
 
-def _on_logits(rows: Rows) -> Groups:
-    return on_logits(rows.one_column().groups(), "probability")[0]
+def _on_logits(rows: Rows) -> TiedScores:
+    return on_logits(rows.one_column().tied(), "probability")[0]
 
 
-def _fit(groups: Groups) -> SlopeIntercept:
+def _fit(groups: TiedScores) -> SlopeIntercept:
     slope, intercept = fit_slope_intercept(groups, groups.positives, what="calibration slope")
     return SlopeIntercept(float(slope), float(intercept))
 
 
-def _fit_intercept(groups: Groups) -> float:
+def _fit_intercept(groups: TiedScores) -> float:
     """Solve for the intercept by Newton's method, kept between the values that it can take."""
     total, positives = float(groups.weight.sum()), float(groups.positives.sum())
     odds = math.log(positives) - math.log(total - positives)
@@ -202,18 +203,18 @@ def _fit_intercept(groups: Groups) -> float:
     return following
 
 
-def _why_no_line(groups: Groups) -> str:
+def _why_no_line(groups: TiedScores) -> str:
     """Say why no finite line is the best one; an empty string where there is one."""
     if _is_one_class(groups):
         return "all rows are of one class"
     if float(groups.scores.min()) == float(groups.scores.max()):
         return "all probabilities are the same"
-    if separates(groups) or separates(Groups(-groups.scores, groups.weight, groups.positives)):
+    if separates(groups) or separates(TiedScores(-groups.scores, groups.weight, groups.positives)):
         return "the probabilities separate the classes, so the slope has no bound"
     return ""
 
 
-def _is_one_class(groups: Groups) -> bool:
+def _is_one_class(groups: TiedScores) -> bool:
     return not groups.positives.any() or bool((groups.positives == groups.weight).all())
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.noise import noise_bounds
-from calibrant.metrics.rows import read_rows
 from calibrant.numerics import FloatArray
-from calibrant.summary import Groups, ScoreSummary
+from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike
 
 #: Cells that rows are put into, by how many rows there are: their width is far below any error worth measuring.
@@ -89,8 +89,8 @@ def smooth_ece(
     >>> round(smooth_ece([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]), 4)
     0.25
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return _solve(_gap_series(rows.one_column().groups()))
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    return _solve(_gap_series(rows.one_column().tied()))
 
 
 def smooth_ece_estimate(summary: ScoreSummary, level: float, rng: np.random.Generator) -> Estimate:
@@ -101,10 +101,10 @@ def smooth_ece_estimate(summary: ScoreSummary, level: float, rng: np.random.Gene
     The interval is that of the error E at the width that was found. As E falls with the width, a bound on it there
     bounds the crossing of E and the width too.
     """
-    value = _solve(_gap_series(summary.groups()))
+    value = _solve(_gap_series(summary.tied()))
     width = max(value, 1.0 / _NOISE_POINTS[1])
     m = _points(width, _NOISE_POINTS_PER_WIDTH, _NOISE_POINTS)
-    scores, weight, weight_squared, positives = summary.cells
+    scores, weight, weight_squared, positives = summary.distinct
     total = summary.total_weight
     smooth = _Smoother(m, width)
     cell = np.minimum((scores * m).astype(np.int64), m - 1)
@@ -135,7 +135,7 @@ class _Smoother:
         return smoothed
 
 
-def _gap_series(groups: Groups) -> FloatArray:
+def _gap_series(groups: TiedScores) -> FloatArray:
     """Return the cosine coefficients on [0, 1] of the measure that gives each row its share of w (p - y)."""
     n = _CELLS[max(least for least in _CELLS if groups.scores.size >= least)]
     gap = (groups.weight * groups.scores - groups.positives) / float(groups.weight.sum())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics.gate import measured_rows
 from calibrant.validation import ArrayLike
 
 
@@ -81,7 +81,7 @@ def spiegelhalter_z(
     >>> round(test.z, 4), round(test.p_value, 4)
     (1.6729, 0.0944)
     """
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     column = rows.one_column()
     p, weight = column.scores, rows.weights
     bend = weight * (1.0 - 2.0 * p)

@@ -11,9 +11,9 @@ import numpy as np
 from calibrant.engines import QuantisedSummary
 from calibrant.engines.quantised import LEAST_BITS, CellTable
 from calibrant.maps import StepMap
-from calibrant.metrics.e_value import STAKES
+from calibrant.metrics import STAKES
 from calibrant.numerics import FloatArray, clip_open, dot, expit, logit
-from calibrant.summary import Cells, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 
 #: Weight that what was known keeps when a window is added, for each memory of the past.
 MEMORIES = (1.0, 0.7)
@@ -38,7 +38,7 @@ class CalibrationMartingale:
     log_wealth : ndarray of shape (n_bettors,)
         Logarithm of what each bettor has won on all starts so far.
     n_windows : int
-    memories : list of Cells or None
+    memories : list of DistinctScores or None
         The past, as each memory of it has it.
 
     Notes
@@ -70,7 +70,7 @@ class CalibrationMartingale:
 
     log_wealth: FloatArray = field(default_factory=lambda: np.full(len(MEMORIES) * len(METHODS) * len(STAKES), -np.inf))
     n_windows: int = 0
-    memories: list[Cells | None] = field(default_factory=lambda: [None] * len(MEMORIES))
+    memories: list[DistinctScores | None] = field(default_factory=lambda: [None] * len(MEMORIES))
 
     @property
     def log_e_value(self) -> float:
@@ -93,7 +93,7 @@ class CalibrationMartingale:
         self.log_wealth = np.where(np.isnan(wealth), -np.inf, wealth)
         self.n_windows = t
         for i, kept in enumerate(MEMORIES):
-            self.memories[i] = _remember(self.memories[i], window.cells, kept)
+            self.memories[i] = _remember(self.memories[i], window.distinct, kept)
         return self.log_e_value
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class CalibrationMartingale:
         """Return the martingale of a state."""
         wealth = np.array([-np.inf if w is None else w for w in state["log_wealth"]], dtype=np.float64)
         memories = [
-            None if m is None else Cells(*(np.array(m[k], dtype=np.float64) for k in Cells._fields))
+            None if m is None else DistinctScores(*(np.array(m[k], dtype=np.float64) for k in DistinctScores._fields))
             for m in state["memories"]
         ]
         return cls(wealth, int(state["n_windows"]), memories)
@@ -120,7 +120,7 @@ def _log_mean(values: FloatArray) -> float:
     return largest + math.log(float(np.exp(values - largest).sum()) / values.size)
 
 
-def _gains(memory: Cells | None, window: ScoreSummary) -> FloatArray:
+def _gains(memory: DistinctScores | None, window: ScoreSummary) -> FloatArray:
     """Return the logarithm of what each method and stake gains on a window; nothing is bet without a past."""
     if memory is None:
         return np.zeros(len(METHODS) * len(STAKES))
@@ -140,7 +140,7 @@ def _gain(p: FloatArray, q: FloatArray, window: ScoreSummary) -> FloatArray:
     return gains
 
 
-def _isotonic(memory: Cells, p: FloatArray) -> FloatArray:
+def _isotonic(memory: DistinctScores, p: FloatArray) -> FloatArray:
     """Return the isotonic regression of the past at `p`, with one more row at the mean score in each block."""
     blocks = ScoreSummary(memory).isotonic_blocks()
     first = np.searchsorted(memory.scores, blocks.first)
@@ -149,7 +149,7 @@ def _isotonic(memory: Cells, p: FloatArray) -> FloatArray:
     return StepMap(blocks.last[:-1], level).apply(p)
 
 
-def _shifted(memory: Cells, p: FloatArray) -> FloatArray:
+def _shifted(memory: DistinctScores, p: FloatArray) -> FloatArray:
     """Shift the logits of `p` by what brings the past's mean probability to its rate, drawn towards nothing."""
     z = logit(clip_open(memory.scores, _CLIP))
     shift = 0.0
@@ -165,15 +165,15 @@ def _shifted(memory: Cells, p: FloatArray) -> FloatArray:
     return np.where((p > 0.0) & (p < 1.0), moved, p)
 
 
-def _remember(memory: Cells | None, window: Cells, kept: float) -> Cells:
+def _remember(memory: DistinctScores | None, window: DistinctScores, kept: float) -> DistinctScores:
     cells = window
     if memory is not None:
-        parts = zip(Cells(memory[0], *(kept * column for column in memory[1:])), window, strict=True)
+        parts = zip(DistinctScores(memory[0], *(kept * column for column in memory[1:])), window, strict=True)
         scores, weight, squared, positives = (np.concatenate(pair) for pair in parts)
-        cells = ScoreSummary.from_cells(scores, weight, np.minimum(positives, weight), weight_squared=squared).cells
+        cells = ScoreSummary.from_cells(scores, weight, np.minimum(positives, weight), weight_squared=squared).distinct
     if cells.scores.size <= _MOST_CELLS:
         return cells
     table = CellTable.empty(LEAST_BITS, is_probability=True)
     table.add_groups(cells)
     gathered: QuantisedSummary = table.summary()
-    return gathered.cells
+    return gathered.distinct

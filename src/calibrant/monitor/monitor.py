@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import DocumentError, InvalidInputError
-from calibrant.metrics.rows import read_rows
+from calibrant.metrics import measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
 from calibrant.numerics import dot, normal_quantile
-from calibrant.summary import Cells, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
 _VERSION = 1
@@ -132,7 +132,7 @@ class CalibrationMonitor:
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
         column = rows.one_column()
         largest = 1.0 if column.weight is None else float(column.weight.max())
         return self.update_summary(column.summary(), name=name, largest_weight=largest)
@@ -159,11 +159,11 @@ class CalibrationMonitor:
             raise InvalidInputError(
                 f"there was a window {name!r} before: a window counts once. Give each its own name."
             )
-        scores, weight, squared, positives = summary.cells
+        scores, weight, squared, positives = summary.distinct
         if scores.size == 0 or scores[0] < 0.0 or scores[-1] > 1.0:
             raise InvalidInputError(f"the scores of window {name!r} are no probabilities. Pass scores in [0, 1].")
         stake = ScoreSummary(
-            Cells(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
+            DistinctScores(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
         )
         log_e = self._martingale.add(stake)
         total = summary.total_weight

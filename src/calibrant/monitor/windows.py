@@ -11,8 +11,8 @@ from calibrant.engines.folding import FoldState
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT
 from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.metrics.rows import Rows
 from calibrant.numerics import IntArray
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import Labels
 

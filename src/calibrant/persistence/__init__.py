@@ -1,25 +1,21 @@
 """Fitted calibrators in files and documents: versioned, checked as a whole before anything is built from them."""
 
-from calibrant.persistence.calibrator_codec import decode_calibrator, encode_calibrator
-from calibrant.persistence.documents import from_document, register_kind, to_document
-from calibrant.persistence.export.onnx_graph import to_onnx
-from calibrant.persistence.export.sql import to_sql
-from calibrant.persistence.fields import Field
-from calibrant.persistence.files import load, read_document, save
-from calibrant.persistence.map_codec import decode_map, encode_map
+from calibrant.persistence.documents import (
+    fingerprint as fingerprint,
+    from_document as from_document,
+    to_document as to_document,
+)
+from calibrant.persistence.export.onnx_graph import to_onnx as to_onnx
+from calibrant.persistence.export.sql import to_sql as to_sql
+from calibrant.persistence.files import load as load, read_document as read_document, save as save
 
-__all__ = [
-    "Field",
-    "decode_calibrator",
-    "decode_map",
-    "encode_calibrator",
-    "encode_map",
-    "from_document",
-    "load",
-    "read_document",
-    "register_kind",
-    "save",
-    "to_document",
-    "to_onnx",
-    "to_sql",
-]
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.persistence.export.dialects import DIALECTS as DIALECTS, DialectName as DialectName
+from calibrant.persistence.export.onnx_builder import OPSET as OPSET, FloatType as FloatType, OnnxBuilder as OnnxBuilder
+from calibrant.persistence.export.onnx_graph import (
+    FLOAT_TYPES as FLOAT_TYPES,
+    OUTPUT as OUTPUT,
+    make_model as make_model,
+)
+from calibrant.persistence.files import load_as as load_as, write_whole as write_whole

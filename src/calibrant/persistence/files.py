@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from calibrant.document_field import within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
+from calibrant.files import whole_file
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
-from calibrant.persistence.fields import within
-from calibrant.persistence.plain import MAX_BYTES, too_large
+from calibrant.persistence.limits import MAX_BYTES, too_large
 
 AnyPath = str | os.PathLike[str]
+_Class = TypeVar("_Class")
 
 _WRITERS: dict[str, Callable[[dict[str, Any]], bytes]] = {".json": json_text.dump, ".pkl": plain_pickle.dump}
 #: How files of other kinds begin that users are likely to pass.
@@ -113,6 +113,16 @@ def load(path: AnyPath) -> Any:
         return from_document(_parse(_read(source)))
 
 
+def load_as(cls: type[_Class], path: AnyPath) -> _Class:
+    """Read a fitted object of one class, or say what the file holds instead."""
+    loaded = load(path)
+    if not isinstance(loaded, cls):
+        raise DocumentError(
+            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load."
+        )
+    return loaded
+
+
 def read_document(path: AnyPath) -> dict[str, Any]:
     """Return the document in a file as it is, after all checks that `load` makes.
 
@@ -171,20 +181,10 @@ def _parse(data: bytes) -> Any:
 
 
 def write_whole(target: Path, data: bytes) -> None:
-    """Write beside the target, then rename: at every moment the old file or the new one is there, whole."""
-    temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+    """Write a file as `whole_file` does."""
     try:
-        file = temporary.open("xb")
-        try:
-            with file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        with whole_file(target) as file:
+            file.write(data)
     except OSError as error:
         reason = f"can't write the calibrator: {error.strerror}. Choose a folder that exists and that you may write to"
         raise OSError(error.errno, reason, str(target)) from error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import DocumentError
-from calibrant.persistence.plain import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, Unreadable, too_large
+from calibrant.persistence.limits import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, Unreadable, too_large
 
 #: A string, or what there is of one that never ends; possessive, so that no text makes it backtrack.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)

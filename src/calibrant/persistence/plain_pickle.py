@@ -8,9 +8,9 @@ import pickletools
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from calibrant.document_field import show
 from calibrant.errors import DocumentError, UnsafeDocumentError
-from calibrant.persistence.fields import show
-from calibrant.persistence.plain import MAX_CONTAINERS, MAX_VALUES, too_large
+from calibrant.persistence.limits import MAX_CONTAINERS, MAX_VALUES, too_large
 
 #: The first byte of every pickle since protocol 2.
 MARK = b"\x80"

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
+from calibrant.fitted import MapFitted, register
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
-from calibrant.persistence.calibrator_codec import decode_classes
-from calibrant.persistence.fields import Field
+from calibrant.prior.names import by_class, read_columns, read_names
 from calibrant.prior.rates import weighted_rates
-from calibrant.validation import ArrayLike, InputKind, as_labels, as_probabilities, as_scores, as_weight
-
-KIND = "prior_shift"
+from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
-    """Correct probabilities for a change of the classes' base rates, by Bayes' rule.
+    """Return probabilities for changed base rates of the classes, by Bayes' rule, in the container they came in.
 
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, where the base rates were `old`.
-    old, new : float or array-like of shape (K,)
+    old, new : float, or array-like, Series or mapping of K numbers
         Base rates before and after: for one column that of the positive class, or of both classes; else of each
-        class, summing to one. None may be 0 or 1.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in. 0 stays 0 and 1 stays 1.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+        class, summing to one. None may be 0 or 1. Names of classes are matched to those of the columns.
 
     Notes
     -----
-    p_k new_k / old_k, divided by its sum over the classes. Exact where the classes look as before (label shift: the
-    distribution of features within each class is the same) and the probabilities were calibrated under `old`.
+    p_k new_k / old_k, divided by its sum over the classes; 0 stays 0 and 1 stays 1. Exact where the classes look as
+    before (label shift: the distribution of features within each class is the same) and the probabilities were
+    calibrated under `old`.
 
     References
     ----------
@@ -58,7 +47,9 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
     >>> prior_shift([0.5, 0.9], old=0.5, new=0.1)
     array([0.1, 0.5])
     """
-    return PriorShift.from_priors(old=old, new=new).predict_proba(probabilities)
+    columns = read_columns(probabilities)
+    (before, after), classes = by_class({"old": old, "new": new}, rates, None, columns=columns)
+    return PriorShift(after / before, classes=classes).predict_proba(probabilities)
 
 
 def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
@@ -67,28 +58,16 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned from the sampled rows.
-    kept : array-like of shape (K,)
-        Share of the rows of each class that was kept, in the order of the sorted classes; for one column, of the
-        negative class and of the positive one. Above 1 where rows were repeated, or weighted: only the ratios count.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+        As learned from the sampled rows.
+    kept : array-like, Series or mapping of K numbers
+        Share of the rows of each class that was kept, in the order of the sorted classes, or by their names; for one
+        column, of the negative class and of the positive one. Above 1 where rows were repeated, or weighted: only
+        the ratios count.
 
     Notes
     -----
-    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone.
-
-    References
-    ----------
-    Elkan (2001), *The foundations of cost-sensitive learning*, IJCAI, theorem 2.
+    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone (Elkan
+    2001, theorem 2).
 
     Examples
     --------
@@ -96,7 +75,8 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     >>> undo_sampling([0.5], kept=[0.1, 1.0]).round(6)  # one in ten of the negative rows was kept
     array([0.090909])
     """
-    return PriorShift.from_sampling(kept=kept).predict_proba(probabilities)
+    (share,), classes = by_class({"kept": kept}, _positive, None, columns=read_columns(probabilities))
+    return PriorShift(1.0 / share, classes=classes).predict_proba(probabilities)
 
 
 def undo_class_weight(
@@ -107,8 +87,8 @@ def undo_class_weight(
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned with the weights.
-    class_weight : mapping, array-like of shape (K,) or "balanced"
+        As learned with the weights.
+    class_weight : mapping, Series, array-like of shape (K,) or "balanced"
         What scikit-learn's models take as `class_weight`: weights by label or in the order of the sorted classes, or
         the inverse of the class's rate.
     y : array-like of shape (n_train,), optional
@@ -116,16 +96,6 @@ def undo_class_weight(
         those that the mapping lacks have the weight 1.
     sample_weight : array-like of shape (n_train,), optional
         Weights of the rows of `y`, for a model that balanced the weights of the classes and not their rows.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -144,7 +114,8 @@ def undo_class_weight(
     return PriorShift.from_class_weight(class_weight, y=y, sample_weight=sample_weight).predict_proba(probabilities)
 
 
-class PriorShift:
+@register("prior_shift")
+class PriorShift(MapFitted):
     """A correction for known class priors, to be kept in a file and applied as a calibrator is.
 
     Parameters
@@ -158,16 +129,16 @@ class PriorShift:
     Examples
     --------
     >>> import calibrant as cb
-    >>> shift = cb.prior.PriorShift.from_priors(old=0.5, new=0.1)
-    >>> shift.predict_proba([0.5])
-    array([0.1])
+    >>> shift = cb.prior.PriorShift.from_priors(old={"no": 0.5, "yes": 0.5}, new={"yes": 0.1, "no": 0.9})
+    >>> shift.classes_.tolist(), shift.predict_proba([0.5])
+    (['no', 'yes'], array([0.1]))
     """
 
-    input: ClassVar[InputKind] = "probability"
+    score_argument: ClassVar[str] = "probabilities"
+    input: InputKind = "probability"
     #: No rows were needed.
-    n_rows_: ClassVar[int] = 0
-    score_names_: ClassVar[None] = None
-    metadata_: dict[str, Any]
+    n_rows_: int = 0
+    score_names_: tuple[str, ...] | None = None
 
     def __init__(self, factor: ArrayLike, *, classes: Sequence[Any] | None = None) -> None:
         self.factor = _positive(factor, "factor")
@@ -175,27 +146,35 @@ class PriorShift:
 
     @classmethod
     def from_priors(cls, *, old: ArrayLike, new: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
-        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`."""
-        before, after = rates(old, "old"), rates(new, "new")
-        if before.size != after.size:
-            raise ShapeError(f"old has {before.size} base rates and new has {after.size}. Pass one per class in both.")
-        return cls(after / before, classes=classes)
+        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`.
+
+        Rates with names are matched to each other, or to `classes`.
+        """
+        (before, after), labels = by_class({"old": old, "new": new}, rates, classes)
+        return cls(after / before, classes=labels)
 
     @classmethod
     def from_sampling(cls, *, kept: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
         """Correct for training on the share `kept` of each class; see `undo_sampling`."""
-        return cls(1.0 / _positive(kept, "kept"), classes=classes)
+        (share,), labels = by_class({"kept": kept}, _positive, classes)
+        return cls(1.0 / share, classes=labels)
 
     @classmethod
     def from_class_weight(
         cls, class_weight: Any, *, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> PriorShift:
         """Correct for training with weights on the classes; see `undo_class_weight`."""
-        weight, classes = _class_weight(class_weight, y, sample_weight)
+        labels = None if y is None else as_labels(y, name="y")
+        if sample_weight is not None and labels is None:
+            raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
+        if isinstance(class_weight, str):
+            weight, classes = _balanced(class_weight, labels, sample_weight)
+        else:
+            weight, classes = _weight_of_each(class_weight, None if labels is None else labels.classes.tolist())
         return cls.from_sampling(kept=weight, classes=classes)
 
     @property
-    def map_(self) -> Map:
+    def map_(self) -> Map:  # type: ignore[override]
         """The correction as a map: of the positive class for two classes, else of a row of K.
 
         Probabilities below 2^-53, or of 1 for two classes, are moved inward so far; `predict_proba` has no such need.
@@ -205,31 +184,31 @@ class PriorShift:
             return BetaMap(1.0, 1.0, float(shift[1] - shift[0]), 0.5 * EPS)
         return SoftmaxMap(np.array(1.0), shift, TINY)
 
-    def predict_proba(self, probabilities: ArrayLike) -> Any:
-        """Return corrected probabilities, in the container that they came in.
+    def apply_values(self, values: FloatArray) -> FloatArray:
+        """Return corrected probabilities, exactly also where they are 0 or 1."""
+        factor = self.factor / self.factor.max()
+        if values.ndim == 1:
+            positive = values * factor[1]
+            corrected: FloatArray = positive / (positive + (1.0 - values) * factor[0])
+            return corrected
+        weighted = values * factor
+        shared: FloatArray = weighted / row_sum(weighted)[:, None]
+        return shared
 
-        Parameters
-        ----------
-        probabilities : array-like of shape (n,) or (n, K)
-            Of the positive class where there are two, or one column per class.
+    def encode(self) -> dict[str, Any]:
+        """Return the factor of each class as plain data."""
+        return {"factor": self.factor.tolist(), "classes": self.classes_.tolist()}
 
-        Raises
-        ------
-        CalibrantError
-            If they can't be used, or have another number of columns.
-        """
-        checked = as_probabilities(probabilities, name="probabilities")
-        p, factor = checked.values, self.factor / self.factor.max()
-        if p.ndim == 1 and factor.size == 2:
-            positive = p * factor[1]
-            return checked.container.wrap(positive / (positive + (1.0 - p) * factor[0]))
-        if checked.n_columns != factor.size:
-            raise ShapeError(
-                f"probabilities has {checked.n_columns} columns, and the correction is for {factor.size} classes. "
-                "Pass one column per class."
-            )
-        weighted = p * factor
-        return checked.container.wrap(weighted / row_sum(weighted)[:, None])
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the correction of a positive factor for each class."""
+        parts = body.members(("factor", "classes"))
+        factor, classes = parts["factor"].numbers(minimum=2), parts["classes"].labels(minimum=2)
+        if (factor <= 0.0).any():
+            parts["factor"].refuse("holds a number that is not above 0")
+        if factor.size != len(classes):
+            parts["factor"].refuse(f"does not go with {len(classes)} classes: one number for each is needed")
+        return cls(factor, classes=classes.tolist())
 
     def __repr__(self) -> str:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
@@ -256,39 +235,38 @@ def rates(given: ArrayLike, name: str) -> FloatArray:
     return values
 
 
-def _class_weight(
-    given: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+def _balanced(
+    class_weight: str, labels: Labels | None, sample_weight: ArrayLike | None
 ) -> tuple[ArrayLike, list[Any] | None]:
-    """Return the weight of each class, up to a factor, and the classes where they are known."""
-    labels = None if y is None else as_labels(y, name="y")
-    classes = None if labels is None else labels.classes.tolist()
-    if sample_weight is not None and labels is None:
-        raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
-    if isinstance(given, str):
-        if given != "balanced":
-            raise InvalidInputError(
-                f'class_weight={given!r} is no weight. Pass "balanced", or the weight of each class.'
-            )
-        if labels is None:
-            raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
-        share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
-        if not share.all():
-            absent = classes[int(share.argmin())] if classes else None
-            raise InvalidLabelError(
-                f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0."
-            )
-        return 1.0 / share, classes
-    if not isinstance(given, Mapping):
-        return _positive(given, "class_weight"), classes
+    """Return the weights that scikit-learn calls balanced, up to a factor, and their classes."""
+    if class_weight != "balanced":
+        raise InvalidInputError(
+            f'class_weight={class_weight!r} is no weight. Pass "balanced", or the weight of each class.'
+        )
+    if labels is None:
+        raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
+    share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
+    classes = labels.classes.tolist()
+    if not share.all():
+        absent = classes[int(share.argmin())]
+        raise InvalidLabelError(f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0.")
+    return 1.0 / share, classes
+
+
+def _weight_of_each(class_weight: Any, classes: list[Any] | None) -> tuple[ArrayLike, list[Any] | None]:
+    """Return the weight of each of the sorted classes, and these if they are known: one that has no weight has 1."""
+    weights, names = read_names(class_weight)
+    if names is None:
+        return _positive(weights, "class_weight"), classes
     if classes is None:
-        found = as_labels(list(given), name="class_weight").classes.tolist()
-        return [given[label] for label in found], found
-    unknown = [label for label in given if label not in classes]
+        classes = as_labels(names, name="class_weight").classes.tolist()
+    unknown = [label for label in names if label not in classes]
     if unknown:
         raise InvalidLabelError(
             f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
         )
-    return [given.get(label, 1.0) for label in classes], classes
+    by_name = dict(zip(names, weights, strict=True))
+    return [by_name.get(label, 1.0) for label in classes], classes
 
 
 def _positive(values: ArrayLike, name: str) -> FloatArray:
@@ -300,20 +278,3 @@ def _positive(values: ArrayLike, name: str) -> FloatArray:
         k = int(bad.argmax())
         raise InvalidInputError(f"{name}[{k}] is {checked[k].item()!r}. Pass numbers above 0.")
     return checked
-
-
-def _encode(shift: PriorShift) -> dict[str, Any]:
-    return {"factor": shift.factor.tolist(), "classes": shift.classes_.tolist()}
-
-
-def _decode(body: dict[str, Any]) -> PriorShift:
-    fields = Field(body).members(("factor", "classes"))
-    factor, classes = fields["factor"].numbers(minimum=2), decode_classes(fields["classes"])
-    if (factor <= 0.0).any():
-        fields["factor"].refuse("holds a number that is not above 0")
-    if factor.size != len(classes):
-        fields["factor"].refuse(f"does not go with {len(classes)} classes: one number for each is needed")
-    return PriorShift(factor, classes=classes.tolist())
-
-
-persistence.register_kind(KIND, PriorShift, _encode, _decode)

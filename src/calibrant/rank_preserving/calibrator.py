@@ -8,24 +8,22 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
-from calibrant.errors import InvalidInputError, NotFittedError, ShapeError, unknown_name
-from calibrant.maps import InterpolatedMap, OneVsRestMap
-from calibrant.numerics import FloatArray, IntArray, row_sum
-from calibrant.persistence.calibrator_codec import decode_classes, decode_names
-from calibrant.persistence.fields import Field
+from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.fitted import MapFitted, register
+from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
+from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
-from calibrant.rank_preserving.names import class_places, column_names, match_names
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, as_matrix, check_problem, check_rows
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem, check_rows, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
-from calibrant.validation import ArrayLike, Container, InputKind, check_choice, check_number
+from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes
 
-KIND = "rank_preserving_calibrator"
 MapKind: TypeAlias = Literal["rising", "straight"]
 
 
-class RankPreservingCalibrator:
+@register("rank_preserving_calibrator")
+class RankPreservingCalibrator(MapFitted):
     """Give the columns of a matrix their margins by rising maps, and apply these to new rows.
 
     Parameters
@@ -85,14 +83,12 @@ class RankPreservingCalibrator:
     True
     """
 
-    input: ClassVar[InputKind] = "probability"
+    input: InputKind = "probability"
+    fit_call: ClassVar[str] = "fit(P, margins=...)"
+    score_argument: ClassVar[str] = "P"
     map_: OneVsRestMap
     margins_: FloatArray
-    classes_: npt.NDArray[Any]
-    n_rows_: int
-    score_names_: tuple[str, ...] | None
     result_: RankPreservingResult
-    metadata_: dict[str, Any]
 
     def __init__(
         self,
@@ -161,9 +157,9 @@ class RankPreservingCalibrator:
         else:
             columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
         names, estimate = column_names(rows.container), as_margins(target)
-        self.classes_ = np.arange(len(columns)) if estimate is None else estimate.classes
-        places = None if estimate is None else class_places(self.classes_.tolist(), names)
-        order = np.arange(len(columns)) if places is None else np.argsort(places)
+        self.classes_: npt.NDArray[Any] = np.arange(len(columns)) if estimate is None else estimate.classes
+        places = None if names is None else match_classes(names, self.classes_.tolist(), name="P")
+        order = list(range(len(columns))) if places is None else places
         self.map_ = OneVsRestMap(tuple(columns[j] for j in order))
         self.margins_ = problem.rates[order]
         self.score_names_ = None if names is None else tuple(names[j] for j in order)
@@ -185,12 +181,7 @@ class RankPreservingCalibrator:
         CalibrantError
             If the rows can't be used.
         """
-        values, container, order = self._check_rows(P)
-        return container.wrap(np.ascontiguousarray(self.map_.apply(values)[:, order]))
-
-    def predict_proba(self, scores: ArrayLike) -> Any:
-        """Return `transform` of the rows, as other calibrators name it."""
-        return self.transform(scores)
+        return self.predict_proba(P)
 
     def fit_transform(self, P: ArrayLike, y: ArrayLike | None = None, **options: Any) -> Any:
         """Fit to the rows and transform them."""
@@ -198,7 +189,7 @@ class RankPreservingCalibrator:
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        values, _, _ = self._check_rows(P)
+        values = self.read(P).scores
         columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
         return row_sum(np.column_stack(columns))
 
@@ -211,7 +202,7 @@ class RankPreservingCalibrator:
     @property
     def n_features_in_(self) -> int:
         """The number of columns of the fit, as scikit-learn calls it."""
-        if not hasattr(self, "map_"):
+        if not self.is_fitted:
             raise AttributeError("n_features_in_ is known after fit.")
         return len(self.map_.maps)
 
@@ -228,9 +219,6 @@ class RankPreservingCalibrator:
             setattr(self, name, value)
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "map_")
-
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
         from sklearn.base import BaseEstimator
@@ -242,29 +230,44 @@ class RankPreservingCalibrator:
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"RankPreservingCalibrator({', '.join(changed)})"
 
-    def _check_rows(self, P: ArrayLike) -> tuple[FloatArray, Container, IntArray | slice]:
-        """Check new rows; return them with the columns of the fit, and the place there of each column of `P`."""
-        check_is_fitted(self)
-        checked = as_matrix(P, "P")
-        if checked.n_columns != self.n_features_in_:
-            raise ShapeError(
-                f"P has {checked.n_columns} columns, and this calibrator was fitted to {self.n_features_in_}. "
-                "Pass the same columns."
-            )
-        names, fitted, order = column_names(checked.container), self.score_names_, None
-        if names is not None and fitted is not None:
-            order = match_names(names, fitted, what="this calibrator was fitted to", whose="P has the columns")
-        elif names is not None:
-            order = class_places(self.classes_.tolist(), names)
-        if order is None:
-            return checked.values, checked.container, slice(None)
-        return np.ascontiguousarray(checked.values[:, np.argsort(order)]), checked.container, order
+    def encode(self) -> dict[str, Any]:
+        """Return parameters and maps as plain data."""
+        self.check_fitted()
+        numbers = {key: float(getattr(self, key)) for key in ("knot_tol", "tol")}
+        gap_tol = None if self.gap_tol is None else float(self.gap_tol)
+        return {
+            "params": {"maps": self.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(self.max_iter)},
+            "classes": self.classes_.tolist(),
+            "n_rows": self.n_rows_,
+            "score_names": None if self.score_names_ is None else list(self.score_names_),
+            "margins": self.margins_.tolist(),
+            "map": self.map_.encode(),
+        }
 
-
-def check_is_fitted(calibrator: RankPreservingCalibrator) -> None:
-    """Raise NotFittedError before `fit`."""
-    if not hasattr(calibrator, "map_"):
-        raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the calibrator of a checked rising map for each class."""
+        parts = body.members(("params", "classes", "n_rows", "score_names", "margins", "map"))
+        params = parts["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
+        has_gap = params["gap_tol"].value is not None
+        numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
+        for key, value in numbers.items():
+            if value < 0.0 or (value == 0.0 and key != "knot_tol"):
+                params[key].refuse("is no tolerance")
+        max_iter = params["max_iter"].integer(minimum=1)
+        made = cls(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
+        made.classes_, made.n_rows_ = parts["classes"].labels(minimum=2), parts["n_rows"].integer(minimum=1)
+        made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
+        made.margins_, made.map_ = parts["margins"].probabilities(), decode_map(parts["map"], OneVsRestMap)
+        if made.map_.is_logit or made.map_.coupling != "normalise":
+            parts["map"].refuse("is no map of columns of probabilities that are divided by their sum")
+        for key, values in (("map", made.map_.maps), ("margins", made.margins_), ("score_names", made.score_names_)):
+            if values is not None and len(values) != len(made.classes_):
+                parts[key].refuse(f"does not go with {len(made.classes_)} classes: one item for each is needed")
+        for item, column in zip(parts["map"].member("maps").items(), made.map_.maps, strict=True):
+            if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
+                item.refuse("is no interpolated map that rises")
+        return made
 
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
@@ -289,48 +292,3 @@ def _thinned(p: FloatArray, q: FloatArray, tol: float) -> InterpolatedMap:
             break
         kept = np.union1d(kept, more)
     return InterpolatedMap(x[kept], y[kept])
-
-
-def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
-    check_is_fitted(calibrator)
-    numbers = {key: float(getattr(calibrator, key)) for key in ("knot_tol", "tol")}
-    gap_tol = None if calibrator.gap_tol is None else float(calibrator.gap_tol)
-    names = calibrator.score_names_
-    return {
-        "params": {"maps": calibrator.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(calibrator.max_iter)},
-        "classes": calibrator.classes_.tolist(),
-        "n_rows": calibrator.n_rows_,
-        "score_names": None if names is None else list(names),
-        "margins": calibrator.margins_.tolist(),
-        "map": persistence.encode_map(calibrator.map_),
-    }
-
-
-def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
-    fields = Field(body).members(("params", "classes", "n_rows", "score_names", "margins", "map"))
-    params = fields["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
-    has_gap = params["gap_tol"].value is not None
-    numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
-    for key, value in numbers.items():
-        if value < 0.0 or (value == 0.0 and key != "knot_tol"):
-            params[key].refuse("is no tolerance")
-    max_iter = params["max_iter"].integer(minimum=1)
-    made = RankPreservingCalibrator(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
-    made.classes_ = decode_classes(fields["classes"])
-    made.n_rows_ = fields["n_rows"].integer(minimum=1)
-    made.score_names_ = decode_names(fields["score_names"], len(made.classes_))
-    made.margins_ = fields["margins"].probabilities()
-    fitted = persistence.decode_map(fields["map"])
-    if not isinstance(fitted, OneVsRestMap) or fitted.is_logit or fitted.coupling != "normalise":
-        fields["map"].refuse("is no map of columns of probabilities that are divided by their sum")
-    for field, values in (("map", fitted.maps), ("margins", made.margins_)):
-        if len(values) != len(made.classes_):
-            fields[field].refuse(f"does not go with {len(made.classes_)} classes: one item for each is needed")
-    for item, column in zip(fields["map"].member("maps").items(), fitted.maps, strict=True):
-        if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
-            item.refuse("is no interpolated map that rises")
-    made.map_ = fitted
-    return made
-
-
-persistence.register_kind(KIND, RankPreservingCalibrator, _encode, _decode)

@@ -12,8 +12,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, InvalidInputError, unknown_name
 from calibrant.kernels import SortedColumns
-from calibrant.metrics.proper_scores import row_brier, row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
@@ -32,7 +31,7 @@ from calibrant.rank_preserving.problem import (
 from calibrant.rank_preserving.raking import rake_problem, row_divergence
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest
 from calibrant.results import plain
-from calibrant.summary import ScoreRows
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Container, Labels, Scores
 
 METHODS = (
@@ -256,7 +255,7 @@ def _make(
     return p, True
 
 
-def _fitted(rows: ScoreRows, calibrator: Any) -> FloatArray:
+def _fitted(rows: Rows, calibrator: Any) -> FloatArray:
     """Return a column fitted to its labels; one whose rows are of one class is the constant that they are."""
     if rows.positive.all() or not rows.positive.any():
         return np.full(rows.scores.size, float(rows.positive[0]))

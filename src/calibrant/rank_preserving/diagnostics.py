@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics.ranking import rank
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
-from calibrant.rank_preserving.names import class_places, column_names, match_names
-from calibrant.rank_preserving.problem import as_matrix
+from calibrant.prior import match_names
+from calibrant.rank_preserving.problem import as_matrix, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import plain
+from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -25,6 +25,7 @@ from calibrant.validation import (
     as_weight,
     check_integer,
     check_same_length,
+    match_classes,
 )
 
 #: Lower by less than this is no lower.
@@ -232,8 +233,9 @@ def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) ->
         return None
     labels = as_labels(y, name="y", classes=classes, n_columns=matrix.n_columns)
     check_same_length(matrix.values.shape[0], labels.codes.size, "P", "y")
-    places = class_places(labels.classes.tolist(), column_names(matrix.container))
-    return labels if places is None else Labels(np.argsort(places)[labels.codes], labels.classes[places])
+    names = matrix.container.columns
+    places = None if names is None else match_classes(names, labels.classes.tolist(), name="P")
+    return labels if places is None else Labels(np.array(places)[labels.codes], labels.classes[np.argsort(places)])
 
 
 def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:
@@ -241,7 +243,7 @@ def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None,
     if labels is None:
         return [math.nan] * q.shape[1]
     rows = Rows(q, Labels(labels.codes[kept], labels.classes), None if weight is None else weight[kept])
-    present = set(np.unique(rows.labels.codes).tolist())
+    present = set(np.unique(rows.codes).tolist())
     if len(present) < 2:
         return [math.nan] * q.shape[1]
     return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]
@@ -326,8 +328,7 @@ def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray)
     names, found = column_names(before.container), column_names(after.container)
     if names is None or found is None or not set(names) & set(found):
         return after.values[rows]
-    order = match_names(names, found, what="Q has the columns", whose="P has the columns")
-    return np.ascontiguousarray(after.values[rows][:, order])
+    return np.ascontiguousarray(after.values[rows][:, match_names(found, names, name="Q", of="P")])
 
 
 def _column_change(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
-from calibrant.prior import ClassRates, PriorEstimate, class_rates
-from calibrant.rank_preserving.names import class_places, match_names, places_without_names
+from calibrant.prior import ClassRates, PriorEstimate, class_rates, match_names, read_names
 from calibrant.results import plain
-from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike, match_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,42 +140,21 @@ def as_margins(given: object) -> Margins | None:
     return margins_from_estimate(given) if isinstance(given, (ClassRates, PriorEstimate)) else None
 
 
-def margins_in_order(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[Any, bool]:
-    """Return margins in the order of the columns of P, and whether they are rates by their kind.
+def read_margins(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[ArrayLike, list[int] | None, bool]:
+    """Return numbers, their places in the order of the columns of P, and whether they are rates by their kind.
 
-    Entries that have names, those of mappings, of Series with an index and of estimates, go by them, see `names`.
+    Numbers that have names, in a mapping, a Series with an index or an estimate, go by these; None stands for numbers
+    that are in the order of the columns.
     """
     estimate = as_margins(given)
-    if estimate is not None:
-        classes = estimate.classes.tolist()
-        order = class_places(classes, names)
-        if order is None and len(classes) != n_columns:
-            raise ShapeError(
-                f"margins are for the {len(classes)} classes {classes[:20]!r}, and P has {n_columns} columns. Pass one "
-                "class per column."
-            )
-        return (estimate.rates if order is None else estimate.rates[order]), True
-    labels, values = named_entries(given)
-    if labels is None:
-        return given, False
-    if names is None:
-        order = places_without_names(labels, n_columns)
-    else:
-        order = match_names(names, labels, what="margins names", whose="P has the columns")
-    return [values[i] for i in order], False
-
-
-def named_entries(given: Any) -> tuple[list[Any] | None, list[Any]]:
-    """Return the names and the entries of a mapping or Series; anything else has no names.
-
-    Neither has a Series whose index only counts, as pandas makes one where none is given.
-    """
-    if isinstance(given, Mapping):
-        return list(given), list(given.values())
-    import narwhals as nw
-
-    series = nw.from_native(given, series_only=True, pass_through=True)
-    index = nw.maybe_get_index(series) if isinstance(series, nw.Series) else None
-    if index is None or list(index) == list(range(len(index))):
-        return None, []
-    return list(index), series.to_list()
+    if estimate is None:
+        numbers, labels = read_names(given)
+        return numbers, match_names(labels, names, name="margins", of="P"), False
+    classes = estimate.classes.tolist()
+    if len(classes) != n_columns:
+        raise ShapeError(
+            f"margins are for the {len(classes)} classes {classes[:20]!r}, and P has {n_columns} columns. Pass one "
+            "class per column."
+        )
+    places = None if names is None else match_classes(names, classes, name="P")
+    return estimate.rates, None if places is None else np.argsort(places).tolist(), True

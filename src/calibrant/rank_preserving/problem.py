@@ -12,8 +12,7 @@ import numpy.typing as npt
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
 from calibrant.kernels import SortedColumns
 from calibrant.numerics import BoolArray, FloatArray, row_sum
-from calibrant.rank_preserving.margins import margins_in_order
-from calibrant.rank_preserving.names import column_names
+from calibrant.rank_preserving.margins import read_margins
 from calibrant.validation import (
     ArrayLike,
     Container,
@@ -155,6 +154,12 @@ def as_matrix(P: ArrayLike, name: str) -> Scores:
     return checked
 
 
+def column_names(container: Container) -> tuple[str, ...] | None:
+    """Return the names of a frame's columns; a frame whose columns are merely numbered has none."""
+    names = container.columns
+    return None if names == tuple(map(str, range(len(names or ())))) else names
+
+
 def check_rows(P: ArrayLike, sample_weight: ArrayLike | None) -> WeightedRows:
     """Check P and the weights of its rows: each row sums to 1 to rounding."""
     checked = as_matrix(P, "P")
@@ -201,10 +206,12 @@ def _check_margins(
 ) -> FloatArray:
     """Return column totals that sum to the weight of the rows, or say which column or which sum can't be met."""
     labels: list[Any] = list(container.columns or range(n_columns))
-    margins, is_rate = margins_in_order(margins, column_names(container), n_columns)
+    margins, order, is_rate = read_margins(margins, column_names(container), n_columns)
     if is_rate:
         kind = "rates"
     values = as_scores(margins, name="margins").values
+    if order is not None:
+        values = values[order]
     if values.shape != (n_columns,):
         raise ShapeError(f"margins has shape {values.shape} for the {n_columns} columns of P. Pass one per column.")
     whole, what = (total, "the weight of all rows") if kind == "totals" else (1.0, "all rows")

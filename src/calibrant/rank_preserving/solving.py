@@ -12,9 +12,8 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.kernels import SortedColumns
+from calibrant.prior import match_names, read_names
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
-from calibrant.rank_preserving.margins import named_entries
-from calibrant.rank_preserving.names import match_names
 from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
     MarginKind,
@@ -306,15 +305,15 @@ def _margins_of_groups(margins: Any, found: list[Any]) -> list[Any]:
     """Return the margins of each group: the entries of a mapping, or the rows of a frame with an index."""
     import narwhals as nw
 
-    labels, targets = named_entries(margins)
+    targets, labels = read_names(margins)
     table = nw.from_native(margins, eager_only=True, pass_through=True)
-    if isinstance(table, nw.DataFrame):
-        index = nw.maybe_get_index(table)
-        labels, targets = None if index is None else list(index), list(table.rows(named=True))
+    index = nw.maybe_get_index(table) if isinstance(table, nw.DataFrame) else None
+    if isinstance(table, nw.DataFrame) and index is not None:
+        targets, labels = table.rows(named=True), list(index)
     if labels is None:
         raise InvalidTypeError(
             f"margins is a {type(margins).__name__} without names of groups, and there are groups. Pass a dict of the "
             "margins of each group, or a frame whose index names the groups."
         )
-    order = match_names(found, labels, what="margins names the groups", whose="groups holds")
-    return [targets[i] for i in order]
+    each = list(targets)
+    return [each[i] for i in match_names(labels, found, name="margins", of="groups") or ()]

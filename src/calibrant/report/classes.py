@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics.rows import Rows
 from calibrant.report.formats import shorten
+from calibrant.rows import Rows
 
 #: With more classes than this, the worst ones get a panel and rows in the tables.
 MAX_CLASS_PANELS = 12
@@ -31,9 +31,9 @@ def summarise_classes(rows: Rows, labels: list[str], level: float) -> dict[str, 
     from calibrant.metrics import evaluate_classes
 
     found = evaluate_classes(
-        rows.labels.codes, rows.prob, sample_weight=rows.weight, level=level, classes=np.arange(rows.n_classes)
+        rows.codes, rows.scores, sample_weight=rows.weight, level=level, classes=np.arange(rows.n_classes)
     )
-    weight_of = np.bincount(rows.labels.codes, weights=rows.weights, minlength=rows.n_classes).tolist()
+    weight_of = np.bincount(rows.codes, weights=rows.weights, minlength=rows.n_classes).tolist()
     instead = _instead(rows, labels)
     figures = [
         {
@@ -62,7 +62,7 @@ def summarise_classes(rows: Rows, labels: list[str], level: float) -> dict[str, 
 
 def _instead(rows: Rows, labels: list[str]) -> list[list[dict[str, Any]]]:
     """Return, where each class is on top, which others the rows were most often of, and how often that was said."""
-    top = rows.prob.argmax(axis=1)
+    top = rows.scores.argmax(axis=1)
     weight = rows.weights
     found: list[list[dict[str, Any]]] = []
     for k in range(rows.n_classes):
@@ -71,8 +71,8 @@ def _instead(rows: Rows, labels: list[str]) -> list[list[dict[str, Any]]]:
             found.append([])
             continue
         total = float(weight[kept].sum())
-        observed = np.bincount(rows.labels.codes[kept], weights=weight[kept], minlength=rows.n_classes) / total
-        predicted = np.average(rows.prob[kept], axis=0, weights=weight[kept])
+        observed = np.bincount(rows.codes[kept], weights=weight[kept], minlength=rows.n_classes) / total
+        predicted = np.average(rows.scores[kept], axis=0, weights=weight[kept])
         others = sorted((j for j in range(rows.n_classes) if j != k), key=lambda j: (-observed[j], j))[:_MOST_OTHERS]
         found.append(
             [

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.displays import ScoreHistogram
-from calibrant.displays.curves import axis_end
+from calibrant.displays import ScoreHistogram, axis_end
 from calibrant.metrics.bins import Bins, bin_rows, make_bins
 from calibrant.metrics.reliability import CurveSettings, curve_of_event
-from calibrant.summary import ScoreRows, ScoreSummary
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import as_generator, check_integer
 
 #: What the curve of one class of several leaves out: its panel shows no histogram.
@@ -18,7 +18,7 @@ OF_HISTOGRAM = ("histogram", "n_above")
 
 
 def curve_of(
-    data: ScoreRows | ScoreSummary,
+    data: Rows | ScoreSummary,
     n_bins: int,
     level: float,
     label: str,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from calibrant.metrics import GroupScores
 from calibrant.report.curves import OF_HISTOGRAM, curve_of
 from calibrant.report.formats import shorten
 from calibrant.report.summarise import clean
-from calibrant.validation import ArrayLike, Labels
+from calibrant.validation import ArrayLike
 
 #: With more groups than this, the worst ones get a panel and a row in the table.
 MAX_GROUP_PANELS = 12
@@ -30,25 +29,19 @@ def summarise_groups(
     classes: ArrayLike | None,
 ) -> dict[str, Any]:
     """Return the figures of each group, the worst first, and the curves of the worst, as plain values."""
-    from calibrant.metrics import evaluate_groups
-    from calibrant.metrics.rows import read_grouped_rows
+    from calibrant.metrics import evaluate_groups, measured_rows
 
-    rows, (groups,) = read_grouped_rows(
-        y_true, y_prob, {"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
+    rows = measured_rows(
+        y_true, y_prob, groups={"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
+    groups = rows.groups["by"]
     found = evaluate_groups(
-        y_true, y_prob, by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
+        y_true, y_prob, groups=by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
     )
     place = {group: code for code, group in enumerate(groups.classes.tolist())}
 
     def curve(group: Any, few: int, label: str) -> dict[str, Any]:
-        kept = groups.codes == place[group]
-        own = replace(
-            rows,
-            prob=rows.prob[kept],
-            labels=Labels(rows.labels.codes[kept], rows.labels.classes),
-            weight=None if rows.weight is None else rows.weight[kept],
-        ).one_column()
+        own = rows.take(groups.codes == place[group]).one_column()
         return curve_of(own, few, level, label)
 
     return describe_groups(found, curve, name=name, n_bins=n_bins)

@@ -10,11 +10,12 @@ import numpy as np
 
 from calibrant._version import __version__
 from calibrant.errors import ShapeError
-from calibrant.metrics.rows import Rows, read_rows
+from calibrant.metrics import measured_rows
 from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
 from calibrant.report.curves import OF_HISTOGRAM, curve_of
 from calibrant.report.words import MEANINGS, verdict
 from calibrant.results import Scores
+from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_fraction
 
 
@@ -39,11 +40,11 @@ def summarise(
     from calibrant.metrics import evaluate
 
     check_fraction("level", level)
-    rows = read_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    names = check_score_names(score_names, 1 if rows.is_binary else rows.prob.shape[1])
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    names = check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
     # the codes say by themselves which column or event they mean
-    y = rows.labels.positive if rows.is_binary else rows.labels.codes
-    measured = evaluate(y, rows.prob, sample_weight=rows.weight, level=level, rng=rng)
+    y = rows.positive if rows.is_binary else rows.codes
+    measured = evaluate(y, rows.scores, sample_weight=rows.weight, level=level, rng=rng)
     scores = plain_scores(measured)
     label = "positive class" if rows.is_binary else "top label"
     curve = curve_of(rows.one_column(), n_bins, level, label, band="consistency", rng=rng)
@@ -119,12 +120,12 @@ def check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list
 
 
 def _class_counts(rows: Rows) -> list[dict[str, Any]]:
-    codes, n_classes = rows.labels.codes, len(rows.labels.classes)
-    counts = rows.labels.counts()
+    codes, n_classes = rows.codes, len(rows.classes)
+    counts = np.bincount(rows.codes, minlength=rows.n_classes)
     weights = np.bincount(codes, weights=rows.weights, minlength=n_classes)
     return [
         {"label": clean(label), "n": int(n), "weight": float(w), "share": float(w / weights.sum())}
-        for label, n, w in zip(rows.labels.classes.tolist(), counts, weights, strict=True)
+        for label, n, w in zip(rows.classes.tolist(), counts, weights, strict=True)
     ]
 
 

@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator
+from calibrant.calibrators import TemperatureCalibrator, make_calibrator
+from calibrant.dependence import PurgedKFold
 from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.maps import BetaMap, SoftmaxMap
-from calibrant.metrics.proper_scores import row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import row_log_loss
 from calibrant.numerics import FloatArray
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
-from calibrant.splits import PurgedKFold
+from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
 from calibrant.validation import Labels
 
@@ -81,19 +81,12 @@ def new_calibrator(name: str, seed: int) -> Any:
 
 def fit_calibrator(calibrator: Any, prob: FloatArray, data: Dataset) -> Any:
     """Fit a calibrator, of either kind, to the labels of rows."""
-    if isinstance(calibrator, ProbabilityCalibrator):
-        calibrator.fit(data.y, prob, classes=data.classes)
-    else:
-        calibrator.fit(prob, data.y, classes=data.classes)
-    return calibrator
+    return calibrator.fit_rows(Rows(np.ascontiguousarray(prob), Labels(data.codes, data.classes)))
 
 
 def apply_calibrator(calibrator: Any, prob: FloatArray) -> FloatArray:
     """Apply a calibrator of either kind."""
-    found = (
-        calibrator.calibrate(prob) if isinstance(calibrator, ProbabilityCalibrator) else calibrator.predict_proba(prob)
-    )
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(calibrator.predict_proba(prob), dtype=np.float64)
 
 
 def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, when: When) -> Calibration:
@@ -178,10 +171,8 @@ def _cross_fitted(make: Callable[[], Any], prob: FloatArray, data: Dataset) -> F
 
 def _fitted_elsewhere(calibrator: Any, prob: FloatArray, labels: Labels, held_out: FloatArray) -> FloatArray:
     """Fit to rows that a fit to more of them has checked already, and apply to others of these."""
-    if isinstance(calibrator, Calibrator):
-        return calibrator.fit_checked(prob, labels, None).apply_checked(held_out)
-    calibrator.fit(labels.classes[labels.codes], prob, classes=labels.classes)
-    return np.asarray(calibrator.calibrate(held_out), dtype=np.float64)
+    fitted: FloatArray = calibrator.fit_rows(Rows(prob, labels)).apply_values(held_out)
+    return fitted
 
 
 def cross_calibrated(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, when: When) -> FloatArray:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from calibrant.calibrators import CALIBRATORS
-from calibrant.calibrators.registry import ALIASES
+from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
 from calibrant.training.labels import LABEL_KINDS, LabelKind

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.dependence import TimeArray
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.splits.times import TimeArray
 from calibrant.training.bars import Bars
 from calibrant.training.features import bar_features
 from calibrant.training.labels import BarLabels

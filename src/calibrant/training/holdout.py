@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.dependence import PurgedTimeSeriesSplit
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import IntArray
-from calibrant.splits import PurgedTimeSeriesSplit
 from calibrant.training.dataset import Dataset
 
 _FEWEST_ROWS = 30

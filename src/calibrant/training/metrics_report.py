@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics.bins import make_bins
-from calibrant.metrics.calibration_error import binned_error
-from calibrant.metrics.proper_scores import row_brier, row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.dependence import block_draws, block_length
+from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
-from calibrant.training.paired import block_draws, block_length
 from calibrant.validation import Labels
 
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.

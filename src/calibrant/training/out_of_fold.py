@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.calibrators import Calibrator, make_calibrator
+from calibrant.dependence import CombinatorialPurgedKFold, PurgedKFold
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
-from calibrant.splits import CombinatorialPurgedKFold, PurgedKFold
 from calibrant.training.calibration import WHEN, Calibration, When, apply_calibrator, calibrate_rows, new_calibrator
 from calibrant.training.config import ClassWeight
 from calibrant.training.dataset import Dataset

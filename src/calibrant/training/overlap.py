@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics.rows import Rows
+from calibrant.dependence import block_draws, block_length
 from calibrant.numerics import FloatArray
 from calibrant.report.words import verdict
 from calibrant.results import Curve
+from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
-from calibrant.training.paired import block_draws, block_length
 from calibrant.validation import Labels
 
 _DRAWS = 500

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from calibrant import persistence
+from calibrant.dependence import PurgedTimeSeriesSplit, block_length
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.prior import PriorShift
 from calibrant.results import plain
-from calibrant.splits import PurgedTimeSeriesSplit
 from calibrant.training.acting import judge_actions
 from calibrant.training.bars import Bars
 from calibrant.training.calibration import apply_calibrator
@@ -36,7 +36,6 @@ from calibrant.training.metrics_report import (
 )
 from calibrant.training.models import Model, make_model
 from calibrant.training.out_of_fold import OutOfFold, Variant, fit_stopped, out_of_fold_predictions
-from calibrant.training.paired import block_length
 from calibrant.training.provenance import provenance
 from calibrant.training.run_folder import DEFAULT_ROOT, Run, load_run, new_run, write_json, write_table
 from calibrant.training.run_log import LOGGER, logged_to

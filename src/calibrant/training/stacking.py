@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics.bins import make_bins
-from calibrant.metrics.calibration_error import binned_error
-from calibrant.metrics.proper_scores import row_brier, row_log_loss
-from calibrant.metrics.rows import Rows
+from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, clip_from_data, softmax
 from calibrant.results import plain
+from calibrant.rows import Rows
 from calibrant.training.paired import PairedMean, paired_means
 from calibrant.validation import ArrayLike, Labels, as_labels, as_probabilities, as_weight, check_same_length
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.dependence import TimeArray, as_times, block_draws, block_length, effective_rows
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics.estimates import wilson
+from calibrant.metrics import wilson
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import plain
-from calibrant.splits.times import TimeArray, as_times
 from calibrant.training.bets import Directions, read_bets
-from calibrant.training.paired import block_draws, block_length, effective_rows, paired_means
+from calibrant.training.paired import paired_means
 from calibrant.training.sizing import StakeRule
 from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer
 

@@ -4,58 +4,41 @@ Each public function passes its arguments through here; everything below trusts 
 """
 
 from calibrant.validation.arguments import (
-    as_generator,
-    check_choice,
-    check_flag,
-    check_fraction,
-    check_integer,
-    check_number,
-    check_same_length,
+    as_generator as as_generator,
+    check_choice as check_choice,
+    check_flag as check_flag,
+    check_fraction as check_fraction,
+    check_integer as check_integer,
+    check_number as check_number,
+    check_same_length as check_same_length,
 )
-from calibrant.validation.groups import as_groups, match_groups
+from calibrant.validation.groups import as_groups as as_groups, match_groups as match_groups
+
+# For other folders of calibrant; no part of the public API.
 from calibrant.validation.labels import (
-    Labels,
-    as_indicators,
-    as_labels,
-    check_both_classes,
-    check_one_column,
-    label_values,
+    Labels as Labels,
+    as_indicators as as_indicators,
+    as_labels as as_labels,
+    check_both_classes as check_both_classes,
+    check_one_column as check_one_column,
+    label_values as label_values,
+    normalise_labels as normalise_labels,
+)
+from calibrant.validation.names import (
+    column_places as column_places,
+    match_classes as match_classes,
+    match_columns as match_columns,
 )
 from calibrant.validation.scores import (
-    INPUT_KINDS,
-    ArrayLike,
-    Container,
-    InputKind,
-    Scores,
-    as_columns,
-    as_probabilities,
-    as_scores,
-    as_weight,
+    INPUT_KINDS as INPUT_KINDS,
+    NUMPY as NUMPY,
+    ArrayLike as ArrayLike,
+    Container as Container,
+    InputKind as InputKind,
+    Scores as Scores,
+    as_columns as as_columns,
+    as_probabilities as as_probabilities,
+    as_scores as as_scores,
+    as_weight as as_weight,
+    series_name as series_name,
 )
-
-__all__ = [
-    "INPUT_KINDS",
-    "ArrayLike",
-    "Container",
-    "InputKind",
-    "Labels",
-    "Scores",
-    "as_columns",
-    "as_generator",
-    "as_groups",
-    "as_indicators",
-    "as_labels",
-    "as_probabilities",
-    "as_scores",
-    "as_weight",
-    "check_both_classes",
-    "check_choice",
-    "check_flag",
-    "check_fraction",
-    "check_integer",
-    "check_number",
-    "check_one_column",
-    "check_same_length",
-    "label_values",
-    "match_groups",
-]

@@ -1,4 +1,4 @@
-"""Checks of single arguments: lengths, choices, whole numbers, fractions."""
+"""Checks of single arguments: lengths, choices, whole numbers, other numbers, flags, seeds."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ def check_integer(name: str, value: object, *, minimum: int) -> int:
 
 def check_fraction(name: str, value: object) -> float:
     """Return `value` as a float strictly between 0 and 1, or raise."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number between 0 and 1, such as 0.95.")
-    if not 0.0 < float(value) < 1.0:
-        raise InvalidInputError(f"{name}={value!r} is outside (0, 1). Pass a number such as 0.95.")
-    return float(value)
+    return check_number(name, value, minimum=0.0, maximum=1.0, is_open=True, example="0.95")
 
 
 def check_number(
@@ -64,7 +60,7 @@ def check_number(
     number = float(value)
     is_inside = low < number < high if is_open else low <= number <= high
     if not (is_inside and math.isfinite(number)):
-        raise InvalidInputError(f"{name}={value!r} is not in {left}{low:g}, {high:g}{right}. Pass a {wanted}.")
+        raise InvalidInputError(f"{name}={value!r} is outside {left}{low:g}, {high:g}{right}. Pass a {wanted}.")
     return number
 
 

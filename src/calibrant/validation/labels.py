@@ -26,6 +26,15 @@ class Labels:
         """Whether each row is of the last of two classes, shape (n,)."""
         return self.codes.view(np.bool_) if self.codes.dtype == np.uint8 else np.equal(self.codes, 1)
 
+    def take(self, at: npt.NDArray[Any]) -> Labels:
+        """Return the labels of some rows, by number or by a mask, with all classes."""
+        return Labels(self.codes[at], self.classes)
+
+    def present(self) -> Labels:
+        """Return the same labels with those classes only that they show."""
+        present, codes = np.unique(self.codes, return_inverse=True)
+        return Labels(codes, self.classes[present])
+
     def counts(self) -> npt.NDArray[np.int64]:
         """Count the rows of each class, shape (K,)."""
         return np.bincount(self.codes, minlength=len(self.classes)).astype(np.int64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -29,7 +30,10 @@ _LEAST_WEIGHT = 1e-100
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What an argument came in, so that a result can go out as the same kind."""
+    """What an argument came in, so that a result can go out as the same kind.
+
+    `columns` names the columns in the order of the values, which may be another one than that of the frame.
+    """
 
     native: Any = None
     columns: tuple[str, ...] | None = None
@@ -37,7 +41,7 @@ class Container:
     def wrap(self, values: FloatArray, *, name: str | None = None) -> Any:
         """Return `values` as the kind that came in: NumPy, or a series or frame with the same index.
 
-        A frame keeps its column names; a series is called `name`, or keeps its own name.
+        A frame keeps its column names and their order; a series is called `name`, or keeps its own name.
         """
         if self.native is None:
             return values
@@ -52,9 +56,10 @@ class Container:
         if isinstance(source, nw.Series):
             result = nw.new_series(name or source.name, values, backend=source.implementation)
         else:
-            names = source.columns
+            names = self.columns or tuple(map(str, source.columns))
+            place = {column: j for j, column in enumerate(names)}
             result = nw.from_dict(
-                {column: values[:, j] for j, column in enumerate(names)}, backend=source.implementation
+                {column: values[:, place[str(column)]] for column in source.columns}, backend=source.implementation
             )
         native = result.to_native()
         index = nw.maybe_get_index(source)
@@ -78,8 +83,18 @@ class Scores:
         """Number of columns; 1 for a single array of scores."""
         return 1 if self.values.ndim == 1 else self.values.shape[1]
 
+    def ordered(self, places: Sequence[int] | None) -> Scores:
+        """Return the columns at these places, in this order; None leaves them as they are."""
+        names = self.container.columns
+        if places is None or names is None:
+            return self
+        columns = tuple(names[j] for j in places)
+        return Scores(self.values[:, list(places)], replace(self.container, columns=columns))
 
-def as_scores(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
+
+def as_scores(
+    scores: ArrayLike, *, name: str = "scores", input: InputKind = "score", sum_to_one: bool = True
+) -> Scores:
     """Check scores of any container: finite, of one or two dimensions, and in [0, 1] if probabilities.
 
     Parameters
@@ -88,7 +103,9 @@ def as_scores(scores: ArrayLike, *, name: str = "scores", input: InputKind = "sc
     name : str
         What the caller calls them, for the messages.
     input : {"probability", "logit", "score"}
-        What the numbers are. The rows of K >= 2 columns of probabilities must sum to one.
+        What the numbers are.
+    sum_to_one : bool
+        Whether the rows of K >= 2 columns of probabilities must sum to one.
 
     Raises
     ------
@@ -105,7 +122,7 @@ def as_scores(scores: ArrayLike, *, name: str = "scores", input: InputKind = "sc
     checked = _as_float(scores, name)
     if input == "probability":
         _check_unit_range(checked, name)
-        if checked.values.ndim == 2:
+        if sum_to_one and checked.values.ndim == 2:
             _check_row_sums(checked, name)
     else:
         _check_finite(checked, name)
@@ -114,26 +131,17 @@ def as_scores(scores: ArrayLike, *, name: str = "scores", input: InputKind = "sc
 
 def as_probabilities(y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: bool = True) -> Scores:
     """Check probabilities; with `sum_to_one` false, the rows of a matrix may have any sum."""
-    if sum_to_one:
-        return as_scores(y_prob, name=name, input="probability")
-    checked = _as_float(y_prob, name)
-    _check_unit_range(checked, name)
-    return checked
+    return as_scores(y_prob, name=name, input="probability", sum_to_one=sum_to_one)
 
 
 def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
     """Check a matrix of scores, shape (n, L), each column of which stands by itself: rows may have any sum."""
-    check_choice("input", input, INPUT_KINDS)
-    checked = _as_float(scores, name)
+    checked = as_scores(scores, name=name, input=input, sum_to_one=False)
     if checked.values.ndim == 1:
         raise ShapeError(
             f"{name} has one column, shape {checked.values.shape}. Pass one column per label, shape (n, L) with L "
             "of at least 2."
         )
-    if input == "probability":
-        _check_unit_range(checked, name)
-    else:
-        _check_finite(checked, name)
     return checked
 
 
@@ -330,6 +338,12 @@ def _refuse(
 
 def _place(name: str, row: int, column: object = None) -> str:
     return f"{name} row {row}" if column is None else f"{name} row {row}, column {column!r}"
+
+
+def series_name(values: ArrayLike) -> str | None:
+    """Return the name of a series that has one."""
+    name = getattr(values, "name", None)
+    return name if isinstance(name, str) and name else None
 
 
 def is_arrow_array(values: object) -> bool:

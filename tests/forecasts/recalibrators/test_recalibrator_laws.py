@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fixture_rows import Array, misspecified, truthful
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import calibrant as cb
 from calibrant.errors import CalibrantError, DocumentError, NotFittedError

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixture_rows import misspecified
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from calibrant import kernels
 from calibrant.forecasts.packed_maps import PackedMaps

@@ -24,8 +24,7 @@ from calibrant.forecasts.recalibrators.stopping import CHOICES
 from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator
 from calibrant.forecasts.recalibrators.variance_scaling import ProbitScale, VarianceScalingRecalibrator
 from calibrant.numerics import FloatArray
-from calibrant.persistence.fields import Field
-from calibrant.persistence.plain import as_plain
+from calibrant.persistence import Field, as_plain
 
 KIND = "forecast_recalibrator"
 _METHODS: dict[str, type[Recalibrator]] = {

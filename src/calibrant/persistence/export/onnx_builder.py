@@ -8,9 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.maps import StepMap
 from calibrant.numerics import ROW_SUM_TOLERANCE, TINY, FloatArray
-from calibrant.persistence.export.terms import Builder, Comparison, Operator, Term, knot_pieces
+from calibrant.terms import Builder, Comparison, Operator, Term, knot_pieces
 
 FloatType: TypeAlias = Literal["float64", "float32"]
 #: Of 2022: what runtimes have had for years.
@@ -114,10 +113,9 @@ class OnnxBuilder(Builder):
         """Return sum_j matrix[k, j] a_j for each class k."""
         return self.node("MatMul", a, self._constant(np.ascontiguousarray(matrix.T)))
 
-    def step(self, s: Term, fitted: StepMap) -> Term:
+    def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
         """Return the level of the step that s lies in."""
-        levels = self._constant(fitted.levels)
-        return self.node("Gather", levels, self._count(s, fitted.edges, "Less"))
+        return self.node("Gather", self._constant(levels), self._count(s, edges, "Less"))
 
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
         """Return y interpolated at s between knots, flat outside them."""

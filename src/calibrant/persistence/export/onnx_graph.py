@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from calibrant._version import __version__
 from calibrant.errors import MissingPackageError, unknown_name
-from calibrant.persistence.export.exportable import as_exportable
+from calibrant.fitted import Fitted
+from calibrant.persistence.export.exportable import check_exportable
 from calibrant.persistence.export.onnx_builder import IR_VERSION, OPSET, FloatType, OnnxBuilder
 from calibrant.persistence.files import write_whole
 
 FLOAT_TYPES: tuple[FloatType, ...] = ("float64", "float32")
 INPUT, OUTPUT = "scores", "probabilities"
-#: Exports classifiers with what they calibrate; it lies above this module.
-_CLASSIFIERS = "calibrant.classifier.onnx_graph:classifier_to_onnx"
 
 
 def to_onnx(
@@ -77,10 +75,10 @@ def to_onnx(
     if dtype not in FLOAT_TYPES:
         raise unknown_name("dtype", dtype, FLOAT_TYPES)
     require_onnx()
-    if hasattr(calibrator, "calibrated_classifiers_"):
-        model = pkgutil.resolve_name(_CLASSIFIERS)(calibrator, dtype)
+    if hasattr(calibrator, "onnx_model"):  # a classifier, which is exported with what it calibrates
+        model = calibrator.onnx_model(dtype)
     else:
-        model = _graph_of(calibrator, dtype, n_columns)
+        model = _graph_of(check_exportable(calibrator), dtype, n_columns)
     if path is not None:
         write_whole(Path(path), model.SerializeToString(deterministic=True))
     return model
@@ -120,17 +118,17 @@ def _inputs_of(nodes: Sequence[Any]) -> set[str]:
     return own.union(*inner)
 
 
-def _graph_of(calibrator: Any, dtype: FloatType, n_columns: int | None) -> Any:
+def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> Any:
     import numpy as np
     import onnx
 
-    form = as_exportable(calibrator)
-    width = n_columns if n_columns is not None else 1 if form.takes_one else len(form.classes)
-    form.check_columns(width, "n_columns")
+    width = calibrator.widths[0] if n_columns is None else n_columns
+    if n_columns is not None:
+        calibrator.check_width(n_columns, "n_columns")
     b = OnnxBuilder(width)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
     flat = [-1] if width == 1 else [-1, width]
-    q = form.calibrated(b, b.doubles(INPUT, shape=[-1, width]), width)
+    q = calibrator.usable_formula(b, b.doubles(INPUT, shape=[-1, width]), width)
     b.output(q, OUTPUT, dtype, shape=flat)
     kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in (INPUT, OUTPUT)]

@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name
+from calibrant.fitted import Fitted
 from calibrant.persistence.export.dialects import DIALECTS, DialectName, dialect_of
-from calibrant.persistence.export.exportable import Exportable, as_exportable
+from calibrant.persistence.export.exportable import check_exportable
 from calibrant.persistence.export.sql_builder import SqlBuilder
 from calibrant.persistence.export.sql_query import Expression, Query
-from calibrant.persistence.export.terms import Term
+from calibrant.phrases import quoted
+from calibrant.terms import Term
+from calibrant.validation import check_integer, column_places
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -99,13 +100,13 @@ def to_sql(
       CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS p_calibrated
     FROM cal_stage_1
     """
-    form = as_exportable(calibrator)
+    fitted = check_exportable(calibrator)
     if dialect not in DIALECTS:
         raise unknown_name("dialect", dialect, DIALECTS)
-    _check_size(largest_case)
-    names = _score_columns(form, columns)
+    check_integer("largest_case", largest_case, minimum=1)
+    names = _score_columns(fitted, columns)
     kept = _names(keep, "keep")
-    outputs = _output_names(form, output, len(names))
+    outputs = fitted.output_names(_names([output], "output")[0], len(names))
     _check_distinct(kept, outputs)
     try:
         import sqlglot
@@ -114,28 +115,29 @@ def to_sql(
     source = _source(sqlglot, table, dialect)
     query = Query(dialect_of(dialect), _prefix([*names, *kept, *outputs, table]))
     builder = SqlBuilder(query, largest_case)
-    quoted = [_identifier(sqlglot, name, dialect) for name in [*names, *kept, *outputs]]
-    score_columns, kept_columns = quoted[: len(names)], quoted[len(names) : len(names) + len(kept)]
-    sources = [builder.source(sqlglot.exp.Column(this=name), *form.range) for name in score_columns]
-    found = form.calibrated(builder, Term(builder, tuple(sources)), len(names)).payload
-    made = dict(zip((name.sql(dialect) for name in quoted[len(names) + len(kept) :]), found, strict=True))
+    written = [_identifier(sqlglot, name, dialect) for name in [*names, *kept, *outputs]]
+    score_columns, kept_columns = written[: len(names)], written[len(names) : len(names) + len(kept)]
+    sources = [builder.source(sqlglot.exp.Column(this=name), *fitted.score_range) for name in score_columns]
+    found = fitted.usable_formula(builder, Term(builder, tuple(sources)), len(names)).payload
+    made = dict(zip((name.sql(dialect) for name in written[len(names) + len(kept) :]), found, strict=True))
     sql = query.select(source, [sqlglot.exp.Column(this=name) for name in kept_columns], made)
     return str(sql.sql(dialect, pretty=True))
 
 
-def _score_columns(form: Exportable, columns: str | Sequence[str] | None) -> list[str]:
+def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
     """Return the names of the columns of scores: as many as the calibrator takes."""
     if columns is None:
-        if form.score_names is None and not form.takes_one:
+        if fitted.score_names_ is None and not fitted.takes_one:
             raise InvalidInputError(
                 f"columns: the calibrator doesn't say which columns it was fitted to. Name one for each of the classes "
-                f"{list(form.classes[:20])!r}."
+                f"{quoted(fitted.classes_.tolist())}."
             )
-        names = ["score"] if form.score_names is None else [str(name) for name in form.score_names]
+        names = list(fitted.score_names_ or ("score",))
     else:
         names = _names([columns] if isinstance(columns, str) else columns, "columns")
-    form.check_columns(len(names), "columns")
-    return names
+    fitted.check_width(len(names), "columns")
+    places = column_places(names, fitted.classes_.tolist())
+    return names if places is None else [names[j] for j in places]
 
 
 def _names(given: object, argument: str) -> list[str]:
@@ -147,11 +149,6 @@ def _names(given: object, argument: str) -> list[str]:
     return list(given)
 
 
-def _output_names(form: Exportable, output: str, n_columns: int) -> list[str]:
-    (name,) = _names([output], "output")
-    return [name] if form.takes_one and n_columns == 1 else [f"{name}_{label}" for label in form.classes]
-
-
 def _check_distinct(kept: list[str], outputs: list[str]) -> None:
     seen: set[str] = set()
     for name in [*kept, *outputs]:
@@ -160,13 +157,6 @@ def _check_distinct(kept: list[str], outputs: list[str]) -> None:
                 f"the result would have two columns named {name!r}. Leave it out of keep, or pass another output."
             )
         seen.add(name.lower())
-
-
-def _check_size(largest_case: object) -> None:
-    if isinstance(largest_case, bool) or not isinstance(largest_case, (int, np.integer)):
-        raise InvalidTypeError(f"largest_case={largest_case!r} is no whole number. Pass one such as 128.")
-    if int(largest_case) < 1:
-        raise InvalidInputError(f"largest_case={largest_case!r} is below 1. Pass a number such as 128.")
 
 
 def _prefix(names: Sequence[str]) -> str:

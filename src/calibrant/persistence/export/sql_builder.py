@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.maps import StepMap
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray
 from calibrant.persistence.export.sql_query import Expression, KnotTable, Query
-from calibrant.persistence.export.terms import Builder, Comparison, Operator, Term, knot_pieces
+from calibrant.terms import Builder, Comparison, Operator, Term, knot_pieces
 
 #: Where engines refuse what leaves the range of float64, exp is taken of [-700, 700] only.
 _FAR = 700.0
@@ -130,17 +129,16 @@ class SqlBuilder(Builder):
             rows.append(self._sum(parts))
         return Term(self, tuple(rows))
 
-    def step(self, s: Term, fitted: StepMap) -> Term:
+    def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
         """Return the level of the step that s lies in: a tree of cases, or a table."""
-        edges, levels = fitted.edges.tolist(), [self.literal(level) for level in fitted.levels.tolist()]
-        if len(edges) <= self.largest_case:
-            if not edges:
-                return Term(self, (levels[0],))
-            (held,) = self.hold(s).payload
-            return self.hold(Term(self, (self._tree(held, edges, levels, "<="),)))
+        written, cuts = [self.literal(level) for level in levels.tolist()], edges.tolist()
+        if not cuts:
+            return Term(self, (written[0],))
         (held,) = self.hold(s).payload
-        (level,) = self._read(held, fitted.edges, [levels[1:-1]], is_upper_in=True)
-        return Term(self, (self._outside(held, edges, (levels[0], level, levels[-1]), ("<=", ">")),))
+        if len(cuts) <= self.largest_case:
+            return self.hold(Term(self, (self._tree(held, cuts, written, "<="),)))
+        (level,) = self._read(held, edges, [written[1:-1]], is_upper_in=True)
+        return Term(self, (self._outside(held, cuts, (written[0], level, written[-1]), ("<=", ">")),))
 
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
         """Return y interpolated at s: a tree of cases over the pieces, or a table of them."""

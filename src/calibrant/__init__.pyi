@@ -1,0 +1,65 @@
+"""What the package offers: the one place where its names are written."""
+
+from calibrant import (
+    engines as engines,
+    errors as errors,
+    forecasts as forecasts,
+    metrics as metrics,
+    monitor as monitor,
+    persistence as persistence,
+    prior as prior,
+    rank_preserving as rank_preserving,
+    splits as splits,
+)
+from calibrant._version import __version__ as __version__
+from calibrant.calibrators import (
+    AutoCalibrator as AutoCalibrator,
+    BetaCalibrator as BetaCalibrator,
+    CenteredIsotonicCalibrator as CenteredIsotonicCalibrator,
+    DirichletCalibrator as DirichletCalibrator,
+    EnsembleTemperatureCalibrator as EnsembleTemperatureCalibrator,
+    HistogramCalibrator as HistogramCalibrator,
+    IsotonicCalibrator as IsotonicCalibrator,
+    MatrixScalingCalibrator as MatrixScalingCalibrator,
+    MimicCalibrator as MimicCalibrator,
+    OneVsRestCalibrator as OneVsRestCalibrator,
+    QuadraticCalibrator as QuadraticCalibrator,
+    SigmoidCalibrator as SigmoidCalibrator,
+    SplineCalibrator as SplineCalibrator,
+    TemperatureCalibrator as TemperatureCalibrator,
+    TopLabelCalibrator as TopLabelCalibrator,
+    VectorScalingCalibrator as VectorScalingCalibrator,
+    VennAbersCalibrator as VennAbersCalibrator,
+)
+from calibrant.classifier import CalibratedClassifierCV as CalibratedClassifierCV
+from calibrant.comparison import compare as compare
+from calibrant.displays import (
+    CalibrationDisplay as CalibrationDisplay,
+    ComparisonDisplay as ComparisonDisplay,
+    ConvergenceDisplay as ConvergenceDisplay,
+    DecompositionDisplay as DecompositionDisplay,
+    ForecastReliabilityDisplay as ForecastReliabilityDisplay,
+    MimicDisplay as MimicDisplay,
+    MulticlassReliabilityDisplay as MulticlassReliabilityDisplay,
+    PitDisplay as PitDisplay,
+    RankPreservingDisplay as RankPreservingDisplay,
+    ReliabilityDisplay as ReliabilityDisplay,
+    ReliabilityGapDisplay as ReliabilityGapDisplay,
+)
+from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
+from calibrant.metrics import (
+    calibration_curve as calibration_curve,
+    evaluate as evaluate,
+    reliability_curve as reliability_curve,
+)
+from calibrant.multilabel import MultilabelCalibrator as MultilabelCalibrator
+from calibrant.persistence import load as load, save as save
+from calibrant.probability import CalibrationConfig as CalibrationConfig, ProbabilityCalibrator as ProbabilityCalibrator
+from calibrant.rank_preserving import RankPreservingCalibrator as RankPreservingCalibrator
+from calibrant.report import (
+    ForecastReport as ForecastReport,
+    RankPreservingReport as RankPreservingReport,
+    Report as Report,
+)
+from calibrant.results import CalibrationMetrics as CalibrationMetrics, Curve as Curve, Score as Score
+from calibrant.summary import ScoreSummary as ScoreSummary

@@ -1,0 +1,20 @@
+"""Rows that are not independent: clusters, labels that overlap in time, folds and splits that respect both."""
+
+from calibrant.dependence.folds import (
+    cluster_folds as cluster_folds,
+    stratified_blocks as stratified_blocks,
+    stratified_folds as stratified_folds,
+    time_blocks as time_blocks,
+)
+from calibrant.dependence.overlap import (
+    block_draws as block_draws,
+    block_length as block_length,
+    effective_rows as effective_rows,
+    overlapping as overlapping,
+)
+from calibrant.dependence.purged import (
+    CombinatorialPurgedKFold as CombinatorialPurgedKFold,
+    PurgedKFold as PurgedKFold,
+    PurgedTimeSeriesSplit as PurgedTimeSeriesSplit,
+)
+from calibrant.dependence.times import TimeArray as TimeArray, as_label_times as as_label_times, as_times as as_times

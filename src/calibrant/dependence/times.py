@@ -1,0 +1,112 @@
+"""Times of rows and spans of time: numbers or datetimes, of any container."""
+
+from __future__ import annotations
+
+import datetime as dt
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.validation import ArrayLike, as_scores, check_same_length
+
+TimeArray = npt.NDArray[Any]
+
+
+def as_times(times: ArrayLike, *, name: str) -> TimeArray:
+    """Check one time per row: datetimes as datetime64, whole numbers as int64, others as float64.
+
+    Raises
+    ------
+    CalibrantError
+        If a time is missing or not finite, or if these are no times.
+    """
+    values = _values(times, name)
+    if values.ndim != 1:
+        raise ShapeError(f"{name} has shape {values.shape}. Pass one time per row, shape (n,).")
+    if values.size == 0:
+        raise ShapeError(f"{name} is empty. Pass at least one time.")
+    if values.dtype.kind == "M":
+        missing = np.isnat(values)
+        if missing.any():
+            raise InvalidInputError(
+                f"{name} row {int(missing.argmax())}: missing time ({missing.sum():,} of {values.size:,} rows). "
+                "Drop these rows first."
+            )
+        return values
+    if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
+        return values.astype(np.int64)
+    return as_scores(values, name=name).values
+
+
+def as_label_times(time: ArrayLike, label_end: ArrayLike, *, name: str = "time") -> tuple[TimeArray, TimeArray]:
+    """Check when each row was predicted and when its label was known, which must not come before.
+
+    Raises
+    ------
+    CalibrantError
+        If the two have different lengths or kinds, or a label is known before its row's time.
+    """
+    start, end = as_times(time, name=name), as_times(label_end, name="label_end")
+    check_same_length(start.size, end.size, name, "label_end")
+    if (start.dtype.kind == "M") != (end.dtype.kind == "M"):
+        raise InvalidInputError(f"{name} and label_end are numbers and datetimes. Pass both of one kind.")
+    early = end < start
+    if early.any():
+        row = int(early.argmax())
+        raise InvalidInputError(
+            f"label_end row {row}: {end[row]!s} is before the row's time {start[row]!s} ({early.sum():,} of "
+            f"{start.size:,} rows). Pass the time at which the label is known."
+        )
+    return start, end
+
+
+def as_span(span: object, *, name: str, times: TimeArray) -> Any:
+    """Check a span of time that can be added to `times`: not negative, and of their kind."""
+    if times.dtype.kind == "M":
+        if isinstance(span, (dt.timedelta, np.timedelta64)):
+            found = np.timedelta64(span)
+            if np.isnat(found) or found < np.timedelta64(0):
+                raise InvalidInputError(
+                    f"{name}={span!r} is missing or negative. Pass a span such as timedelta(days=1)."
+                )
+            return found
+        if isinstance(span, numbers.Real) and span == 0:
+            return np.timedelta64(0)
+        raise InvalidTypeError(f"{name}={span!r} is no span of time. Pass a timedelta, as times are datetimes.")
+    if isinstance(span, (bool, np.timedelta64)) or not isinstance(span, numbers.Real):
+        raise InvalidTypeError(f"{name}={span!r} is not a number. Pass one in the unit of times.")
+    if not 0.0 <= float(span) < np.inf:
+        raise InvalidInputError(f"{name}={span!r} is negative or not finite. Pass a number of at least 0.")
+    return int(span) if isinstance(span, numbers.Integral) else float(span)
+
+
+def _values(times: ArrayLike, name: str) -> TimeArray:
+    """Return what is in the container: an array of datetimes, or of whatever else there is."""
+    if not isinstance(times, (np.ndarray, list, tuple)):
+        import narwhals as nw
+
+        series = nw.from_native(times, allow_series=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            if series.dtype == nw.Datetime:
+                if getattr(series.dtype, "time_zone", None) is not None:
+                    series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+                return series.to_numpy()
+            times = series.to_numpy()
+    array = np.asarray(times)
+    if array.dtype.kind == "O" and array.ndim == 1 and any(isinstance(v, dt.date) for v in array):
+        return _from_dates(array, name)
+    return array
+
+
+def _from_dates(values: TimeArray, name: str) -> TimeArray:
+    out = np.empty(values.size, dtype="datetime64[us]")
+    for row, value in enumerate(values.tolist()):
+        if not isinstance(value, dt.date) or value != value:  # a missing pandas time differs from itself
+            raise InvalidTypeError(f"{name} row {row}: {value!r:.80} is no date. Drop this row, or pass dates only.")
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+        out[row] = np.datetime64(value, "us")
+    return out

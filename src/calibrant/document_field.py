@@ -1,0 +1,215 @@
+"""A field of a document: its value, its path, and checks whose refusals name both."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import DocumentError, did_you_mean
+from calibrant.numerics import FloatArray
+
+#: The fix that is always right: nobody has to write documents by hand.
+SAVE_AGAIN = "Save the calibrator again."
+#: Whole numbers up to here are floats without rounding.
+_EXACT = 2**53
+LARGEST_INTEGER = 2**63 - 1
+
+_Option = TypeVar("_Option", bound=str)
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentField:
+    """A value in a document and the path to it, such as ``map.maps[2].x``; the path of the document is empty."""
+
+    value: object
+    path: str = ""
+
+    def refuse(self, problem: str, fix: str = SAVE_AGAIN) -> NoReturn:
+        """Raise DocumentError: path, value, what is wrong with it and how to mend it."""
+        raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix}")
+
+    def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, DocumentField]:
+        """Return the fields of an object that has all of `required`, perhaps some of `optional`, and no other."""
+        found = {key: self.member(key) for key in required}
+        known = [*required, *optional]
+        for key in self.object():
+            if key not in known:
+                place = self.path or "the document"
+                raise DocumentError(f"{place}: unknown field {show(key)}.{did_you_mean(key, known)} Remove it.")
+        return found | {key: self.member(key) for key in optional if key in self.object()}
+
+    def member(self, key: str) -> DocumentField:
+        """Return one field of an object, whatever others there are."""
+        members = self.object()
+        if key not in members:
+            raise DocumentError(f"{self.path or 'the document'}: the field {key!r} is missing. {SAVE_AGAIN}")
+        return DocumentField(members[key], join(self.path, key))
+
+    def without(self, key: str) -> DocumentField:
+        """Return the same object without one field."""
+        return DocumentField({name: value for name, value in self.object().items() if name != key}, self.path)
+
+    def items(self, *, minimum: int = 1) -> list[DocumentField]:
+        """Return the elements of a list of at least `minimum`."""
+        if not isinstance(self.value, list):
+            self.refuse("is not a list")
+        if len(self.value) < minimum:
+            self.refuse(f"is too short: it needs at least {minimum}")
+        return [DocumentField(value, join(self.path, i)) for i, value in enumerate(self.value)]
+
+    def single(self) -> object:
+        """Return a single value: text, a number, true, false or null."""
+        if isinstance(self.value, (dict, list)):
+            self.refuse("is not a single value")
+        return self.value
+
+    def text(self) -> str:
+        """Return a string."""
+        if not isinstance(self.value, str):
+            self.refuse("is not text")
+        return self.value
+
+    def choice(self, options: Iterable[_Option]) -> _Option:
+        """Return a string that is one of `options`."""
+        text, known = self.text(), list(options)
+        if text not in known:
+            self.refuse(f"is none of {', '.join(map(repr, known))}", did_you_mean(text, known).strip() or SAVE_AGAIN)
+        return text
+
+    def boolean(self) -> bool:
+        """Return true or false; 0 and 1 are neither."""
+        if not isinstance(self.value, bool):
+            self.refuse("is not true or false")
+        return self.value
+
+    def integer(self, *, minimum: int, maximum: int = LARGEST_INTEGER) -> int:
+        """Return a whole number in a range; a boolean is none."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.refuse("is not a whole number")
+        if not minimum <= self.value <= maximum:
+            self.refuse(f"is outside [{minimum}, {maximum}]")
+        return self.value
+
+    def number(self) -> float:
+        """Return a finite number as a float; a boolean is none."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            self.refuse("is not a number")
+        if isinstance(self.value, int):
+            if abs(self.value) > _EXACT:
+                self.refuse("is a whole number that float64 can't hold exactly", "Write it with a decimal point.")
+        elif not math.isfinite(self.value):
+            self.refuse("is not a finite number")
+        return float(self.value)
+
+    def numbers(self, *, minimum: int = 1) -> FloatArray:
+        """Return a list of at least `minimum` finite numbers as an array."""
+        if isinstance(self.value, list) and len(self.value) >= minimum and set(map(type, self.value)) <= {float}:
+            array = np.array(self.value, dtype=np.float64)
+            if np.isfinite(array).all():
+                return array
+        return np.array([item.number() for item in self.items(minimum=minimum)], dtype=np.float64)
+
+    def probabilities(self) -> FloatArray:
+        """Return a list of numbers in [0, 1] as an array."""
+        array = self.numbers()
+        bad = (array < 0.0) | (array > 1.0)
+        if bad.any():
+            self._at(int(bad.argmax())).refuse("is outside [0, 1]")
+        return array
+
+    def rising(self, *, minimum: int = 1) -> FloatArray:
+        """Return a list of strictly rising numbers as an array."""
+        array = self.numbers(minimum=minimum)
+        bad = array[1:] <= array[:-1]
+        if bad.any():
+            i = int(bad.argmax()) + 1
+            before = f"{join(self.path, i - 1)} = {array[i - 1].item()!r}"
+            self._at(i).refuse(f"is not above {before}, but these must rise strictly")
+        return array
+
+    def labels(self, *, minimum: int = 1) -> npt.NDArray[Any]:
+        """Return at least `minimum` labels of one kind, booleans, integers or text, that rise strictly."""
+        items = self.items(minimum=minimum)
+        kind = type(items[0].value)
+        names = {bool: "true and false", int: "whole numbers", str: "text"}
+        if kind not in names:
+            items[0].refuse("is not a class label: these are true and false, whole numbers, or text")
+        for before, item in pairwise(items):
+            if type(item.value) is not kind:
+                item.refuse(f"is of another kind than {items[0].path}: all must be {names[kind]}")
+            if not before.value < item.value:  # type: ignore[operator]
+                item.refuse("is not above the class before it: classes are distinct and sorted")
+        labels = [item.value for item in items]
+        if kind is str:
+            return np.array(labels, dtype=object)
+        if kind is int and items[-1].value > LARGEST_INTEGER:  # type: ignore[operator]
+            items[0].integer(minimum=0)
+            return np.array(labels, dtype=np.uint64)
+        return np.array(labels)
+
+    def names(self) -> tuple[str, ...]:
+        """Return names of columns, which are text and distinct."""
+        seen: set[str] = set()
+        for item in self.items():
+            if item.text() in seen:
+                item.refuse("is there twice, but names are distinct")
+            seen.add(item.text())
+        return tuple(item.text() for item in self.items())
+
+    def score_names(self, n_classes: int) -> tuple[str, ...] | None:
+        """Return the names of the columns of scores, one column or one per class, or None."""
+        if self.value is None:
+            return None
+        names = self.names()
+        if len(names) != n_classes and not (len(names) == 1 and n_classes == 2):
+            self.refuse(f"does not go with {n_classes} classes: one name per class is needed")
+        return names
+
+    def object(self) -> dict[str, Any]:
+        """Return the fields by name, or refuse."""
+        if not isinstance(self.value, dict):
+            self.refuse("is not an object with named fields")
+        return self.value
+
+    def _at(self, i: int) -> DocumentField:
+        return DocumentField(self.value[i] if isinstance(self.value, list) else self.value, join(self.path, i))
+
+
+def join(path: str, key: object) -> str:
+    """Return the path of an element or member, kept short however long its key is."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if isinstance(key, str) and key.isidentifier() and key.isascii() and len(key) <= 40:
+        return f"{path}.{key}" if path else key
+    return f"{path}[{show(key)}]"
+
+
+def show(value: object) -> str:
+    """Return a short text of a value of any size, without control characters."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"a whole number of {value.bit_length():,} bits"
+    if isinstance(value, (dict, list, tuple)):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        return f"{kind} of {len(value):,}" if value else f"an empty {kind.split()[1]}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return _REPR.repr(value)
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Put `place`, a file or a field, in front of what a refusal inside says."""
+    try:
+        yield
+    except DocumentError as error:
+        raise type(error)(f"{place}: {error}") from None

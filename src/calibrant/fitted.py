@@ -1,0 +1,433 @@
+"""The contract of everything fitted: what saving, applying, exporting, inspecting, reporting and monitoring take."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant._lazy import document_kinds, load_document_home
+from calibrant.document_field import DocumentField
+from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidTypeError, NotFittedError, ShapeError
+from calibrant.maps import Map
+from calibrant.numerics import LARGEST, FloatArray
+from calibrant.phrases import quoted
+from calibrant.rows import Rows
+from calibrant.terms import Builder, Term
+from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_classes, match_columns
+
+#: The classes by the kind of document that they are kept in. They enter by `register`.
+_CLASSES: dict[str, type[Fitted]] = {}
+
+_Class = TypeVar("_Class", bound="type[Fitted]")
+
+
+def register(kind: str) -> Callable[[_Class], _Class]:
+    """Return a class decorator: documents of this kind hold objects of the class and of its subclasses."""
+
+    def enter(cls: _Class) -> _Class:
+        cls.document_kind = kind
+        _CLASSES[kind] = cls
+        return cls
+
+    return enter
+
+
+def fitted_class(kind: str) -> type[Fitted]:
+    """Return the class that reads documents of a kind, and import its module first if need be."""
+    if kind not in _CLASSES:
+        load_document_home(kind)
+    return _CLASSES[kind]
+
+
+def fitted_kinds() -> list[str]:
+    """Return all kinds of document, whether their classes have been imported or not."""
+    return sorted({*_CLASSES, *document_kinds()})
+
+
+class Fitted(ABC):
+    """Something that makes probabilities of scores.
+
+    Attributes
+    ----------
+    input : {"probability", "logit", "score"}
+        What the scores are that it takes.
+    classes_ : ndarray of shape (K,)
+        The labels, sorted; columns of probabilities follow this order.
+    n_rows_ : int
+        Number of rows it was fitted on: those with weight.
+    score_names_ : tuple of str or None
+        Names of the columns of scores that it was fitted to, in the order of the classes.
+    group_name_ : str or None
+        Name of the column that says which group each row is of; None where none is needed.
+    metadata_ : dict
+        What was saved beside it; {} where nothing was.
+    """
+
+    #: The kind of document that holds it.
+    document_kind: ClassVar[str]
+    #: Whether each row's group is needed besides its scores.
+    needs_groups: ClassVar[bool] = False
+    #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
+    export_problem: ClassVar[str] = ""
+    #: How it is fitted, for the message of what is not fitted yet.
+    fit_call: ClassVar[str] = "fit(scores, y)"
+    #: What `predict_proba` calls the scores in its messages.
+    score_argument: ClassVar[str] = "scores"
+    input: InputKind
+    classes_: npt.NDArray[Any]
+    n_rows_: int
+    score_names_: tuple[str, ...] | None
+    group_name_: str | None = None
+    metadata_: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def is_fitted(self) -> bool:
+        """Whether there is something to apply."""
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether one score of each row is enough."""
+        return len(self.classes_) == 2
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The numbers of columns of scores that it takes."""
+        if not self.takes_one:
+            return (len(self.classes_),)
+        return (1,) if self.input == "score" else (1, 2)
+
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether each row of several scores must sum to one."""
+        return self.input == "probability"
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The least and the largest score that it takes."""
+        return (0.0, 1.0) if self.input == "probability" else (-LARGEST, LARGEST)
+
+    @abstractmethod
+    def apply(self, rows: Rows) -> FloatArray:
+        """Return the probabilities of checked rows, of as many columns as their scores have."""
+
+    @abstractmethod
+    def encode(self) -> dict[str, Any]:
+        """Return all of it as plain data: the body of a document."""
+
+    @classmethod
+    @abstractmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:
+        """Return the object that the body of a document of a format version holds, or refuse it.
+
+        Raises
+        ------
+        DocumentError
+            If a field is missing, unknown, wrong in itself or does not go with the others.
+        """
+
+    @abstractmethod
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return what `apply` does, in the terms of SQL or ONNX."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """Return lines that say in formulas and figures what it does."""
+
+    def predict_proba(self, scores: ArrayLike, *, groups: ArrayLike | None = None) -> Any:
+        """Return calibrated probabilities, in the container that the scores came in.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,) or (n, K)
+            As in `fit`; columns with names are matched by these. What was fitted to two classes takes one column or
+            two.
+        groups : array-like of shape (n,), optional
+            The group of each row, for what was fitted by group.
+
+        Returns
+        -------
+        probabilities : shape (n,) or (n, K)
+            Of the positive class for one column; else of each class, rows summing to one.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        CalibrantError
+            If the scores can't be used.
+        """
+        rows = self.read(scores, groups=groups)
+        return rows.container.wrap(self.apply(rows))
+
+    def read(self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "") -> Rows:
+        """Check the scores of new rows, and put their columns into the order of the fit."""
+        self.check_fitted()
+        if groups is not None:
+            raise InvalidInputError(f"this {type(self).__name__} was not fitted by group. Leave groups out.")
+        checked = self.read_scores(scores, name or self.score_argument)
+        return Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
+
+    def read_scores(self, scores: ArrayLike, name: str) -> Scores:
+        """Check scores, and match the names of their columns to those of the fit or to the classes."""
+        checked = as_scores(scores, name=name, input=self.input, sum_to_one=self.sums_to_one)
+        self.check_width(checked.n_columns, name)
+        columns = checked.container.columns
+        return checked if columns is None else checked.ordered(self.places_of(columns, name))
+
+    def check_width(self, n_columns: int, name: str) -> None:
+        """Refuse a number of columns that it doesn't take."""
+        if n_columns not in self.widths:
+            raise ShapeError(
+                f"{name} has {n_columns} column{'s' * (n_columns > 1)}, but this calibrator was fitted for the "
+                f"{len(self.classes_)} classes {quoted(self.classes_.tolist())}. Pass "
+                f"{'one column' if self.takes_one else 'one column per class'}."
+            )
+
+    def places_of(self, columns: Sequence[str], name: str) -> list[int] | None:
+        """Return the place of the column of each class, by the names of the fit or by the classes; None for in order.
+
+        Raises
+        ------
+        ColumnOrderError
+            If the columns have names, and these are neither those of the fit nor made of the classes.
+        """
+        if len(columns) == 1:
+            return None
+        known = self.score_names_
+        if known is None:
+            return match_classes(columns, self.classes_.tolist(), name=name)
+        if sorted(known) != sorted(columns):
+            places = column_places(columns, self.classes_.tolist())
+            if places is not None or len(known) != len(columns):
+                return places
+        return match_columns(columns, known, name=name, fitted=f"this {type(self).__name__}")
+
+    def output_names(self, column: str, n_columns: int) -> list[str]:
+        """Return names of the columns of probabilities: one, or one for each class."""
+        return [column] if self.takes_one and n_columns == 1 else [f"{column}_{label}" for label in self.classes_]
+
+    def usable_formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return what `formula` does for rows that `predict_proba` takes, and a missing number for others."""
+        usable = b.usable(scores, *self.score_range, sums_to_one=self.sums_to_one and n_columns > 1)
+        return b.only_where(usable, self.formula(b, scores, n_columns))
+
+    def check_fitted(self) -> None:
+        """Raise NotFittedError unless there is something to apply."""
+        if not self.is_fitted:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted
+
+
+class MapFitted(Fitted):
+    """What makes probabilities of scores by one map.
+
+    Attributes
+    ----------
+    map_ : Map
+        The fitted map: a frozen value of plain numbers.
+    """
+
+    map_: Map
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there is a map."""
+        return hasattr(self, "map_")
+
+    @property
+    def fitted_map(self) -> Map:
+        """The map, or NotFittedError."""
+        self.check_fitted()
+        return self.map_
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether one score of each row is enough."""
+        return self.fitted_map.is_binary
+
+    def apply(self, rows: Rows) -> FloatArray:
+        """Return the probabilities of checked rows, of as many columns as their scores have."""
+        return self.apply_values(rows.scores)
+
+    def apply_values(self, values: FloatArray) -> FloatArray:
+        """Return the probabilities of checked scores."""
+        return apply_map(self.fitted_map, values, self.input)
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return what `apply` does, in the terms of SQL or ONNX."""
+        fitted = self.fitted_map
+        if not fitted.is_binary or n_columns == 1:
+            return fitted.formula(b, scores)
+        negative, positive = b.column(scores, 0), b.column(scores, 1)
+        one = positive if self.input == "probability" else b.hold(positive - negative)
+        q = b.hold(fitted.formula(b, one))
+        return b.columns([1.0 - q, q])
+
+    def describe(self) -> list[str]:
+        """Return lines that say in formulas and figures what the map does."""
+        return self.fitted_map.describe(self.classes_.tolist())
+
+
+def apply_map(fitted: Map, values: FloatArray, input: InputKind) -> FloatArray:
+    """Apply a map to checked scores; a map of one score gives both classes where there are two columns."""
+    if not fitted.is_binary or values.ndim == 1:
+        return fitted.apply(values)
+    q = fitted.apply(positive_score(values, input))
+    return np.column_stack((1.0 - q, q))
+
+
+def positive_score(values: FloatArray, input: InputKind) -> FloatArray:
+    """Return two columns of scores as one score of the positive class, shape (n,)."""
+    match input:
+        case "probability":
+            return np.ascontiguousarray(values[:, 1])
+        case "logit":
+            return values[:, 1] - values[:, 0]
+        case "score":
+            raise ShapeError(
+                "two columns of raw scores say twice what one says. Pass the scores of the positive class, shape (n,)."
+            )
+
+
+@register("chain")
+class Chain(Fitted):
+    """Several fitted objects in a row: each takes the probabilities that the one before it makes.
+
+    What a pipeline deploys: undo class weights, calibrate, shift to new base rates.
+
+    Parameters
+    ----------
+    steps : sequence of fitted objects
+        The first one says what the scores are; all others take probabilities. All have the same classes.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> from calibrant.prior import PriorShift
+    >>> shift = PriorShift.from_priors(old=0.5, new=0.1)
+    >>> chain = cb.Chain([cb.SigmoidCalibrator().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]), shift])
+    >>> chain.predict_proba([0.5]).round(2)
+    array([0.1])
+    """
+
+    def __init__(self, steps: Sequence[Fitted]) -> None:
+        self.steps = tuple(steps)
+        _check_steps(self.steps)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether all steps are fitted, which the constructor has checked."""
+        return True
+
+    @property
+    def input(self) -> InputKind:  # type: ignore[override]
+        """What the scores of the first step are."""
+        return self.steps[0].input
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
+        """The classes of the first step."""
+        return self.steps[0].classes_
+
+    @property
+    def n_rows_(self) -> int:  # type: ignore[override]
+        """Number of rows of the step that was fitted to most."""
+        return max(step.n_rows_ for step in self.steps)
+
+    @property
+    def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """Names of the columns that the first step was fitted to."""
+        return self.steps[0].score_names_
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether one score of each row is enough for the first step."""
+        return self.steps[0].takes_one
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The numbers of columns that all steps take."""
+        return tuple(n for n in self.steps[0].widths if all(n in step.widths for step in self.steps))
+
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether each row of several scores of the first step must sum to one."""
+        return self.steps[0].sums_to_one
+
+    def apply(self, rows: Rows) -> FloatArray:
+        """Return the probabilities of checked rows, of as many columns as their scores have."""
+        for step in self.steps[:-1]:
+            rows = rows.with_scores(step.apply(rows))
+        return self.steps[-1].apply(rows)
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        """Return what `apply` does, in the terms of SQL or ONNX."""
+        for step in self.steps:
+            scores = b.hold(step.formula(b, scores, n_columns))
+        return scores
+
+    def describe(self) -> list[str]:
+        """Return what each step does."""
+        lines = []
+        for number, step in enumerate(self.steps, start=1):
+            lines += [f"{number}. {type(step).__name__}:", *(f"   {line}" for line in step.describe())]
+        return lines
+
+    def encode(self) -> dict[str, Any]:
+        """Return the steps with their kinds."""
+        return {"steps": [encode_nested(step) for step in self.steps]}
+
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:
+        """Return the chain of checked steps that go together."""
+        parts = body.members(("steps",))
+        steps = [decode_nested(item, version) for item in parts["steps"].items(minimum=2)]
+        try:
+            return cls(steps)
+        except InvalidInputError as error:
+            parts["steps"].refuse(f"can't be a chain: {error}")
+
+    def __repr__(self) -> str:
+        return f"Chain([{', '.join(map(repr, self.steps))}])"
+
+
+def encode_nested(fitted: Fitted) -> dict[str, Any]:
+    """Return a fitted object inside another one as plain data."""
+    return {"kind": fitted.document_kind, **fitted.encode()}
+
+
+def decode_nested(field: DocumentField, version: int) -> Fitted:
+    """Return the fitted object inside another one."""
+    kind = field.member("kind").choice(fitted_kinds())
+    return fitted_class(kind).decode(field.without("kind"), version)
+
+
+def _check_steps(steps: Sequence[Fitted]) -> None:
+    if len(steps) < 2:
+        raise InvalidInputError(f"steps holds {len(steps)} objects. Pass two or more, or use the one without a chain.")
+    for number, step in enumerate(steps):
+        if not isinstance(step, Fitted):
+            raise InvalidTypeError(f"steps[{number}] is a {type(step).__name__}. Pass fitted calibrators.")
+        step.check_fitted()
+        if step.needs_groups:
+            raise InvalidInputError(
+                f"steps[{number}], a {type(step).__name__}, needs groups, which a chain doesn't pass on. Apply it by "
+                "itself."
+            )
+        if number and step.input != "probability":
+            raise InvalidInputError(
+                f"steps[{number}] takes input={step.input!r}, but the step before it gives probabilities. Fit it to "
+                "probabilities."
+            )
+        if step.classes_.tolist() != steps[0].classes_.tolist():
+            raise ColumnOrderError(
+                f"steps[{number}] has the classes {quoted(step.classes_.tolist())}, and steps[0] "
+                f"{quoted(steps[0].classes_.tolist())}. Fit all steps to the same labels."
+            )

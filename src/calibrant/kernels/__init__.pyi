@@ -1,0 +1,75 @@
+"""The compiled loops by name: the one place where these are written."""
+
+from calibrant.kernels.binning import rows_in_bins as rows_in_bins, sum_bins as sum_bins, sum_cells as sum_cells
+from calibrant.kernels.column_arrays import (
+    NEIGHBOURS as NEIGHBOURS,
+    PAIRS as PAIRS,
+    PENALTY as PENALTY,
+    ROW as ROW,
+    SLACK as SLACK,
+    WEIGHT as WEIGHT,
+    Rule as Rule,
+    SortedColumns as SortedColumns,
+    SplittingArrays as SplittingArrays,
+    Workspace as Workspace,
+)
+from calibrant.kernels.columns import (
+    average_blocks as average_blocks,
+    block_shares as block_shares,
+    join_workers as join_workers,
+    measure_columns as measure_columns,
+    minimise_lagrangian as minimise_lagrangian,
+    pool_columns as pool_columns,
+    take_steps as take_steps,
+)
+from calibrant.kernels.curves import (
+    count_cells as count_cells,
+    scores_in_cells as scores_in_cells,
+    sum_between as sum_between,
+)
+from calibrant.kernels.fold import (
+    count_in_cells as count_in_cells,
+    find_ranges as find_ranges,
+    flag_vertices as flag_vertices,
+    fold_groups as fold_groups,
+    fold_rows as fold_rows,
+    merge_cells as merge_cells,
+    merge_runs as merge_runs,
+    split_ranges as split_ranges,
+)
+from calibrant.kernels.level_maps import (
+    choose_maps as choose_maps,
+    index_knots as index_knots,
+    push_levels as push_levels,
+    push_lines as push_lines,
+    push_slopes as push_slopes,
+)
+from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
+from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
+from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted
+from calibrant.kernels.piecewise import (
+    count_samples as count_samples,
+    evaluate_pieces as evaluate_pieces,
+    invert_pieces as invert_pieces,
+    pick_samples as pick_samples,
+    score_pieces as score_pieces,
+    score_samples as score_samples,
+    slope_of_pieces as slope_of_pieces,
+)
+from calibrant.kernels.refit import count_hits as count_hits, refit_drawn_labels as refit_drawn_labels
+from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
+from calibrant.kernels.softmax import multiply_rows as multiply_rows
+from calibrant.kernels.sorting import (
+    count_distinct as count_distinct,
+    mend_order as mend_order,
+    pack_signed as pack_signed,
+    radix_sort as radix_sort,
+    run_lengths as run_lengths,
+    weighted_runs as weighted_runs,
+)
+from calibrant.kernels.spline import fit_rising_curve as fit_rising_curve
+from calibrant.kernels.threshold_grid import bound_splits as bound_splits, measure_splits as measure_splits
+from calibrant.kernels.threshold_rounds import push_state as push_state
+from calibrant.kernels.threshold_search import search_all_cuts as search_all_cuts, search_some_cuts as search_some_cuts
+from calibrant.kernels.uniformity import distances_of_sides as distances_of_sides
+from calibrant.kernels.venn_abers import added_levels as added_levels, sum_diagram as sum_diagram

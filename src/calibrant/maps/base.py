@@ -1,0 +1,212 @@
+"""What every map has: how it is applied, its formula for SQL and ONNX, its place in documents, and a line of words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from calibrant.document_field import DocumentField
+from calibrant.numerics import FloatArray
+from calibrant.terms import Builder, Term
+from calibrant.validation import InputKind
+
+#: The maps by their kind in documents. A subclass with a kind enters when it is defined.
+MAPS: dict[str, type[Map]] = {}
+#: What rounding may leave of a sum of shares.
+_SUM_TOLERANCE = 1e-9
+
+_Map = TypeVar("_Map", bound="Map")
+
+
+class Map(ABC):
+    """A fitted map: a frozen dataclass of floats, arrays and other maps.
+
+    A map knows how it is applied and written down, and nothing of how it was fitted.
+    """
+
+    __slots__ = ()
+    #: The name in documents.
+    kind: ClassVar[str]
+    #: Whether it takes one score of each row, of the positive class.
+    is_binary: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            MAPS[cls.kind] = cls
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the map, or one that it is made of, jumps somewhere."""
+        return any(part.has_steps for part in getattr(self, "maps", ()))
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the map holds."""
+        return _count(tuple(getattr(self, part.name) for part in fields(self)))  # type: ignore[arg-type]
+
+    @abstractmethod
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of the positive class of each score, or of all classes of each row of scores."""
+
+    @abstractmethod
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does, in the terms of a builder."""
+
+    @abstractmethod
+    def describe(self, classes: Sequence[Any]) -> list[str]:
+        """Return lines that say in formulas and figures what the map does."""
+
+    @classmethod
+    @abstractmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of checked fields of a document, or refuse them."""
+
+    def check_input(self, input: InputKind, field: DocumentField) -> None:
+        """Refuse a map in a document that can't be one of scores of this kind."""
+
+    def encode(self) -> dict[str, Any]:
+        """Return the map as plain data."""
+        return {"kind": self.kind, **{part.name: _plain(getattr(self, part.name)) for part in fields(self)}}  # type: ignore[arg-type]
+
+
+class BinaryMap(Map):
+    """A map of one score to the probability of the positive class."""
+
+    __slots__ = ()
+    is_binary: ClassVar[bool] = True
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """Return a line that says what the map does."""
+
+    def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
+        """Return lines that say in formulas and figures what the map does."""
+        return [self.in_words()]
+
+    def step_edges(self) -> FloatArray | None:
+        """Return all scores above which the map takes another value, rising; None if it isn't made of steps alone."""
+        return None
+
+    def fitted_scores(self) -> FloatArray:
+        """Return the scores of a map of steps at or just above which it changes, as they were fitted."""
+        return np.empty(0)
+
+    def score_range(self) -> tuple[float, float]:
+        """Return a range of raw scores over which the map does most of its work."""
+        return -5.0, 5.0
+
+
+class SingleMap(BinaryMap):
+    """A binary map that is not made of others."""
+
+    __slots__ = ()
+
+
+class MulticlassMap(Map):
+    """A map of K scores of a row to the probabilities of K classes."""
+
+    __slots__ = ()
+    n_classes: int
+
+
+class PoolPart(MulticlassMap):
+    """A map of all classes that a logarithmic pool can be made of."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:
+        """Return the logarithms of the outputs, up to a shift of each row that leaves its largest near zero.
+
+        Outputs that may be exactly zero are clipped to at least `clip`.
+        """
+
+    @abstractmethod
+    def log_formula(self, b: Builder, s: Term, clip: float) -> Term:
+        """Return what `log_outputs` does, in the terms of a builder."""
+
+
+def encode_map(fitted: Map) -> dict[str, Any]:
+    """Return a map as plain data."""
+    return fitted.encode()
+
+
+def decode_map(field: DocumentField, of: type[_Map] = Map) -> _Map:  # type: ignore[assignment]
+    """Return the map that a field of a document holds, of a kind that its place allows, or refuse it.
+
+    Raises
+    ------
+    DocumentError
+        If a field is missing, unknown, of a wrong type or length, or out of range.
+    """
+    known = {kind: cls for kind, cls in MAPS.items() if issubclass(cls, of)}
+    cls = known[field.member("kind").choice(known)]
+    names = [part.name for part in fields(cls)]  # type: ignore[arg-type]
+    return cls.from_fields(field.members(("kind", *names)))
+
+
+def decode_maps(field: DocumentField, of: type[_Map], *, minimum: int = 1) -> tuple[_Map, ...]:
+    """Return a list of maps."""
+    return tuple(decode_map(item, of) for item in field.items(minimum=minimum))
+
+
+def decode_shares(field: DocumentField, n_maps: int, *, is_whole: bool = True) -> FloatArray:
+    """Return one weight in [0, 1] per map; they sum to one where `is_whole` says so."""
+    weights = field.probabilities()
+    if weights.size != n_maps:
+        field.refuse(f"does not go with {n_maps} maps: one weight per map is needed")
+    if is_whole and abs(float(weights.sum()) - 1.0) > _SUM_TOLERANCE:
+        field.refuse(f"sums to {float(weights.sum())!r}, but shares of a mixture sum to 1")
+    return weights
+
+
+def decode_clip(field: DocumentField) -> float:
+    """Return a clip, which lies strictly between 0 and 1/2."""
+    clip = field.number()
+    if not 0.0 < clip < 0.5:
+        field.refuse("is outside (0, 0.5)")
+    return clip
+
+
+def decode_optional_clip(field: DocumentField) -> float | None:
+    """Return a clip, or None for maps of logits and raw scores."""
+    return None if field.value is None else decode_clip(field)
+
+
+def check_same_size(maps: Sequence[MulticlassMap], field: DocumentField) -> None:
+    """Refuse maps of different numbers of classes."""
+    sizes = [part.n_classes for part in maps]
+    if len(set(sizes)) > 1:
+        field.refuse(f"holds maps of {min(sizes)} and of {max(sizes)} classes")
+
+
+def check_clip(clip: float | None, input: InputKind, field: DocumentField) -> None:
+    """Refuse a clip of scores that are no probabilities, and probabilities without one."""
+    if (clip is None) == (input == "probability"):
+        field.member("clip").refuse(f"does not go with input {input!r}")
+
+
+def signed(value: float) -> str:
+    """Write a term of a sum with its sign before it."""
+    return f"{'-' if value < 0 else '+'} {abs(value):.6g}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Map):
+        return value.encode()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, Map):
+        return value.n_numbers
+    if isinstance(value, tuple):
+        return sum(map(_count, value))
+    return value.size if isinstance(value, np.ndarray) else 1

@@ -1,0 +1,164 @@
+"""Maps of one score that are a formula with a few parameters: logistic, beta and quadratic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from calibrant.document_field import DocumentField
+from calibrant.maps.base import SingleMap, check_clip, decode_clip, decode_optional_clip, signed
+from calibrant.numerics import LARGEST, FloatArray, clip_open, expit, logit
+from calibrant.terms import Builder, Term
+from calibrant.validation import InputKind
+
+#: expit is 0 or 1 to the last bit beyond this.
+EXPIT_SATURATES = 1_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticMap(SingleMap):
+    """q = expit(slope * s + intercept), of a score or logit s."""
+
+    kind: ClassVar[str] = "logistic"
+    slope: float
+    intercept: float
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of the positive class for each score, shape (n,)."""
+        with np.errstate(over="ignore"):  # infinity is right: the probability is 0 or 1
+            return expit(self.slope * scores + self.intercept)
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does, where the product can't overflow."""
+        if self.slope != 0.0:
+            with np.errstate(over="ignore"):
+                ends = np.sort((np.array([-EXPIT_SATURATES, EXPIT_SATURATES]) - self.intercept) / self.slope)
+            low, high = np.clip(ends, -LARGEST, LARGEST).tolist()
+            s = b.hold_within(s, low, high)
+        return b.expit(self.slope * s + self.intercept)
+
+    def in_words(self) -> str:
+        """Return the formula."""
+        return f"q = expit({self.slope:.6g} * s {signed(self.intercept)})"
+
+    def score_range(self) -> tuple[float, float]:
+        """Return the scores at which the logit is -5 and 5."""
+        if self.slope == 0.0:
+            return -5.0, 5.0
+        return -self.intercept / self.slope - 5.0 / abs(self.slope), -self.intercept / self.slope + 5.0 / abs(
+            self.slope
+        )
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of two finite numbers."""
+        return cls(parts["slope"].number(), parts["intercept"].number())
+
+
+@dataclass(frozen=True, slots=True)
+class BetaMap(SingleMap):
+    """q = expit(a * log(p) - b * log(1 - p) + c), of a probability p clipped to [clip, 1 - clip]."""
+
+    kind: ClassVar[str] = "beta"
+    a: float
+    b: float
+    c: float
+    clip: float
+
+    def apply(self, p: FloatArray) -> FloatArray:
+        """Return the probability of the positive class for each probability, shape (n,)."""
+        p = clip_open(p, self.clip)
+        return expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does."""
+        p = b.hold(b.clip(s, self.clip, 1.0 - self.clip))
+        return b.expit(self.a * b.ln(p) - self.b * b.ln(1.0 - p) + self.c)
+
+    def in_words(self) -> str:
+        """Return the formula."""
+        formula = f"q = expit({self.a:.6g} * log p {signed(-self.b)} * log(1 - p) {signed(self.c)})"
+        return f"{formula}, p clipped to [{self.clip:.3g}, 1 - {self.clip:.3g}]"
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of three finite numbers and a clip."""
+        a, b, c = (parts[name].number() for name in "abc")
+        return cls(a, b, c, decode_clip(parts["clip"]))
+
+
+@dataclass(frozen=True, slots=True)
+class QuadraticMap(SingleMap):
+    """q = expit(c + a t + b t^2), t the place of z in [low, high] as a number from -1 to 1, and held there.
+
+    z = logit(p) with p clipped to [clip, 1 - clip], or a score where `clip` is None. The parabola doesn't fall:
+    |2 b| <= a. Of z itself its coefficients would cancel where scores lie far from 0.
+    """
+
+    kind: ClassVar[str] = "quadratic"
+    a: float
+    b: float
+    c: float
+    low: float
+    high: float
+    clip: float | None
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of the positive class for each score, shape (n,)."""
+        z = scores if self.clip is None else logit(clip_open(scores, self.clip))
+        middle, half = self._range()
+        t = (np.clip(z, self.low, self.high) - middle) / half if half > 0.0 else np.zeros(z.shape)
+        from_vertex = 1.0 + math.copysign(1.0, self.b) * t
+        spare = self.a - 2.0 * abs(self.b)
+        # the same parabola as a sum of terms that rise with t each, so that rounding can't make it fall
+        return expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does."""
+        middle, half = self._range()
+        z = input_logit(b, s, self.clip)
+        t = b.hold((b.clip(z, self.low, self.high) - middle) / half) if half > 0.0 else 0.0 * s
+        from_vertex = b.hold(1.0 + math.copysign(1.0, self.b) * t)
+        spare = self.a - 2.0 * abs(self.b)
+        return b.expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
+
+    def in_words(self) -> str:
+        """Return the formula."""
+        formula = f"q = expit({self.a:.6g} * t {signed(self.b)} * t^2 {signed(self.c)})"
+        return f"{formula}, t from -1 to 1 for z from {self.low:.6g} to {self.high:.6g}"
+
+    def check_input(self, input: InputKind, field: DocumentField) -> None:
+        """Refuse a clip of scores that are no probabilities, and probabilities without one."""
+        check_clip(self.clip, input, field)
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of a parabola that doesn't fall on its range."""
+        a, b, c, low, high = (parts[name].number() for name in ("a", "b", "c", "low", "high"))
+        if not low <= high:
+            parts["high"].refuse("is below the lower end of the range")
+        if abs(2.0 * b) > a:
+            parts["b"].refuse("makes the parabola fall within [low, high]")
+        return cls(a, b, c, low, high, decode_optional_clip(parts["clip"]))
+
+    def _range(self) -> tuple[float, float]:
+        """Return the middle of the range and half its width."""
+        return 0.5 * self.low + 0.5 * self.high, 0.5 * self.high - 0.5 * self.low
+
+
+def term_logit(b: Builder, p: Term) -> Term:
+    """Return the logit of a probability strictly inside (0, 1)."""
+    p = b.hold(p)
+    return b.ln(p) - b.ln(1.0 - p)
+
+
+def input_logit(b: Builder, s: Term, clip: float | None) -> Term:
+    """Return a score as it is, or the logit of a probability moved into [clip, 1 - clip]."""
+    return s if clip is None else b.hold(term_logit(b, b.clip(s, clip, 1.0 - clip)))
+
+
+#: The map of a logit to its probability.
+IDENTITY_LOGIT = LogisticMap(1.0, 0.0)

@@ -1,0 +1,286 @@
+"""Maps of one score that are tables of steps or knots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from calibrant.document_field import DocumentField
+from calibrant.lookup import interpolate, step_levels
+from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
+from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
+from calibrant.numerics import LARGEST, FloatArray, clip_open, expit, logit
+from calibrant.phrases import count
+from calibrant.terms import Builder, Term
+from calibrant.validation import InputKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepMap(SingleMap):
+    """q = levels[j] for scores in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
+
+    kind: ClassVar[str] = "step"
+    has_steps: ClassVar[bool] = True
+    edges: FloatArray
+    levels: FloatArray
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the level of the step that each score lies in, shape (n,)."""
+        return step_levels(scores, self.edges, self.levels)
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does."""
+        return step_formula(b, s, self)
+
+    def step_edges(self) -> FloatArray:
+        """Return the edges."""
+        return self.edges
+
+    def fitted_scores(self) -> FloatArray:
+        """Return the edges."""
+        return self.edges
+
+    def in_words(self) -> str:
+        """Return the number and the range of the levels."""
+        return f"{count(self.levels.size, 'step')} with levels from {self.levels.min():.6g} to {self.levels.max():.6g}"
+
+    def score_range(self) -> tuple[float, float]:
+        """Return the first and the last edge."""
+        return _ends(self.edges)
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of rising edges and one level more than edges."""
+        return cls(*decode_steps(parts["edges"], parts["levels"]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InterpolatedMap(SingleMap):
+    """Linear interpolation between knots (x, y) with x strictly rising; flat outside them."""
+
+    kind: ClassVar[str] = "interpolated"
+    x: FloatArray
+    y: FloatArray
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the interpolated value at each score, shape (n,)."""
+        return interpolate(scores, self.x, self.y)
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does."""
+        return b.interpolate(b.near(s, self.x), self.x, self.y) if self.x.size > 1 else b.step(s, self.x[1:], self.y)
+
+    def in_words(self) -> str:
+        """Return the number of knots, and the range of scores and outputs."""
+        return (
+            f"linear between {count(self.x.size, 'knot')} at scores from {self.x[0]:.6g} to {self.x[-1]:.6g}, "
+            f"outputs from {self.y.min():.6g} to {self.y.max():.6g}"
+        )
+
+    def score_range(self) -> tuple[float, float]:
+        """Return the first and the last knot."""
+        return _ends(self.x)
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of rising knots with a probability each."""
+        x, y = parts["x"].rising(), parts["y"].probabilities()
+        _check_one_per_knot(x, y, parts)
+        return cls(x, y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogitInterpolatedMap(SingleMap):
+    """q = expit(f(z)) of z = logit(p), with p clipped to [clip, 1 - clip], or of a score z where `clip` is None.
+
+    f is linear between knots (x, y) with x strictly rising and y not falling, and goes on beyond the outer knots with
+    the slopes of the outer pieces.
+    """
+
+    kind: ClassVar[str] = "logit_interpolated"
+    x: FloatArray
+    y: FloatArray
+    clip: float | None
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of the positive class for each score, shape (n,)."""
+        z = scores if self.clip is None else logit(clip_open(scores, self.clip))
+        x = self.x
+        inner = interpolate(z, x, self.y)
+        if x.size == 1:
+            return expit(inner)
+        first, last = self._outer_slopes()
+        with np.errstate(over="ignore"):
+            below, above = np.clip(z - x[0], -LARGEST, 0.0), np.clip(z - x[-1], 0.0, LARGEST)
+            return expit(inner + (below * first + above * last))
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does, the outer lines as far as expit can tell where they end."""
+        z, x, y = input_logit(b, s, self.clip), self.x, self.y
+        if x.size == 1:
+            return b.expit(b.step(z, x[1:], y))
+        slopes = self._outer_slopes()
+        reach = [
+            min((abs(float(end)) + EXPIT_SATURATES) / slope if slope > 0.0 else 0.0, LARGEST)
+            for end, slope in zip((y[0], y[-1]), slopes, strict=True)
+        ]
+        below = b.clip(z - float(x[0]), -reach[0], 0.0)
+        above = b.clip(z - float(x[-1]), 0.0, reach[1])
+        return b.expit(b.interpolate(z, x, y) + (below * slopes[0] + above * slopes[1]))
+
+    def in_words(self) -> str:
+        """Return the number of knots and the range of logits."""
+        knots = f"{count(self.x.size, 'knot')} at z from {self.x[0]:.6g} to {self.x[-1]:.6g}"
+        return f"q = expit(f(z)), f linear between {knots}"
+
+    def check_input(self, input: InputKind, field: DocumentField) -> None:
+        """Refuse a clip of scores that are no probabilities, and probabilities without one."""
+        check_clip(self.clip, input, field)
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of rising knots whose values don't fall, with slopes that float64 can hold."""
+        x, y = parts["x"].rising(), parts["y"].numbers()
+        _check_one_per_knot(x, y, parts)
+        if (y[1:] < y[:-1]).any():
+            parts["y"].refuse("falls somewhere, but these must not")
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_steep = ~np.isfinite(np.diff(y) / np.diff(x)) | ~np.isfinite(np.diff(x))
+        if is_steep.any():
+            first = f"{parts['x'].path}[{int(is_steep.argmax())}]"
+            parts["y"].refuse(f"rises from {first} to the next by more than float64 can hold")
+        return cls(x, y, decode_optional_clip(parts["clip"]))
+
+    def _outer_slopes(self) -> tuple[float, float]:
+        x, y = self.x, self.y
+        return float((y[1] - y[0]) / (x[1] - x[0])), float((y[-1] - y[-2]) / (x[-1] - x[-2]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VennAbersMap(SingleMap):
+    """The pair (p0, p1) of an inductive Venn-Abers predictor, merged into q = p1 / (1 - p0 + p1).
+
+    p0 = levels0[j] for the j of `edges0` at or below the score; p1 = levels1[j] for the j of `edges1` below it. Both
+    rise, and p0 <= p1.
+    """
+
+    kind: ClassVar[str] = "venn_abers"
+    has_steps: ClassVar[bool] = True
+    edges0: FloatArray
+    levels0: FloatArray
+    edges1: FloatArray
+    levels1: FloatArray
+
+    @property
+    def lower(self) -> StepMap:
+        """The map of scores to p0."""
+        with np.errstate(over="ignore"):
+            below = np.nextafter(self.edges0, -np.inf)  # at or above an edge is above the number before it
+        first = int(np.isinf(below[:1]).sum())  # the lowest number has none before it
+        return StepMap(below[first:], self.levels0[first:])
+
+    @property
+    def upper(self) -> StepMap:
+        """The map of scores to p1."""
+        return StepMap(self.edges1, self.levels1)
+
+    def pair(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return p0 and p1 of each score, shape (n,) each."""
+        return self.lower.apply(scores), self.upper.apply(scores)
+
+    def merged(self) -> StepMap:
+        """Return the map of scores to the merged probability as one table of steps."""
+        edges = self.step_edges()
+        return StepMap(edges, _merge(*self.pair(np.append(edges, np.inf))))
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        """Return the merged probability of the positive class for each score, shape (n,)."""
+        if scores.size > self.edges0.size + self.edges1.size:
+            return self.merged().apply(scores)
+        return _merge(*self.pair(scores))
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        """Return what `apply` does."""
+        return step_formula(b, s, self)
+
+    def step_edges(self) -> FloatArray:
+        """Return the edges of both, rising."""
+        return np.union1d(self.lower.edges, self.edges1)
+
+    def fitted_scores(self) -> FloatArray:
+        """Return the scores at which p0 or p1 changes."""
+        return np.union1d(self.edges0, self.edges1)
+
+    def in_words(self) -> str:
+        """Return the formula and the numbers of steps."""
+        steps = f"p0 of {count(self.levels0.size, 'step')} and p1 of {count(self.levels1.size, 'step')}"
+        return f"q = p1 / (1 - p0 + p1), {steps}"
+
+    def score_range(self) -> tuple[float, float]:
+        """Return the first and the last edge of p1."""
+        return _ends(self.edges1)
+
+    @classmethod
+    def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
+        """Return the map of two tables that rise and don't cross; p1 is smallest where p0 takes a new level."""
+        tables = []
+        for k in (0, 1):
+            edges, levels = decode_steps(parts[f"edges{k}"], parts[f"levels{k}"])
+            if (levels[1:] < levels[:-1]).any():
+                parts[f"levels{k}"].refuse("falls somewhere, but these must not")
+            tables += [edges, levels]
+        found = cls(*tables)
+        p0, p1 = found.pair(np.append(-np.inf, found.edges0))
+        if (p0 > p1).any():
+            i = int((p0 > p1).argmax())
+            parts["levels0"].refuse(
+                f"holds p0 = {p0[i].item()!r} for scores where p1 = {p1[i].item()!r}, but p0 must not be above p1"
+            )
+        return found
+
+
+#: The map of a probability to itself.
+IDENTITY = InterpolatedMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
+def is_identity(fitted: SingleMap) -> bool:
+    """Say whether a map is that of a probability to itself."""
+    return (
+        isinstance(fitted, InterpolatedMap)
+        and np.array_equal(fitted.x, IDENTITY.x)
+        and np.array_equal(fitted.y, IDENTITY.y)
+    )
+
+
+def step_formula(b: Builder, s: Term, fitted: BinaryMap) -> Term:
+    """Return a map that is made of steps alone as one table of steps, of the same values to the last bit."""
+    edges = fitted.step_edges()
+    assert edges is not None, "a map of steps alone"  # noqa: S101 - for the type checker: callers have looked
+    levels = fitted.apply(np.append(edges, np.inf))  # a step holds its upper edge, and the last one all above
+    is_edge = levels[1:] != levels[:-1]
+    return b.step(b.near(s, fitted.fitted_scores()), edges[is_edge], levels[np.append(is_edge, True)])
+
+
+def decode_steps(edges: DocumentField, levels: DocumentField) -> tuple[FloatArray, FloatArray]:
+    """Return rising edges, and probabilities, one more than edges."""
+    rising, heights = edges.rising(minimum=0), levels.probabilities()
+    if heights.size != rising.size + 1:
+        levels.refuse(f"does not go with {rising.size:,} edges: one level more than edges is needed")
+    return rising, heights
+
+
+def _check_one_per_knot(x: FloatArray, y: FloatArray, parts: dict[str, DocumentField]) -> None:
+    if x.size != y.size:
+        parts["y"].refuse(f"does not go with {parts['x'].path} of {x.size:,}: one value per knot is needed")
+
+
+def _ends(at: FloatArray) -> tuple[float, float]:
+    return (float(at[0]), float(at[-1])) if at.size > 1 else (-5.0, 5.0)
+
+
+def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
+    """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.clip(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)

@@ -1,0 +1,129 @@
+"""Plain data: what a document may be made of, and how much of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from calibrant.document_field import LARGEST_INTEGER, join, show
+from calibrant.errors import DocumentError, InvalidTypeError, UnsafeDocumentError
+
+#: Largest file, in bytes: a map of several million knots.
+MAX_BYTES = 256 * 2**20
+#: Most values, most lists and objects among them, and how deep these may lie in each other.
+MAX_VALUES = 2**23
+MAX_CONTAINERS = 2**18
+MAX_DEPTH = 32
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SMALLEST_INTEGER, _LARGEST_UNSIGNED = -LARGEST_INTEGER - 1, 2 * LARGEST_INTEGER + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Put by a parser in the place of something without a single meaning, for `check_plain` to refuse by its path."""
+
+    problem: str
+    fix: str
+
+
+def too_large(what: str) -> UnsafeDocumentError:
+    """Build the error for a document that would exhaust memory, time or the stack."""
+    return UnsafeDocumentError(f"the document {what}. Calibrators are smaller: get the file again from its source.")
+
+
+def check_plain(document: object) -> None:
+    """Refuse what is not plain data: other types, numbers that aren't finite or need over 64 bits, and sheer size.
+
+    A list that is referred to many times counts many times, so the work is bounded whatever refers to what.
+    """
+    pending: list[tuple[object, str, int]] = [([document], "", 0)]
+    n_values = n_containers = 0
+    while pending:
+        container, path, depth = pending.pop()
+        elements = _elements(container, path)
+        n_containers += 1
+        n_values += len(elements)
+        if n_values > MAX_VALUES or n_containers > MAX_CONTAINERS:
+            raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
+        if depth > MAX_DEPTH:
+            raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+        if set(map(type, elements)) == {float} and all(map(math.isfinite, elements)):
+            continue
+        keys = container if isinstance(container, dict) else range(len(elements))
+        for key, value in zip(keys, elements, strict=True):
+            if type(value) is dict or type(value) is list:
+                pending.append((value, join(path, key) if depth else "", depth + 1))
+            elif fault := _fault(value):
+                raise DocumentError(f"{join(path, key) if depth else 'the document'}: {fault}")
+
+
+def _elements(container: object, path: str) -> Sequence[Any]:
+    """Return what a list or an object holds, once the keys of an object are known to be text."""
+    if not isinstance(container, dict):
+        return cast(list[Any], container)
+    for key in container:
+        place = path or "the document"
+        if type(key) is not str:
+            raise DocumentError(f"{place}: the key {show(key)} is not text. Name all fields by text.")
+        if fault := _fault(key):
+            raise DocumentError(f"{place}: the key {fault}")
+    return list(container.values())
+
+
+def _fault(value: Any) -> str:
+    """Say what is wrong with a single value and how to mend it, or nothing."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return ""
+    if kind is float:
+        is_right, problem = math.isfinite(value), "is not a finite number. Write one within the range of float64."
+    elif kind is int:
+        is_right, problem = (
+            _SMALLEST_INTEGER <= value <= _LARGEST_UNSIGNED,
+            "needs more than 64 bits. Write it as text.",
+        )
+    elif kind is str:
+        is_right = value.isascii() or _SURROGATE.search(value) is None
+        problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
+    elif isinstance(value, Unreadable):
+        return f"{value.problem}. {value.fix}"
+    else:
+        is_right, problem = False, f"of type {kind.__name__} is not plain data. Write it as text."
+    return "" if is_right else f"{show(value)} {problem}"
+
+
+def as_plain(value: object, path: str, *, depth: int = 1) -> object:
+    """Return a copy as plain data: NumPy values, tuples and mappings become what JSON has."""
+    if depth > MAX_DEPTH:
+        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {
+            key if isinstance(key, str) else _not_plain(key, path): as_plain(v, join(path, key), depth=depth + 1)
+            for key, v in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [as_plain(v, join(path, i), depth=depth + 1) for i, v in enumerate(value)]
+    return _not_plain(value, path)
+
+
+def _not_plain(value: object, path: str) -> object:
+    raise InvalidTypeError(
+        f"{path}: {show(value)} of type {type(value).__name__} can't be stored. "
+        "Pass text, numbers, booleans, None, and lists and dicts of these, with keys of text."
+    )

@@ -1,0 +1,369 @@
+"""Rows: the one type of checked rows, made once at the gate and trusted below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.dependence import (
+    TimeArray,
+    as_label_times,
+    cluster_folds,
+    effective_rows,
+    overlapping,
+    stratified_folds,
+    time_blocks,
+)
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.numerics import BoolArray, FloatArray, IntArray, expit, kish_size, softmax
+from calibrant.summary import ScoreSummary, TiedScores
+from calibrant.validation import (
+    NUMPY,
+    ArrayLike,
+    Container,
+    InputKind,
+    Labels,
+    Scores,
+    as_groups,
+    as_labels,
+    as_scores,
+    as_weight,
+    check_both_classes,
+    check_one_column,
+    check_same_length,
+    match_classes,
+)
+
+_BINARY = np.array([False, True])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Checked rows: scores, and what else is known of each row.
+
+    Rows of weight zero are gone. All arrays have one entry per row; what is not known is None.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n,) or (n, K)
+        Scores of the positive class, or one column for each of the sorted classes.
+    labels : Labels or None
+        The class of each row.
+    weight : ndarray of shape (n,) or None
+        Above zero; None where all are one.
+    input : {"probability", "logit", "score"}
+        What the scores are.
+    columns : tuple of str or None
+        Names of the columns of scores, in their order, where they have names.
+    groups : mapping of str to Labels
+        Columns that name subgroups of rows.
+    features : data frame or None
+        Columns that segments are made of.
+    cluster : ndarray of shape (n,) or None
+        Number of the cluster of each row: rows of one cluster are not independent.
+    time, label_end : ndarray of shape (n,) or None
+        When each row was predicted, and when its label was known: labels whose spans overlap are not independent.
+    container : Container
+        What the scores came in, so that results go out as the same.
+    """
+
+    scores: FloatArray
+    labels: Labels | None = None
+    weight: FloatArray | None = None
+    input: InputKind = "probability"
+    columns: tuple[str, ...] | None = None
+    groups: Mapping[str, Labels] = field(default_factory=dict)
+    features: Any = None
+    cluster: IntArray | None = None
+    time: TimeArray | None = None
+    label_end: TimeArray | None = None
+    container: Container = NUMPY
+
+    @classmethod
+    def of_positives(cls, scores: FloatArray, positive: BoolArray, weight: FloatArray | None = None) -> Rows:
+        """Make rows of one score each, of which it is known whether they are positive, from arrays without faults."""
+        return cls(scores, Labels(positive.view(np.uint8), _BINARY), weight)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.scores)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there is one score per row, of the positive class."""
+        return self.scores.ndim == 1
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """The sorted classes, shape (K,)."""
+        return self.checked_labels().classes
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.classes)
+
+    @property
+    def codes(self) -> npt.NDArray[np.integer[Any]]:
+        """The place of each row's label among the classes, shape (n,)."""
+        return self.checked_labels().codes
+
+    @property
+    def positive(self) -> BoolArray:
+        """Whether each row is of the last of two classes, shape (n,)."""
+        return self.checked_labels().positive
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weight of each row, shape (n,)."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights: the number of rows where all are one."""
+        return float(self.n_rows) if self.weight is None else float(self.weight.sum())
+
+    @property
+    def effective_size(self) -> float:
+        """Number of independent rows of equal weight that these are worth.
+
+        Kish's (sum w)^2 / sum w^2; of clusters the same of their sums, as if the rows of each told one thing only; of
+        labels that overlap in time, times the mean uniqueness of a label (López de Prado 2018, section 4.3).
+        """
+        if self.cluster is not None:
+            return kish_size(np.bincount(self.cluster, weights=self.weights).astype(np.float64))
+        size = float(self.n_rows) if self.weight is None else kish_size(self.weight)
+        if self.time is None or self.label_end is None:
+            return size
+        return size * effective_rows(self.time, self.label_end) / self.n_rows
+
+    @property
+    def class_weight(self) -> FloatArray:
+        """Sum of the weights of each class, shape (K,): the number of rows where all are one."""
+        return np.bincount(self.codes, weights=self.weight, minlength=self.n_classes).astype(np.float64)
+
+    def counted(self) -> Rows:
+        """Return the rows whose weight is above zero, and the groups that they show."""
+        if self.weight is None or self.weight.all():
+            return self
+        kept = self.take(self.weight > 0.0)
+        groups = {name: labels.present() for name, labels in kept.groups.items()}
+        cluster = None if kept.cluster is None else np.unique(kept.cluster, return_inverse=True)[1]
+        return replace(kept, weight=as_weight(kept.weight, kept.n_rows), groups=groups, cluster=cluster)
+
+    def take(self, at: IntArray | BoolArray) -> Rows:
+        """Return some of the rows, by number or by a mask; classes stay, though some may lack rows."""
+
+        def some(values: Any) -> Any:
+            return None if values is None else values[at]
+
+        return replace(
+            self,
+            scores=self.scores[at],
+            labels=None if self.labels is None else self.labels.take(at),
+            weight=some(self.weight),
+            groups={name: labels.take(at) for name, labels in self.groups.items()},
+            features=None if self.features is None else self.features[np.arange(self.n_rows)[at]],
+            cluster=some(self.cluster),
+            time=some(self.time),
+            label_end=some(self.label_end),
+        )
+
+    def with_scores(self, scores: FloatArray, *, input: InputKind = "probability") -> Rows:
+        """Return the same rows with other scores, such as calibrated probabilities."""
+        return replace(self, scores=scores, input=input)
+
+    def probabilities(self) -> FloatArray | None:
+        """Return the scores as probabilities without any calibration; None for raw scores, which are none."""
+        match self.input:
+            case "probability":
+                return self.scores
+            case "logit":
+                return expit(self.scores) if self.is_binary else softmax(self.scores)
+            case "score":
+                return None
+
+    def folds(self, n_folds: int, *, seed: int = 0) -> IntArray:
+        """Return the fold, 0 to `n_folds` - 1, of each row.
+
+        Clusters stay whole; rows in time make consecutive blocks, since shuffled ones would be told by their
+        neighbours; each class is spread evenly over the folds of other rows.
+        """
+        if self.cluster is not None:
+            return cluster_folds(self.codes, self.cluster, n_folds, seed)
+        if self.time is not None:
+            return time_blocks(self.time, n_folds)
+        return stratified_folds(self.codes, n_folds, seed)
+
+    def split(self, folds: IntArray, fold: int) -> tuple[Rows, Rows]:
+        """Return the rows to fit to and the rows of a fold, of which no label overlaps one of a row to fit to."""
+        held_out = folds == fold
+        return self.take(self.fitted_without(folds, fold)), self.take(held_out)
+
+    def fitted_without(self, folds: IntArray, fold: int) -> BoolArray:
+        """Say which rows may be fitted to where a fold is held out: the others whose labels overlap none of its."""
+        held_out: BoolArray = folds == fold
+        if self.time is None or self.label_end is None:
+            return ~held_out
+        return ~overlapping(self.time, self.label_end, held_out)
+
+    def of_class(self, k: int) -> Rows:
+        """Return class `k` against the rest: its column, and whether each row is of it."""
+        if self.is_binary:
+            column = self.scores if k == 1 else 1.0 - self.scores
+        else:
+            column = np.ascontiguousarray(self.scores[:, k])
+        return self._one_score(column, self.codes == k)
+
+    def one_column(self) -> Rows:
+        """Return the positive class of binary rows, and the top label of others."""
+        return self if self.is_binary else self.top_label()
+
+    def top_label(self) -> Rows:
+        """Return the confidence in the most probable class, and whether each row is of it.
+
+        Of equal probabilities the first class is taken.
+        """
+        if self.is_binary:
+            confidence = np.maximum(self.scores, 1.0 - self.scores)
+            return self._one_score(confidence, (self.scores > 0.5) == self.positive)
+        top = self.scores.argmax(axis=1)
+        confidence = np.take_along_axis(self.scores, top[:, None], axis=1)[:, 0]
+        return self._one_score(confidence, top == self.codes)
+
+    def summary(self) -> ScoreSummary:
+        """Sort rows of one score into a summary."""
+        return ScoreSummary.from_rows(self.scores, self.positive, self.weight)
+
+    def tied(self) -> TiedScores:
+        """Return each row of one score as a tie of its own, without sorting."""
+        positive = self.positive
+        if self.weight is None:
+            one = np.broadcast_to(1.0, self.scores.shape)  # costs no memory
+            return TiedScores(self.scores, one, positive.astype(np.float64))
+        return TiedScores(self.scores, self.weight, np.where(positive, self.weight, 0.0))
+
+    def _one_score(self, scores: FloatArray, positive: BoolArray) -> Rows:
+        return replace(self, scores=scores, labels=Labels(positive.view(np.uint8), _BINARY))
+
+    def checked_labels(self) -> Labels:
+        """Return the labels, of rows that have some."""
+        if self.labels is None:
+            raise InvalidInputError("these rows have no labels. Pass rows with labels.")
+        return self.labels
+
+
+def read_rows(
+    scores: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    names: tuple[str, str] = ("scores", "y"),
+    input: InputKind = "probability",
+    sum_to_one: bool = True,
+    sample_weight: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    pos_label: object = None,
+    both_classes: bool = False,
+    groups: Mapping[str, ArrayLike] | None = None,
+    features: Any = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+) -> Rows:
+    """Check what a caller says of rows, match columns of scores to classes by name, and drop rows of weight zero.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,) or (n, K)
+    y : array-like of shape (n,) or None
+        Labels; None for rows that are only to be calibrated.
+    names : tuple of str
+        What the caller calls scores and labels, for the messages.
+    input : {"probability", "logit", "score"}
+        What the scores are.
+    sum_to_one : bool
+        Whether each row of K probabilities must sum to one.
+    sample_weight : array-like of shape (n,), optional
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y` may lack some.
+    pos_label : scalar, optional
+        The positive one of two labels; the larger one by default.
+    both_classes : bool
+        Whether rows of one class only are refused.
+    groups : mapping of str to array-like of shape (n,), optional
+        Columns that name subgroups.
+    features : data frame of n rows, optional
+    cluster, time, label_end : array-like of shape (n,), optional
+        What says which rows are not independent.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+    """
+    checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
+    n, n_columns = checked.values.shape[0], checked.n_columns
+    if n_columns > 1 and pos_label is not None:
+        raise InvalidInputError(
+            f"pos_label={pos_label!r} is for one column of probabilities, but {names[0]} has {n_columns}. "
+            "Leave pos_label out: columns follow the sorted classes."
+        )
+    labels = None
+    if y is not None:
+        labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
+        check_one_column(labels, n_columns, names[1], names[0])
+        if names[1] == "y_true":  # the caller's labels come first
+            check_same_length(labels.codes.size, n, names[1], names[0])
+        else:
+            check_same_length(n, labels.codes.size, *names)
+        checked = by_class(checked, labels.classes, names[0])
+    weight = as_weight(sample_weight, n, rows=names[0])
+    if both_classes and labels is not None:
+        check_both_classes(labels, names[1], weight)
+    if (time is None) != (label_end is None):
+        raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
+    start, end = (None, None) if time is None else as_label_times(time, label_end)
+    rows = Rows(
+        checked.values,
+        labels,
+        weight,
+        input=input,
+        columns=checked.container.columns,
+        groups={name: _grouped(column, name, n, names[0]) for name, column in (groups or {}).items()},
+        features=None if features is None else _as_features(features, n, names[0]),
+        cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0]).codes.astype(np.int64),
+        time=start,
+        label_end=end,
+        container=checked.container,
+    )
+    if start is not None:
+        check_same_length(n, start.size, names[0], "time")
+    return rows.counted()
+
+
+def by_class(scores: Scores, classes: npt.NDArray[Any], name: str) -> Scores:
+    """Put the columns of scores into the order of the classes, where their names say which is which."""
+    if scores.container.columns is None or scores.n_columns == 1:
+        return scores
+    return scores.ordered(match_classes(scores.container.columns, classes.tolist(), name=name))
+
+
+def _grouped(column: ArrayLike, name: str, n: int, scores: str) -> Labels:
+    labels = as_groups(column, name=name)
+    check_same_length(n, labels.codes.size, scores, name)
+    return labels
+
+
+def _as_features(features: Any, n: int, scores: str) -> Any:
+    import narwhals as nw
+
+    frame = nw.from_native(features, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise ShapeError(f"features is a {type(features).__name__}. Pass a data frame, one column per feature.")
+    check_same_length(n, len(frame), scores, "features")
+    return frame

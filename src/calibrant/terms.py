@@ -1,0 +1,174 @@
+"""What formulas are written in: terms that a builder turns into SQL or into nodes of an ONNX graph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.numerics import FloatArray
+
+Operator: TypeAlias = Literal["+", "-", "*", "/"]
+Comparison: TypeAlias = Literal["<", "<=", "==", ">", ">="]
+
+
+class Term:
+    """A quantity of every row: one number or condition, or one for each class.
+
+    Terms of one number go with terms of one for each class as columns of a table do in NumPy.
+    """
+
+    __slots__ = ("builder", "payload")
+
+    def __init__(self, builder: Builder, payload: Any) -> None:
+        self.builder = builder
+        self.payload = payload
+
+    def __add__(self, other: Term | float) -> Term:
+        return self.builder.combine("+", self, self._term(other))
+
+    def __radd__(self, other: float) -> Term:
+        return self.builder.combine("+", self._term(other), self)
+
+    def __sub__(self, other: Term | float) -> Term:
+        return self.builder.combine("-", self, self._term(other))
+
+    def __rsub__(self, other: float) -> Term:
+        return self.builder.combine("-", self._term(other), self)
+
+    def __mul__(self, other: Term | float) -> Term:
+        return self.builder.combine("*", self, self._term(other))
+
+    def __rmul__(self, other: float) -> Term:
+        return self.builder.combine("*", self._term(other), self)
+
+    def __truediv__(self, other: Term | float) -> Term:
+        return self.builder.combine("/", self, self._term(other))
+
+    def __gt__(self, other: Term | float) -> Term:
+        return self.builder.compare(">", self, self._term(other))
+
+    def _term(self, value: Term | float) -> Term:
+        return value if isinstance(value, Term) else self.builder.number(value)
+
+
+class Builder(ABC):
+    """Turns formulas into the language of an engine."""
+
+    @abstractmethod
+    def number(self, value: float | FloatArray) -> Term:
+        """Return a constant, or one for each class."""
+
+    @abstractmethod
+    def combine(self, operator: Operator, a: Term, b: Term) -> Term:
+        """Return the sum, difference, product or quotient."""
+
+    @abstractmethod
+    def compare(self, comparison: Comparison, a: Term, b: Term) -> Term:
+        """Return the condition that a goes before b, or is above or equal to it."""
+
+    @abstractmethod
+    def choose(self, condition: Term, yes: Term, no: Term) -> Term:
+        """Return `yes` where the condition holds, else `no`, which may not be defined there."""
+
+    @abstractmethod
+    def least(self, a: Term, b: Term) -> Term:
+        """Return the smaller one."""
+
+    @abstractmethod
+    def greatest(self, a: Term, b: Term) -> Term:
+        """Return the larger one."""
+
+    @abstractmethod
+    def ln(self, a: Term) -> Term:
+        """Return the natural logarithm of positive numbers."""
+
+    @abstractmethod
+    def exp(self, a: Term) -> Term:
+        """Return e to the power of numbers that are not positive."""
+
+    @abstractmethod
+    def expit(self, a: Term) -> Term:
+        """Return 1 / (1 + exp(-a)) without overflow."""
+
+    @abstractmethod
+    def total(self, a: Term) -> Term:
+        """Return the sum over the classes."""
+
+    @abstractmethod
+    def largest(self, a: Term) -> Term:
+        """Return the largest over the classes."""
+
+    @abstractmethod
+    def is_first_largest(self, a: Term) -> Term:
+        """Return for each class whether it is the first of the classes with the largest number."""
+
+    @abstractmethod
+    def column(self, a: Term, k: int) -> Term:
+        """Return the number of class k."""
+
+    @abstractmethod
+    def columns(self, parts: Sequence[Term]) -> Term:
+        """Return one number of each class, from as many terms."""
+
+    @abstractmethod
+    def linear(self, a: Term, matrix: FloatArray) -> Term:
+        """Return sum_j matrix[k, j] a_j for each class k."""
+
+    @abstractmethod
+    def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
+        """Return `levels[j]` for s in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
+
+    @abstractmethod
+    def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
+        """Return y interpolated at s between at least two knots, flat outside them, as `calibrant.lookup` does."""
+
+    @abstractmethod
+    def couple_likeliest(self, rates: Term) -> Term:
+        """Return the distributions that go with one-vs-rest rates, as `calibrant.maps.most_likely` does."""
+
+    @abstractmethod
+    def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
+        """Return the condition that the scores of a row are numbers in [low, high], and sum to one where they must."""
+
+    @abstractmethod
+    def only_where(self, condition: Term, a: Term) -> Term:
+        """Return numbers where the condition holds, else what stands for a missing number."""
+
+    def hold(self, a: Term) -> Term:
+        """Return the same term, computed once however often it is used."""
+        return a
+
+    def hold_within(self, a: Term, low: float, high: float) -> Term:  # noqa: ARG002
+        """Return a term that is kept in [low, high] where the engine would fail further out."""
+        return a
+
+    def near(self, s: Term, knots: FloatArray) -> Term:  # noqa: ARG002
+        """Return s, or the knot beside it where another engine's rounding may have moved s off that knot."""
+        return s
+
+    def clip(self, a: Term, low: float, high: float) -> Term:
+        """Return the term moved into [low, high]."""
+        return self.least(self.greatest(a, self.number(low)), self.number(high))
+
+    def weighted_total(self, parts: Sequence[Term], weights: FloatArray) -> Term:
+        """Return the sum of terms, each times its weight."""
+        terms = [float(weight) * part for weight, part in zip(weights, parts, strict=True)]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+
+def knot_pieces(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """Return the unit, and of each piece between knots the start, the inverse width and the rise, as they are applied.
+
+    The value at s is y + ((unit * s - start) * inverse width) * rise, held at the upper knot's y.
+    """
+    with np.errstate(over="ignore", divide="ignore"):
+        unit = 1.0 if np.isfinite(x[-1] - x[0]) else 0.5
+        inverse_width = 1.0 / np.diff(unit * x)
+    inverse_width[np.isinf(inverse_width)] = 0.0
+    return unit, unit * x[:-1], inverse_width, np.diff(y)
