@@ -156,7 +156,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         (
             '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0}}',
             "--score p_* --rates --group place",
-            "group 'south': margins names ['cat', 'dog'], and P has the columns ['cat', 'dog', 'eel']: 'eel'",
+            "group 'south': margins has the names ['cat', 'dog'], and P ['cat', 'dog', 'eel']",
         ),
         (
             '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0, "eel": 0}}',
