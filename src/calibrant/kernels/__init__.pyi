@@ -1,19 +1,26 @@
 """The compiled loops by name: the one place where these are written."""
 
-from calibrant.kernels.all_pairs import (
-    falls_of_all_pairs as falls_of_all_pairs,
-    rise_at_a_price_of_all_pairs as rise_at_a_price_of_all_pairs,
-)
 from calibrant.kernels.binning import rows_in_bins as rows_in_bins, sum_bins as sum_bins, sum_cells as sum_cells
+from calibrant.kernels.column_arrays import (
+    NEIGHBOURS as NEIGHBOURS,
+    PAIRS as PAIRS,
+    PENALTY as PENALTY,
+    ROW as ROW,
+    SLACK as SLACK,
+    WEIGHT as WEIGHT,
+    Rule as Rule,
+    SortedColumns as SortedColumns,
+    SplittingArrays as SplittingArrays,
+    Workspace as Workspace,
+)
 from calibrant.kernels.columns import (
     average_blocks as average_blocks,
     block_shares as block_shares,
-    join_lanes as join_lanes,
+    join_workers as join_workers,
     measure_columns as measure_columns,
+    minimise_lagrangian as minimise_lagrangian,
     pool_columns as pool_columns,
-    pool_shifted as pool_shifted,
-    split_steps as split_steps,
-    step_lane as step_lane,
+    take_steps as take_steps,
 )
 from calibrant.kernels.curves import (
     count_cells as count_cells,
@@ -39,7 +46,6 @@ from calibrant.kernels.level_maps import (
 )
 from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
 from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
-from calibrant.kernels.nearly import rise_at_a_price as rise_at_a_price
 from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted
 from calibrant.kernels.piecewise import (
     count_samples as count_samples,
@@ -51,7 +57,7 @@ from calibrant.kernels.piecewise import (
     slope_of_pieces as slope_of_pieces,
 )
 from calibrant.kernels.refit import count_hits as count_hits, refit_drawn_labels as refit_drawn_labels
-from calibrant.kernels.slack import rise_with_slack as rise_with_slack
+from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
     count_distinct as count_distinct,

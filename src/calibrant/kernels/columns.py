@@ -1,284 +1,237 @@
-"""Passes over a matrix whose columns are kept sorted: pooled columns, one step of the splitting, block averages.
+"""Loops over a matrix whose columns are kept sorted (`column_arrays.SortedColumns`).
 
-Columns are rows of the arrays here, each in the rising order of the probabilities it came from: `order[j, k]` is the
-row of the matrix at place k of column j. Equal probabilities may form one unit: unit u of column j covers the places
-`unit[j, u]` to `unit[j, u + 1]`, and a block is a run of units; `unit` has a single row where each place is a unit of
-its own. Sums run in one fixed order, whatever the number of threads: same input, same bits.
+* `pool_columns` finds for each column the nearest one that rises and is not negative, by pooling adjacent violators;
+  with a relaxed rule the nearest column is that of `relaxed_order`.
+* `take_steps` takes as many steps as it is told of the over-relaxed Douglas-Rachford splitting between such columns
+  and matrices with the right sums.
+* `minimise_lagrangian`, `average_blocks` and `block_shares` are the value of the dual of the projection, its Hessian,
+  and the diagonal of that.
+
+Sums run in one fixed order, whatever the number of threads: same input, same bits.
+
+References: Best and Chakravarti (1990), Mathematical Programming 47, for pooling; Eckstein and Bertsekas (1992),
+Mathematical Programming 55, for the splitting.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.kernels.column_arrays import (
+    PENALTY,
+    ROW,
+    SUM,
+    WEIGHT,
+    Rule,
+    SortedColumns,
+    SplittingArrays,
+    Workspace,
+)
+from calibrant.kernels.pav import push_block
+from calibrant.kernels.relaxed_order import fit_relaxed, merge_sort
+from calibrant.numerics import FloatArray
 
-PlaceArray = npt.NDArray[np.int32]
-
-#: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
-PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
-
-
-@compiled
-def _push(
-    level: FloatArray, mass: FloatArray, first: PlaceArray, top: int, mean: float, weight: float, place: int
-) -> int:
-    """Put a block on the stack, pooled with those before it that lie no lower; return the new top."""
-    while top >= 0 and level[top] >= mean:
-        total = mass[top] + weight
-        mean = (level[top] * mass[top] + mean * weight) / total
-        weight = total
-        place = first[top]
-        top -= 1
-    top += 1
-    level[top] = mean
-    mass[top] = weight
-    first[top] = place
-    return top
+#: Over-relaxation of the splitting's steps; between 1 and 2 all converge.
+RELAXATION = 1.85
 
 
 @compiled
-def _pool(
-    value: FloatArray,
-    weights: FloatArray,
-    unit: PlaceArray,
-    block: PlaceArray,
-    n_blocks: int,
-    level: FloatArray,
-    mass: FloatArray,
-    first: PlaceArray,
-) -> int:
-    """Pool one column under the weights of its places, from the blocks that held before; return their number.
+def _mean(value: FloatArray, weights: FloatArray, a: int, e: int) -> tuple[float, float]:
+    """Return the mean of the places from `a` to `e`, and their weight."""
+    weight = 0.0
+    total = 0.0
+    for k in range(a, e):
+        weight += weights[k]
+        total += weights[k] * value[k]
+    return total / weight, weight
 
-    `block` holds the first unit of each block and is brought up to date. A former block whose own pooling leaves it
-    whole enters as one item, any other as its units: the answer is the same, the work is less.
+
+@compiled
+def _pool(columns: SortedColumns, work: Workspace, j: int, worker: int, value: FloatArray) -> None:
+    """Pool `value`, one column, under the worker's `weights`; bring the blocks of column j up to date.
+
+    A former block whose own pooling leaves it whole enters as one item, any other as its ties: the answer is the
+    same, the work is less.
     """
+    tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
+    level, mass, first, weights = work.level[worker], work.mass[worker], work.first[worker], work.weights[worker]
     top = -1
-    for b in range(n_blocks):
-        a = unit[block[b]]
-        e = unit[block[b + 1]]
+    for b in range(work.n_blocks[j]):
+        a, e = tie[block[b]], tie[block[b + 1]]
         if block[b + 1] == block[b] + 1 and e == a + 1:
-            top = _push(level, mass, first, top, value[a], weights[a], block[b])
+            top = push_block(level, mass, first, top, value[a], weights[a], block[b])
             continue
-        weight = 0.0
-        total = 0.0
-        for k in range(a, e):
-            w = weights[k]
-            weight += w
-            total += w * value[k]
-        mean = total / weight
+        mean, weight = _mean(value, weights, a, e)
         is_whole = True
         excess = 0.0
-        for u in range(block[b], block[b + 1] - 1):
-            for k in range(unit[u], unit[u + 1]):
+        for t in range(block[b], block[b + 1] - 1):
+            for k in range(tie[t], tie[t + 1]):
                 excess += weights[k] * (value[k] - mean)
             if excess < 0.0:
                 is_whole = False
                 break
         if is_whole:
-            top = _push(level, mass, first, top, mean, weight, block[b])
+            top = push_block(level, mass, first, top, mean, weight, block[b])
             continue
-        for u in range(block[b], block[b + 1]):
-            weight = 0.0
-            total = 0.0
-            for k in range(unit[u], unit[u + 1]):
-                w = weights[k]
-                weight += w
-                total += w * value[k]
-            top = _push(level, mass, first, top, total / weight, weight, u)
-    end = block[n_blocks]
+        for t in range(block[b], block[b + 1]):
+            mean, weight = _mean(value, weights, tie[t], tie[t + 1])
+            top = push_block(level, mass, first, top, mean, weight, t)
+    end = block[work.n_blocks[j]]
     for b in range(top + 1):
         block[b] = first[b]
     block[top + 1] = end
-    return top + 1
+    work.n_blocks[j] = top + 1
 
 
 @compiled
-def _sort_runs(value: FloatArray, order: PlaceArray, other: FloatArray, runs: IntArray) -> None:
-    """Sort the places of each run of equal probabilities by `value`, and `order` and `other` with them."""
-    for r in range(runs.shape[0]):
-        a = runs[r, 0]
-        e = runs[r, 1]
-        is_rising = True
-        for k in range(a, e - 1):
-            if value[k] > value[k + 1]:
-                is_rising = False
-                break
-        if not is_rising:
-            by = np.argsort(value[a:e], kind="mergesort")
-            value[a:e] = value[a:e][by]
-            order[a:e] = order[a:e][by]
-            other[a:e] = other[a:e][by]
+def _sort_free(columns: SortedColumns, j: int, value: FloatArray) -> None:
+    """Sort the places of equal probabilities that may separate by `value`, and order and p of column j alike."""
+    order, p = columns.order[j], columns.p[j]
+    for r in range(columns.free_start[j], columns.free_start[j + 1]):
+        a, e = columns.free[r, 0], columns.free[r, 1]
+        k = a + 1
+        while k < e and value[k - 1] <= value[k]:
+            k += 1
+        if k >= e:
+            continue
+        by = np.arange(a, e)
+        merge_sort(by, value, None)
+        rows, before, values = order[a:e].copy(), p[a:e].copy(), value[a:e].copy()
+        for k in range(e - a):
+            order[a + k], p[a + k], value[a + k] = rows[by[k] - a], before[by[k] - a], values[by[k] - a]
 
 
 @compiled
-def step_lane(
-    p: FloatArray,
-    order: PlaceArray,
-    unit: PlaceArray,
-    runs: IntArray,
-    run_start: IntArray,
-    margins: FloatArray,
-    lane: int,
-    n_lanes: int,
-    rows: FloatArray,
-    relaxation: float,
+def _pass(
+    columns: SortedColumns,
+    work: Workspace,
+    splitting: SplittingArrays,
+    rule: Rule | None,
+    worker: int,
     is_first: bool,
     is_last: bool,
-    state: FloatArray,
-    move: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    level: FloatArray,
-    mass: FloatArray,
-    first: PlaceArray,
-    weights: FloatArray,
-    shift: FloatArray,
 ) -> None:
-    """Finish the last step of the splitting and take the first half of the next one, in every `n_lanes`-th column.
+    """Finish the last step of the splitting and take the first half of the next one, in one worker's columns.
 
-    `rows` and the four arrays of one column are this lane's own: lanes may run at the same time.
+    A worker has every `n_workers`-th column, its own table of the rows and its own scratch, so workers may run at the
+    same time. The second half of a step waits for the next one: each pass then reads the rows of a column twice and
+    not three times, and these reads are what a pass costs where rows are many.
     """
+    p, order, state, move, column = columns.p, columns.order, splitting.state, splitting.move, splitting.column
+    rows, weights, level = splitting.rows[worker], work.weights[worker], work.level[worker]
     n_columns, n = p.shape
     rows[:, SUM] = 0.0
-    for j in range(lane, n_columns, n_lanes):
-        start = unit[min(j, unit.shape[0] - 1)]
+    for j in range(worker, n_columns, splitting.rows.shape[0]):
         for k in range(n):
             i = order[j, k]
             penalty = rows[i, PENALTY]
             if not is_first:
                 share = rows[i, WEIGHT] / (rows[i, WEIGHT] + penalty)
-                state[j, k] += relaxation * (move[j, k] - rows[i, ROW] - shift[j] * share)
+                state[j, k] += RELAXATION * (move[j, k] - rows[i, ROW] - column[j] * share)
             weights[k] = penalty
         if is_last:
             continue
-        if run_start[j + 1] > run_start[j]:
-            _sort_runs(state[j], order[j], p[j], runs[run_start[j] : run_start[j + 1]])
+        if columns.free_start[j + 1] > columns.free_start[j]:
+            _sort_free(columns, j, state[j])
             for k in range(n):
                 weights[k] = rows[order[j, k], PENALTY]
-        count = _pool(state[j], weights, start, block[j], n_blocks[j], level, mass, first)
-        n_blocks[j] = count
-        total = -margins[j]
-        for b in range(count):
-            q = max(level[b], 0.0)
-            for k in range(start[block[j, b]], start[block[j, b + 1]]):
-                i = order[j, k]
-                weight = rows[i, WEIGHT]
-                share = weight / (weight + weights[k])
-                x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
-                rows[i, SUM] += x
-                total += weight * x
-                move[j, k] = x - q
-        shift[j] = total
+        tie = columns.tie[min(j, columns.tie.shape[0] - 1)]
+        if rule is None:
+            _pool(columns, work, j, worker, state[j])
+        else:
+            fit_relaxed(state[j], weights, tie[: columns.n_ties[j] + 1], rule, level)
+        block = work.block[j]
+        total = -columns.margins[j]
+        b = -1
+        end = 0
+        q = 0.0
+        for k in range(n):
+            if k == end:  # the next block; of a relaxed order the next place, as its levels are by place
+                b += 1
+                q = max(level[b], 0.0)
+                if rule is None:
+                    end = tie[block[b + 1]]
+                else:
+                    end = k + 1
+            i = order[j, k]
+            weight = rows[i, WEIGHT]
+            share = weight / (weight + weights[k])
+            x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
+            rows[i, SUM] += x
+            total += weight * x
+            move[j, k] = x - q
+        column[j] = total
 
 
 @compiled
-def join_lanes(rows: FloatArray, shift: FloatArray) -> None:
-    """Turn what the lanes summed into the moves of the row sums and of the margins."""
-    n_lanes, n = rows.shape[:2]
+def join_workers(splitting: SplittingArrays) -> None:
+    """Turn what the workers summed into the moves of the row sums and the multipliers of the margins."""
+    rows, column = splitting.rows, splitting.column
+    n_workers, n = rows.shape[:2]
     spread = 0.0
     common = 0.0
     for i in range(n):
         excess = -1.0
-        for lane in range(n_lanes):
-            excess += rows[lane, i, SUM]
-        excess /= shift.size
-        for lane in range(n_lanes):
-            rows[lane, i, ROW] = excess
+        for worker in range(n_workers):
+            excess += rows[worker, i, SUM]
+        excess /= column.size
+        for worker in range(n_workers):
+            rows[worker, i, ROW] = excess
         weight = rows[0, i, WEIGHT]
         common += weight * excess
         spread += weight**2 / (weight + rows[0, i, PENALTY])
-    for j in range(shift.size):
-        shift[j] = (shift[j] - common) / spread
+    for j in range(column.size):
+        column[j] = (column[j] - common) / spread
 
 
 @compiled
-def split_steps(
-    p: FloatArray,
-    order: PlaceArray,
-    unit: PlaceArray,
-    runs: IntArray,
-    run_start: IntArray,
-    margins: FloatArray,
-    rows: FloatArray,
-    relaxation: float,
-    n_steps: int,
-    state: FloatArray,
-    move: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    level: FloatArray,
-    mass: FloatArray,
-    first: PlaceArray,
-    weights: FloatArray,
-    shift: FloatArray,
+def take_steps(
+    columns: SortedColumns,
+    work: Workspace,
+    splitting: SplittingArrays,
+    rule: Rule | None,
+    passes: tuple[int, int, int],
+    worker: int,
 ) -> None:
-    """Take steps of the over-relaxed Douglas-Rachford splitting, a penalty for each row, one lane after the other.
+    """Make the passes from the first to before the second of `passes`, where the third one is the last of a run.
 
-    The second half of a step waits for the next one, so that each pass reads the rows of a column twice and not three
-    times: these reads are what a pass costs where rows are many.
+    A run of s steps has passes 0 to s: the first only begins a step, the last only finishes one. Worker -1 stands for
+    all, one after the other, joined after each pass; a single one leaves the joining to the caller.
     """
-    n_lanes = rows.shape[0]
-    for step in range(n_steps + 1):
-        for lane in range(n_lanes):
-            step_lane(
-                p,
-                order,
-                unit,
-                runs,
-                run_start,
-                margins,
-                lane,
-                n_lanes,
-                rows[lane],
-                relaxation,
-                step == 0,
-                step == n_steps,
-                state,
-                move,
-                block,
-                n_blocks,
-                level[lane],
-                mass[lane],
-                first[lane],
-                weights[lane],
-                shift,
-            )
-        if step < n_steps:
-            join_lanes(rows, shift)
+    first, end, last = passes
+    for number in range(first, end):
+        for other in range(splitting.rows.shape[0]):
+            if worker in (-1, other):
+                _pass(columns, work, splitting, rule, other, number == 0, number == last)
+        if worker == -1 and number < last:
+            join_workers(splitting)
 
 
 @compiled
 def pool_columns(
-    value: FloatArray,
-    order: PlaceArray,
-    unit: PlaceArray,
-    by_row: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    level: FloatArray,
-    mass: FloatArray,
-    first: PlaceArray,
-    weights: FloatArray,
-    out: FloatArray,
+    columns: SortedColumns, work: Workspace, by_row: FloatArray, rule: Rule | None, out: FloatArray
 ) -> None:
-    """Write the non-negative rising columns that are nearest under the weights `by_row` to `out`."""
-    for j in range(value.shape[0]):
-        start = unit[min(j, unit.shape[0] - 1)]
-        for k in range(value.shape[1]):
-            weights[k] = by_row[order[j, k]]
-        count = _pool(value[j], weights, start, block[j], n_blocks[j], level, mass, first)
-        n_blocks[j] = count
-        for b in range(count):
-            out[j, start[block[j, b]] : start[block[j, b + 1]]] = max(level[b], 0.0)
+    """Write the columns nearest to `columns.p` under the weights `by_row` to `out`, which may be `columns.p`."""
+    weights, level = work.weights[0], work.level[0]
+    for j in range(columns.p.shape[0]):
+        for k in range(columns.p.shape[1]):
+            weights[k] = by_row[columns.order[j, k]]
+        tie = columns.tie[min(j, columns.tie.shape[0] - 1)]
+        if rule is None:
+            _pool(columns, work, j, 0, columns.p[j])
+            block = work.block[j]
+            for b in range(work.n_blocks[j]):
+                out[j, tie[block[b]] : tie[block[b + 1]]] = max(level[b], 0.0)
+        else:
+            fit_relaxed(columns.p[j], weights, tie[: columns.n_ties[j] + 1], rule, level)
+            out[j] = level
 
 
 @compiled
-def measure_columns(
-    q: FloatArray, p: FloatArray, order: PlaceArray, weight: FloatArray, row: FloatArray, total: FloatArray
-) -> float:
-    """Return the weighted squared distance of `q` from `p`; write the row sums less one and the column totals."""
+def measure_columns(columns: SortedColumns, q: FloatArray, row: FloatArray, total: FloatArray) -> float:
+    """Return the weighted squared distance of `q` from `columns.p`; write row sums less one and column totals."""
+    p, order, weight = columns.p, columns.order, columns.weight
     n_columns, n = q.shape
     row[:] = -1.0
     distance = 0.0
@@ -297,121 +250,95 @@ def measure_columns(
 
 
 @compiled
-def pool_shifted(
-    p: FloatArray,
-    order: PlaceArray,
-    unit: PlaceArray,
-    runs: IntArray,
-    run_start: IntArray,
-    by_row: FloatArray,
-    lift: FloatArray,
-    shift: FloatArray,
-    value: FloatArray,
-    weights: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    n_zero: IntArray,
-    level: FloatArray,
-    mass: FloatArray,
-    first: PlaceArray,
-    row: FloatArray,
-    total: FloatArray,
+def minimise_lagrangian(
+    columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
 ) -> float:
-    """Pool each column of `p` less the multipliers of its rows and its own, and return half the weighted distance.
+    """Pool each column of p less the multipliers of its rows and its own; return half the weighted distance from p.
 
-    That is where the Lagrangian is smallest. Writes the blocks and how many of each column's lie at 0, where they
-    would be negative, the row sums less one and the column totals.
+    That is where the Lagrangian is smallest. Leaves the blocks, how many of them lie at 0, the row sums less one and
+    the column totals in `work`. Equal probabilities that may separate are sorted on the way.
     """
+    p, order, weight = columns.p, columns.order, columns.weight
+    weights, level, row = work.weights[0], work.level[0], work.row
+    value = work.level[1]  # the other worker's scratch, which is free outside of steps
     n_columns, n = p.shape
     row[:] = -1.0
     distance = 0.0
     for j in range(n_columns):
-        start = unit[min(j, unit.shape[0] - 1)]
         for k in range(n):
-            value[k] = p[j, k] - lift[order[j, k]] - shift[j]
-        _sort_runs(value, order[j], p[j], runs[run_start[j] : run_start[j + 1]])
+            value[k] = p[j, k] - row_multipliers[order[j, k]] - column_multipliers[j]
+        _sort_free(columns, j, value)
         for k in range(n):
-            weights[k] = by_row[order[j, k]]
-        count = _pool(value, weights, start, block[j], n_blocks[j], level, mass, first)
-        n_blocks[j] = count
+            weights[k] = weight[order[j, k]]
+        _pool(columns, work, j, 0, value)
+        tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
         s = 0.0
         d = 0.0
-        n_zero[j] = 0
-        for b in range(count):
+        work.n_zero[j] = 0
+        for b in range(work.n_blocks[j]):
             q = max(level[b], 0.0)
-            n_zero[j] += q == 0.0
-            for k in range(start[block[j, b]], start[block[j, b + 1]]):
+            work.n_zero[j] += q == 0.0
+            for k in range(tie[block[b]], tie[block[b + 1]]):
                 w = weights[k]
                 row[order[j, k]] += q
                 s += w * q
                 d += w * (q - p[j, k]) ** 2
-        total[j] = s
+        work.total[j] = s
         distance += d
     return 0.5 * distance
 
 
 @compiled
 def average_blocks(
-    order: PlaceArray,
-    unit: PlaceArray,
-    by_row: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    n_zero: IntArray,
-    lift: FloatArray,
-    shift: FloatArray,
+    columns: SortedColumns,
+    work: Workspace,
+    row_multipliers: FloatArray,
+    column_multipliers: FloatArray,
     row: FloatArray,
     total: FloatArray,
 ) -> None:
-    """Average `lift` + `shift` over the blocks above 0 of each column, and sum the averages by row and by column."""
+    """Average the multipliers over the blocks above 0 of each column; sum the averages by row and by column."""
+    order, weight = columns.order, columns.weight
     row[:] = 0.0
     for j in range(order.shape[0]):
-        start = unit[min(j, unit.shape[0] - 1)]
+        tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
         s = 0.0
-        for b in range(n_zero[j], n_blocks[j]):
-            a = start[block[j, b]]
-            e = start[block[j, b + 1]]
+        for b in range(work.n_zero[j], work.n_blocks[j]):
+            a = tie[block[b]]
+            e = tie[block[b + 1]]
             if e == a + 1:
                 i = order[j, a]
-                x = lift[i] + shift[j]
+                x = row_multipliers[i] + column_multipliers[j]
                 row[i] += x
-                s += by_row[i] * x
+                s += weight[i] * x
                 continue
-            weight = 0.0
+            mass = 0.0
             x = 0.0
             for k in range(a, e):
                 i = order[j, k]
-                weight += by_row[i]
-                x += by_row[i] * lift[i]
-            x = x / weight + shift[j]
-            s += weight * x
+                mass += weight[i]
+                x += weight[i] * row_multipliers[i]
+            x = x / mass + column_multipliers[j]
+            s += mass * x
             for k in range(a, e):
                 row[order[j, k]] += x
         total[j] = s
 
 
 @compiled
-def block_shares(
-    order: PlaceArray,
-    unit: PlaceArray,
-    by_row: FloatArray,
-    block: PlaceArray,
-    n_blocks: IntArray,
-    n_zero: IntArray,
-    share: FloatArray,
-    total: FloatArray,
-) -> None:
+def block_shares(columns: SortedColumns, work: Workspace, share: FloatArray, total: FloatArray) -> None:
     """Write, by row, the sum of its shares of the blocks above 0 that hold it; by column, their weight."""
+    order, weight = columns.order, columns.weight
     share[:] = 0.0
     for j in range(order.shape[0]):
-        start = unit[min(j, unit.shape[0] - 1)]
+        tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
         s = 0.0
-        for b in range(n_zero[j], n_blocks[j]):
-            weight = 0.0
-            for k in range(start[block[j, b]], start[block[j, b + 1]]):
-                weight += by_row[order[j, k]]
-            s += weight
-            for k in range(start[block[j, b]], start[block[j, b + 1]]):
+        for b in range(work.n_zero[j], work.n_blocks[j]):
+            mass = 0.0
+            for k in range(tie[block[b]], tie[block[b + 1]]):
+                mass += weight[order[j, k]]
+            s += mass
+            for k in range(tie[block[b]], tie[block[b + 1]]):
                 i = order[j, k]
-                share[i] += by_row[i] / weight
+                share[i] += weight[i] / mass
         total[j] = s

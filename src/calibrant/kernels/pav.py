@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.kernels._jit import compiled
+from calibrant.kernels.column_arrays import PlaceArray
 from calibrant.kernels.sorting import KeyArray
 from calibrant.numerics import FloatArray, IntArray
 
@@ -65,4 +66,25 @@ def pool_weighted(
         block_positives[top] = p
         end[top] = i + 1
         top += 1
+    return top
+
+
+@compiled
+def push_block(
+    level: FloatArray, mass: FloatArray, first: PlaceArray, top: int, mean: float, weight: float, place: int
+) -> int:
+    """Put a block on the stack, pooled with those before it that lie no lower; return the new top.
+
+    The stack holds the mean, the weight and the first place of each block.
+    """
+    while top >= 0 and level[top] >= mean:
+        total = mass[top] + weight
+        mean = (level[top] * mass[top] + mean * weight) / total
+        weight = total
+        place = first[top]
+        top -= 1
+    top += 1
+    level[top] = mean
+    mass[top] = weight
+    first[top] = place
     return top

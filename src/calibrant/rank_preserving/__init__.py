@@ -1,40 +1,32 @@
 """Rank-preserving calibration of a probability matrix: the nearest one with given margins."""
 
-from calibrant.rank_preserving.calibrator import KIND, MapKind, RankPreservingCalibrator
-from calibrant.rank_preserving.comparison import ComparedMatrix, MatrixComparison, compare
-from calibrant.rank_preserving.diagnostics import ColumnChange, Diagnostics, RowChange, diagnose
-from calibrant.rank_preserving.margins import Margins, margins_from_estimate, margins_from_labels
-from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, Pairs
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, Ties
-from calibrant.rank_preserving.raking import RakedResult, rake
-from calibrant.rank_preserving.result import Progress, RankPreservingResult
-from calibrant.rank_preserving.solving import Method, solve
-
-__all__ = [
-    "KIND",
-    "ColumnChange",
-    "ComparedMatrix",
-    "Diagnostics",
-    "EpsilonSlack",
-    "LambdaPenalty",
-    "MapKind",
-    "MarginKind",
-    "Margins",
-    "MatrixComparison",
-    "Method",
-    "Mismatch",
-    "Nearly",
-    "Pairs",
-    "Progress",
-    "RakedResult",
-    "RankPreservingCalibrator",
-    "RankPreservingResult",
-    "RowChange",
-    "Ties",
-    "compare",
-    "diagnose",
-    "margins_from_estimate",
-    "margins_from_labels",
-    "rake",
-    "solve",
-]
+from calibrant.rank_preserving.calibrator import (
+    MapKind as MapKind,
+    RankPreservingCalibrator as RankPreservingCalibrator,
+)
+from calibrant.rank_preserving.comparison import (
+    ComparedMatrix as ComparedMatrix,
+    MatrixComparison as MatrixComparison,
+    compare as compare,
+)
+from calibrant.rank_preserving.diagnostics import (
+    ColumnChange as ColumnChange,
+    Diagnostics as Diagnostics,
+    RowChange as RowChange,
+    diagnose as diagnose,
+)
+from calibrant.rank_preserving.margins import (
+    Margins as Margins,
+    margins_from_estimate as margins_from_estimate,
+    margins_from_labels as margins_from_labels,
+)
+from calibrant.rank_preserving.nearly import (
+    EpsilonSlack as EpsilonSlack,
+    LambdaPenalty as LambdaPenalty,
+    Nearly as Nearly,
+    Pairs as Pairs,
+)
+from calibrant.rank_preserving.problem import MarginKind as MarginKind, Mismatch as Mismatch, Ties as Ties
+from calibrant.rank_preserving.raking import RakedResult as RakedResult, rake as rake
+from calibrant.rank_preserving.result import Progress as Progress, RankPreservingResult as RankPreservingResult
+from calibrant.rank_preserving.solving import Method as Method, solve as solve

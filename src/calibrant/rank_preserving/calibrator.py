@@ -8,23 +8,22 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import persistence
-from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError, ShapeError, unknown_name
-from calibrant.maps import InterpolatedMap, OneVsRestMap
+from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.fitted import MapFitted, register
+from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
-from calibrant.persistence import Field, decode_classes, decode_names
-from calibrant.rank_preserving.diagnostics import as_matrix
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem, check_rows, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
-from calibrant.rank_preserving.solving import solve
-from calibrant.validation import ArrayLike, InputKind, Scores, check_choice
+from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
+from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes
 
-KIND = "rank_preserving_calibrator"
 MapKind: TypeAlias = Literal["rising", "straight"]
 
 
-class RankPreservingCalibrator:
+@register("rank_preserving_calibrator")
+class RankPreservingCalibrator(MapFitted):
     """Give the columns of a matrix their margins by rising maps, and apply these to new rows.
 
     Parameters
@@ -44,13 +43,13 @@ class RankPreservingCalibrator:
     margins_ : ndarray of shape (K,)
         The margins, as rates.
     classes_ : ndarray of shape (K,)
-        The labels, where labels or an estimate gave the margins; else 0 to K - 1.
+        The labels, sorted, where labels or an estimate gave the margins; else 0 to K - 1. Columns follow this order.
     n_rows_ : int
         Rows of positive weight that it was fitted to.
     score_names_ : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, in the order of `classes_`, if they have any.
     result_ : RankPreservingResult
-        What `solve` returned, for "rising"; not kept in files.
+        What `solve` finds, for "rising"; not kept in files.
 
     Notes
     -----
@@ -84,14 +83,12 @@ class RankPreservingCalibrator:
     True
     """
 
-    input: ClassVar[InputKind] = "probability"
+    input: InputKind = "probability"
+    fit_call: ClassVar[str] = "fit(P, margins=...)"
+    score_argument: ClassVar[str] = "P"
     map_: OneVsRestMap
     margins_: FloatArray
-    classes_: npt.NDArray[Any]
-    n_rows_: int
-    score_names_: tuple[str, ...] | None
     result_: RankPreservingResult
-    metadata_: dict[str, Any]
 
     def __init__(
         self,
@@ -142,36 +139,31 @@ class RankPreservingCalibrator:
             If an argument can't be used; the message says where and why.
         """
         check_choice("maps", self.maps, get_args(MapKind))
-        _check_knot_tol(self.knot_tol)
+        knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)
+        options = SolveOptions(tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter)
         if (y is None) == (margins is None):
             raise InvalidInputError("fit takes margins, or labels y to take them from. Pass one of the two.")
         if y is None and classes is not None:
             raise InvalidInputError("classes are those of y. Pass y too, or leave them out.")
         target = margins if y is None else margins_from_labels(y, classes=classes)
-        options: dict[str, Any] = {
-            "margin_kind": margin_kind,
-            "on_mismatch": on_mismatch,
-            "sample_weight": sample_weight,
-        }
-        problem = check_problem(P, target, **options)
-        rates: FloatArray = problem.margins / problem.total
+        rows = check_rows(P, sample_weight)
+        problem = check_problem(rows, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
         if self.maps == "rising":
-            self.result_ = solve(P, target, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter, **options)
-            q = _kept_rows(self.result_.Q, problem.is_kept)
-            columns = [
-                _thinned(problem.p[j], q[order, j], float(self.knot_tol)) for j, order in enumerate(problem.order)
-            ]
+            self.result_ = find_nearest(problem.columns(), problem.origin, options)
+            warn_of_gap(self.result_, options, stacklevel=3)
+            q = np.asarray(self.result_.Q, dtype=np.float64)
+            q = q if problem.origin.is_kept is None else q[problem.origin.is_kept]
+            columns = [_thinned(p, after, knot_tol) for p, after in zip(problem.values.T, q.T, strict=True)]
         else:
-            mean = np.array(
-                [np.average(p, weights=problem.weight[o]) for p, o in zip(problem.p, problem.order, strict=True)]
-            )
-            columns = _straight(rates, mean)
-        self.map_ = OneVsRestMap(tuple(columns))
-        self.margins_ = rates
-        estimate = as_margins(target)
-        self.classes_ = np.arange(rates.size) if estimate is None else estimate.classes
+            columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
+        names, estimate = column_names(rows.container), as_margins(target)
+        self.classes_: npt.NDArray[Any] = np.arange(len(columns)) if estimate is None else estimate.classes
+        places = None if names is None else match_classes(names, self.classes_.tolist(), name="P")
+        order = list(range(len(columns))) if places is None else places
+        self.map_ = OneVsRestMap(tuple(columns[j] for j in order))
+        self.margins_ = problem.rates[order]
+        self.score_names_ = None if names is None else tuple(names[j] for j in order)
         self.n_rows_ = problem.weight.size
-        self.score_names_ = problem.container.columns
         return self
 
     def transform(self, P: ArrayLike) -> Any:
@@ -180,6 +172,7 @@ class RankPreservingCalibrator:
         Parameters
         ----------
         P : array-like of shape (m, K)
+            Columns of a frame are matched by name; those of an array follow `classes_`.
 
         Raises
         ------
@@ -188,12 +181,7 @@ class RankPreservingCalibrator:
         CalibrantError
             If the rows can't be used.
         """
-        checked = self._check_rows(P)
-        return checked.container.wrap(self.map_.apply(checked.values))
-
-    def predict_proba(self, scores: ArrayLike) -> Any:
-        """Return `transform` of the rows, as other calibrators name it."""
-        return self.transform(scores)
+        return self.predict_proba(P)
 
     def fit_transform(self, P: ArrayLike, y: ArrayLike | None = None, **options: Any) -> Any:
         """Fit to the rows and transform them."""
@@ -201,7 +189,7 @@ class RankPreservingCalibrator:
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        values = self._check_rows(P).values
+        values = self.read(P).scores
         columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
         return row_sum(np.column_stack(columns))
 
@@ -214,7 +202,7 @@ class RankPreservingCalibrator:
     @property
     def n_features_in_(self) -> int:
         """The number of columns of the fit, as scikit-learn calls it."""
-        if not hasattr(self, "map_"):
+        if not self.is_fitted:
             raise AttributeError("n_features_in_ is known after fit.")
         return len(self.map_.maps)
 
@@ -231,9 +219,6 @@ class RankPreservingCalibrator:
             setattr(self, name, value)
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "map_")
-
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
         from sklearn.base import BaseEstimator
@@ -245,32 +230,44 @@ class RankPreservingCalibrator:
         changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
         return f"RankPreservingCalibrator({', '.join(changed)})"
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "map_"):
-            raise NotFittedError("this RankPreservingCalibrator is not fitted. Call fit(P, margins=...) first.")
+    def encode(self) -> dict[str, Any]:
+        """Return parameters and maps as plain data."""
+        self.check_fitted()
+        numbers = {key: float(getattr(self, key)) for key in ("knot_tol", "tol")}
+        gap_tol = None if self.gap_tol is None else float(self.gap_tol)
+        return {
+            "params": {"maps": self.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(self.max_iter)},
+            "classes": self.classes_.tolist(),
+            "n_rows": self.n_rows_,
+            "score_names": None if self.score_names_ is None else list(self.score_names_),
+            "margins": self.margins_.tolist(),
+            "map": self.map_.encode(),
+        }
 
-    def _check_rows(self, P: ArrayLike) -> Scores:
-        """Check new rows, whose columns have to be those of the fit in the same order."""
-        self._check_fitted()
-        checked = as_matrix(P, "P")
-        if checked.n_columns != self.n_features_in_:
-            raise ShapeError(
-                f"P has {checked.n_columns} columns, and this calibrator was fitted to {self.n_features_in_}. "
-                "Pass the same columns."
-            )
-        found, fitted = checked.container.columns, self.score_names_
-        if found != fitted and found is not None and fitted is not None and set(found) == set(fitted):
-            raise ShapeError(
-                f"P has the columns {list(found)!r:.200}, and this calibrator was fitted to them in the order "
-                f"{list(fitted)!r:.200}. Pass them in that order."
-            )
-        return checked
-
-
-def _kept_rows(q: Any, is_kept: npt.NDArray[np.bool_] | None) -> FloatArray:
-    """Return the rows of positive weight of what `solve` returned, in any container."""
-    values: FloatArray = np.asarray(q, dtype=np.float64)
-    return values if is_kept is None else values[is_kept]
+    @classmethod
+    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+        """Return the calibrator of a checked rising map for each class."""
+        parts = body.members(("params", "classes", "n_rows", "score_names", "margins", "map"))
+        params = parts["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
+        has_gap = params["gap_tol"].value is not None
+        numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
+        for key, value in numbers.items():
+            if value < 0.0 or (value == 0.0 and key != "knot_tol"):
+                params[key].refuse("is no tolerance")
+        max_iter = params["max_iter"].integer(minimum=1)
+        made = cls(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
+        made.classes_, made.n_rows_ = parts["classes"].labels(minimum=2), parts["n_rows"].integer(minimum=1)
+        made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
+        made.margins_, made.map_ = parts["margins"].probabilities(), decode_map(parts["map"], OneVsRestMap)
+        if made.map_.is_logit or made.map_.coupling != "normalise":
+            parts["map"].refuse("is no map of columns of probabilities that are divided by their sum")
+        for key, values in (("map", made.map_.maps), ("margins", made.margins_), ("score_names", made.score_names_)):
+            if values is not None and len(values) != len(made.classes_):
+                parts[key].refuse(f"does not go with {len(made.classes_)} classes: one item for each is needed")
+        for item, column in zip(parts["map"].member("maps").items(), made.map_.maps, strict=True):
+            if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
+                item.refuse("is no interpolated map that rises")
+        return made
 
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
@@ -282,68 +279,16 @@ def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
 
 
 def _thinned(p: FloatArray, q: FloatArray, tol: float) -> InterpolatedMap:
-    """Return the map through sorted points, with only the knots that keep it within `tol` of all of them."""
-    first = np.flatnonzero(np.append(True, p[1:] > p[:-1]))
-    x, y = p[first], np.clip(np.maximum.accumulate(q[first]), 0.0, 1.0)
+    """Return the map through the points (p, q), with only the knots that keep it within `tol` of all of them."""
+    x, first = np.unique(p, return_index=True)
+    y = np.clip(np.maximum.accumulate(q[first]), 0.0, 1.0)
     kept = np.unique([0, x.size - 1])
     while kept.size < x.size:
         away = np.abs(np.interp(x, x[kept], y[kept]) - y)
-        segment = np.clip(np.searchsorted(kept, np.arange(x.size), side="right") - 1, 0, kept.size - 2)
-        farthest = np.lexsort((away, segment))[np.append(np.flatnonzero(np.diff(segment)), x.size - 1)]
+        stretch = np.clip(np.searchsorted(kept, np.arange(x.size), side="right") - 1, 0, kept.size - 2)
+        farthest = np.lexsort((away, stretch))[np.append(np.flatnonzero(np.diff(stretch)), x.size - 1)]
         more = farthest[away[farthest] > tol]
         if not more.size:
             break
         kept = np.union1d(kept, more)
     return InterpolatedMap(x[kept], y[kept])
-
-
-def _check_knot_tol(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)):
-        raise InvalidTypeError(f"knot_tol={value!r} is not a number. Pass one of at least 0, such as 1e-6.")
-    if not 0.0 <= value < 1.0:
-        raise InvalidInputError(f"knot_tol={value!r} is not in [0, 1). Pass a number such as 1e-6.")
-
-
-def _encode(calibrator: RankPreservingCalibrator) -> dict[str, Any]:
-    calibrator._check_fitted()
-    numbers = {key: float(getattr(calibrator, key)) for key in ("knot_tol", "tol")}
-    gap_tol = None if calibrator.gap_tol is None else float(calibrator.gap_tol)
-    names = calibrator.score_names_
-    return {
-        "params": {"maps": calibrator.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(calibrator.max_iter)},
-        "classes": calibrator.classes_.tolist(),
-        "n_rows": calibrator.n_rows_,
-        "score_names": None if names is None else list(names),
-        "margins": calibrator.margins_.tolist(),
-        "map": persistence.encode_map(calibrator.map_),
-    }
-
-
-def _decode(body: dict[str, Any]) -> RankPreservingCalibrator:
-    fields = Field(body).members(("params", "classes", "n_rows", "score_names", "margins", "map"))
-    params = fields["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
-    has_gap = params["gap_tol"].value is not None
-    numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
-    for key, value in numbers.items():
-        if value < 0.0 or (value == 0.0 and key != "knot_tol"):
-            params[key].refuse("is no tolerance")
-    max_iter = params["max_iter"].integer(minimum=1)
-    made = RankPreservingCalibrator(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
-    made.classes_ = decode_classes(fields["classes"])
-    made.n_rows_ = fields["n_rows"].integer(minimum=1)
-    made.score_names_ = decode_names(fields["score_names"], len(made.classes_))
-    made.margins_ = fields["margins"].probabilities()
-    fitted = persistence.decode_map(fields["map"])
-    if not isinstance(fitted, OneVsRestMap) or fitted.is_logit or fitted.coupling != "normalise":
-        fields["map"].refuse("is no map of columns of probabilities that are divided by their sum")
-    for field, values in (("map", fitted.maps), ("margins", made.margins_)):
-        if len(values) != len(made.classes_):
-            fields[field].refuse(f"does not go with {len(made.classes_)} classes: one item for each is needed")
-    for item, column in zip(fields["map"].member("maps").items(), fitted.maps, strict=True):
-        if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
-            item.refuse("is no interpolated map that rises")
-    made.map_ = fitted
-    return made
-
-
-persistence.register_kind(KIND, RankPreservingCalibrator, _encode, _decode)

@@ -4,45 +4,58 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, unknown_name
+from calibrant.errors import CalibrantError, InvalidInputError, unknown_name
+from calibrant.kernels import SortedColumns
 from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
-from calibrant.rank_preserving.closed_form import closed_form
-from calibrant.rank_preserving.diagnostics import (
-    column_aucs,
-    flattened_share,
-    labels_of,
-    largest_fall,
-    overtaken_share,
-    text_table,
-)
+from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
 from calibrant.rank_preserving.nearly import LambdaPenalty
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, check_problem
-from calibrant.rank_preserving.raking import plain_matrix, rake, row_divergence
-from calibrant.rank_preserving.solving import solve
+from calibrant.rank_preserving.problem import (
+    MarginKind,
+    Mismatch,
+    Origin,
+    Problem,
+    affine_columns,
+    affine_feasible_point,
+    check_problem,
+    check_rows,
+    unsorted,
+)
+from calibrant.rank_preserving.raking import rake_problem, row_divergence
+from calibrant.rank_preserving.solving import SolveOptions, find_nearest
 from calibrant.results import plain
 from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, Labels, Scores
+from calibrant.validation import ArrayLike, Container, Labels, Scores
 
-#: Each method, and what it is.
-METHODS = {
-    "none": "the matrix as it is",
-    "rank_preserving": "the nearest with the margins and the order",
-    "straight": "a_j + c P: the margins and the order in closed form",
-    "margins_only": "the nearest with the margins, whatever the order",
-    "raking": "the nearest in Kullback-Leibler divergence with the margins",
-    "isotonic_raking": "that with the order kept",
-    "prior_shift": "Bayes' rule for a change of base rates",
-    "isotonic": "each column fitted to the labels by itself, rows as they come",
-}
+METHODS = (
+    "none",
+    "rank_preserving",
+    "straight",
+    "margins_only",
+    "raking",
+    "isotonic_raking",
+    "prior_shift",
+    "isotonic",
+)
+#: Figures of a method in the printed table: heading, attribute and format.
+_FIGURES = (
+    ("distance", "distance", ".4f"),
+    ("KL", "divergence", ".4f"),
+    ("margins off", "margin_residual", ".1e"),
+    ("rows off", "row_residual", ".1e"),
+    ("order broken", "rank_residual", ".1e"),
+    ("overtaken", "overtaken", ".1%"),
+    ("flattened", "flattened", ".1%"),
+)
+_FIGURES_OF_LABELS = (("AUC change", "auc_change", "+.4f"), ("log loss", "log_loss", ".4f"), ("Brier", "brier", ".4f"))
+_SECONDS = (("seconds", "time_s", ".3f"),)
 #: Raking in order stops where it has passed over so many entries, but not before so many passes, and aims no lower
 #: than this: its last digits take most of its passes.
 _MOST_ENTRIES, _LEAST_PASSES, _LEAST_TOL = 30_000_000, 30, 1e-6
@@ -118,30 +131,12 @@ class MatrixComparison:
         return result
 
     def __str__(self) -> str:
-        header = ["method", "distance", "KL", "margins off", "rows off", "order broken", "overtaken", "flattened"]
-        lines = [
-            [
-                row.method + ("" if row.converged else " *"),
-                f"{row.distance:.4f}",
-                f"{row.divergence:.4f}",
-                f"{row.margin_residual:.1e}",
-                f"{row.row_residual:.1e}",
-                f"{row.rank_residual:.1e}",
-                f"{row.overtaken:.1%}",
-                f"{row.flattened:.1%}",
-            ]
-            for row in self.rows
-        ]
-        if any(math.isfinite(row.brier) for row in self.rows):
-            header += ["AUC change", "log loss", "Brier"]
-            for cells, row in zip(lines, self.rows, strict=True):
-                cells += [_figure(row.auc_change, "+.4f"), _figure(row.log_loss, ".4f"), _figure(row.brier, ".4f")]
-        header.append("seconds")
-        for cells, row in zip(lines, self.rows, strict=True):
-            cells.append(f"{row.time_s:.3f}")
+        labels = [row.method + ("" if row.converged else " *") for row in self.rows]
+        has_labels = any(math.isfinite(row.brier) for row in self.rows)
+        table = text_table(labels, "method", self.rows, _FIGURES + has_labels * _FIGURES_OF_LABELS + _SECONDS)
         notes = ["* stopped before it had converged"] if not all(row.converged for row in self.rows) else []
         notes += [f"{method} left out: {why}" for method, why in self.left_out.items()]
-        return "\n".join([*text_table(header, lines), *notes])
+        return "\n".join([*table, *notes])
 
 
 def compare(
@@ -169,8 +164,10 @@ def compare(
         is fitted to these very labels and so looks better than it is. Columns are those of the sorted classes,
         unless their names are the classes in another order.
     methods : list of str, optional
-        Some of "none", "rank_preserving", "straight", "margins_only", "raking", "isotonic_raking", "prior_shift" and
-        "isotonic"; all by default.
+        All by default. "none": the matrix as it is. "rank_preserving": the nearest with the margins and the order.
+        "straight": a_j + c P, both in closed form. "margins_only": the nearest with the margins, whatever the order.
+        "raking": that in Kullback-Leibler divergence, and "isotonic_raking" with the order kept. "prior_shift": Bayes'
+        rule for a change of base rates. "isotonic": each column fitted to the labels by itself, rows as they come.
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y` may lack some.
 
@@ -203,103 +200,59 @@ def compare(
     for name in wanted:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
-    problem = check_problem(P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, sample_weight=sample_weight)
-    p = plain_matrix(problem)
-    n_given = len(p) if problem.is_kept is None else problem.is_kept.size
-    kept = np.ones(n_given, dtype=np.bool_) if problem.is_kept is None else problem.is_kept
-    labels = labels_of(y, classes, Scores(np.empty((n_given, p.shape[1])), problem.container))
-    if labels is not None:
-        labels = Labels(labels.codes[kept], labels.classes)
-    elif methods is not None and "isotonic" in methods:
+    options = SolveOptions(tol=tol, gap_tol=gap_tol, max_iter=max_iter)
+    given = check_rows(P, sample_weight)
+    problem = check_problem(given, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    labels = labels_of(y, classes, Scores(given.values, given.container))
+    if labels is not None and problem.origin.is_kept is not None:
+        labels = Labels(labels.codes[problem.origin.is_kept], labels.classes)
+    elif labels is None and methods is not None and "isotonic" in methods:
         raise InvalidInputError('"isotonic" is fitted to labels. Pass y, or leave it out of methods.')
-    run = _Run(problem, p, labels, tol, gap_tol, max_iter)
+    problem = replace(problem, origin=Origin(Container(), None))  # of the rows that have weight, as arrays
+    columns = problem.columns()
     rows, left_out = [], {}
     for name in METHODS:
         if name not in wanted or (name == "isotonic" and labels is None):
             continue
         start = time.perf_counter()
         try:
-            q, converged = run.make(name)
+            q, converged = _make(name, problem, columns, labels, options)
         except CalibrantError as error:
             if name not in ("raking", "isotonic_raking", "prior_shift"):
                 raise
             left_out[name] = str(error)
         else:
-            rows.append(_measured(name, q, converged, time.perf_counter() - start, run))
-    return MatrixComparison(tuple(rows), left_out, len(p))
+            rows.append(_measured(name, q, converged, time.perf_counter() - start, problem, labels))
+    return MatrixComparison(tuple(rows), left_out, len(problem.values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A problem, and the answer of each method to it."""
-
-    problem: Problem
-    p: FloatArray
-    labels: Labels | None
-    tol: float
-    gap_tol: float | None
-    max_iter: int
-
-    def make(self, name: str) -> tuple[FloatArray, bool]:
-        """Return the matrix of a method, and whether it converged."""
-        makers: dict[str, Callable[[], tuple[FloatArray, bool]]] = {
-            "none": lambda: (self.p, True),
-            "rank_preserving": lambda: self._solved({}),
-            "straight": self._straight,
-            "margins_only": lambda: self._solved({"nearly": LambdaPenalty(0.0)}),
-            "raking": lambda: self._raked(keep_order=False),
-            "isotonic_raking": lambda: self._raked(keep_order=True),
-            "prior_shift": self._shifted,
-            "isotonic": self._isotonic,
-        }
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return makers[name]()
-
-    @property
-    def rates(self) -> FloatArray:
-        """What the columns shall have on average."""
-        rates: FloatArray = self.problem.margins / self.problem.total
-        return rates
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "margin_kind": "rates",
-            "sample_weight": self.problem.weight,
-            "on_mismatch": "rescale",  # by rounding: the gate has seen them
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
-
-    def _solved(self, more: dict[str, Any]) -> tuple[FloatArray, bool]:
-        result = solve(self.p, self.rates, gap_tol=self.gap_tol, **self._options(), **more)
-        return np.asarray(result.Q), result.converged
-
-    def _straight(self) -> tuple[FloatArray, bool]:
-        return self.problem.matrix(closed_form(self.problem), self.problem.order)[self._kept()], True
-
-    def _kept(self) -> Any:
-        return slice(None) if self.problem.is_kept is None else self.problem.is_kept
-
-    def _raked(self, *, keep_order: bool) -> tuple[FloatArray, bool]:
-        options = self._options()
+def _make(
+    name: str, problem: Problem, columns: SortedColumns, labels: Labels | None, options: SolveOptions
+) -> tuple[FloatArray, bool]:
+    """Return the matrix of a method, and whether it converged."""
+    p = problem.values
+    if name in ("rank_preserving", "margins_only"):
+        nearly = LambdaPenalty(0.0) if name == "margins_only" else None
+        result = find_nearest(columns, problem.origin, replace(options, nearly=nearly))
+        return result.Q, result.converged
+    if name in ("raking", "isotonic_raking"):
+        tol, max_iter, keep_order = options.tol, options.max_iter, name == "isotonic_raking"
         if keep_order:
-            options["max_iter"] = min(self.max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // self.p.size))
-            options["tol"] = max(self.tol, _LEAST_TOL)
-        raked = rake(self.p, self.rates, keep_order=keep_order, **options)
-        return np.asarray(raked.Q), raked.converged
-
-    def _shifted(self) -> tuple[FloatArray, bool]:
-        old = np.average(self.p, axis=0, weights=self.problem.weight)
-        shift = PriorShift.from_priors(old=old / old.sum(), new=self.rates)
-        return np.asarray(shift.predict_proba(self.p)), True
-
-    def _isotonic(self) -> tuple[FloatArray, bool]:
+            tol, max_iter = max(tol, _LEAST_TOL), min(max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // p.size))
+        raked = rake_problem(problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
+        return raked.Q, raked.converged
+    if name == "straight":
+        return unsorted(affine_columns(columns, *affine_feasible_point(columns)), columns.order), True
+    if name == "prior_shift":
+        old = np.average(p, axis=0, weights=problem.weight)
+        shift = PriorShift.from_priors(old=old / old.sum(), new=problem.rates)
+        return np.asarray(shift.predict_proba(p)), True
+    if name == "isotonic" and labels is not None:
         from calibrant.calibrators import IsotonicCalibrator
 
-        assert self.labels is not None  # noqa: S101
-        rows = Rows(self.p, self.labels, self.problem.weight)
-        return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(self.p.shape[1])]), True
+        rows = Rows(p, labels, problem.weight)
+        return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(p.shape[1])]), True
+    return p, True
 
 
 def _fitted(rows: Rows, calibrator: Any) -> FloatArray:
@@ -310,9 +263,11 @@ def _fitted(rows: Rows, calibrator: Any) -> FloatArray:
     return fitted
 
 
-def _measured(name: str, q: FloatArray, converged: bool, time_s: float, run: _Run) -> ComparedMatrix:
-    p, weight, labels = run.p, run.problem.weight, run.labels
-    total, columns = run.problem.total, range(p.shape[1])
+def _measured(
+    name: str, q: FloatArray, converged: bool, time_s: float, problem: Problem, labels: Labels | None
+) -> ComparedMatrix:
+    p, weight, total = problem.values, problem.weight, problem.total
+    pairs = [SortedPair.of(p[:, j], q[:, j], weight) for j in range(p.shape[1])]
     row_residual = float(np.abs(row_sum(q) - 1.0).max())
     every = np.ones(len(p), dtype=np.bool_)
     log_loss = brier = math.nan
@@ -325,18 +280,14 @@ def _measured(name: str, q: FloatArray, converged: bool, time_s: float, run: _Ru
         Q=q,
         distance=math.sqrt(dot(weight, row_sum(np.square(q - p))) / total),
         divergence=float(np.sum(weight * row_divergence(q, p))) / total,
-        margin_residual=float(np.abs(np.einsum("i,ij->j", weight, q) / total - run.rates).max()),
+        margin_residual=float(np.abs(np.einsum("i,ij->j", weight, q) / total - problem.rates).max()),
         row_residual=row_residual,
-        rank_residual=max(largest_fall(p[:, j], q[:, j]) for j in columns),
-        overtaken=float(np.mean([overtaken_share(p[:, j], q[:, j], weight) for j in columns])),
-        flattened=float(np.mean([flattened_share(p[:, j], q[:, j]) for j in columns])),
+        rank_residual=max(pair.largest_violation() for pair in pairs),
+        overtaken=float(np.mean([pair.overtaken_share() for pair in pairs])),
+        flattened=float(np.mean([pair.flattened_share() for pair in pairs])),
         auc_change=float(np.nanmean(change)) if np.isfinite(change).any() else math.nan,
         log_loss=log_loss,
         brier=brier,
         converged=converged,
         time_s=time_s,
     )
-
-
-def _figure(value: float, form: str) -> str:
-    return "n/a" if math.isnan(value) else f"{value:{form}}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
+from calibrant.prior import match_names
+from calibrant.rank_preserving.problem import as_matrix, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import plain
 from calibrant.rows import Rows
@@ -19,10 +22,10 @@ from calibrant.validation import (
     Labels,
     Scores,
     as_labels,
-    as_probabilities,
     as_weight,
     check_integer,
     check_same_length,
+    match_classes,
 )
 
 #: Lower by less than this is no lower.
@@ -33,6 +36,18 @@ _FLAT_SHARE = 1e-3
 _POINTS = 200
 #: Quantiles of the moves that are kept.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Figures of a column in the printed table: heading, attribute and format.
+_FIGURES = (
+    ("mean before", "mean_before", ".4f"),
+    ("after", "mean_after", ".4f"),
+    ("moved, mean", "mean_move", ".4f"),
+    ("largest", "largest_move", ".4f"),
+    ("spread left", "spread", ".0%"),
+    ("flattened", "flattened", ".1%"),
+    ("levels", "steps_before", ",.1f"),
+    ("after", "steps_after", ",.1f"),
+)
+_AUCS = (("AUC before", "auc_before", ".4f"), ("after", "auc_after", ".4f"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,39 +141,12 @@ class Diagnostics:
         return result
 
     def __str__(self) -> str:
-        header = [
-            "column",
-            "mean before",
-            "after",
-            "moved, mean",
-            "largest",
-            "spread left",
-            "flattened",
-            "levels",
-            "after",
-        ]
-        rows = [
-            [
-                str(c.column),
-                f"{c.mean_before:.4f}",
-                f"{c.mean_after:.4f}",
-                f"{c.mean_move:.4f}",
-                f"{c.largest_move:.4f}",
-                "n/a" if math.isnan(c.spread) else f"{c.spread:.0%}",
-                f"{c.flattened:.1%}",
-                f"{c.steps_before:,.1f}",
-                f"{c.steps_after:,.1f}",
-            ]
-            for c in self.columns
-        ]
-        if any(math.isfinite(c.auc_before) for c in self.columns):
-            header += ["AUC before", "after"]
-            for cells, c in zip(rows, self.columns, strict=True):
-                cells += ["n/a" if math.isnan(auc) else f"{auc:.4f}" for auc in (c.auc_before, c.auc_after)]
+        has_auc = any(math.isfinite(c.auc_before) for c in self.columns)
+        table = text_table([str(c.column) for c in self.columns], "column", self.columns, _FIGURES + has_auc * _AUCS)
         moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
         top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
         worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
-        return "\n".join([f"{moved}; {top}", *text_table(header, rows), worst])
+        return "\n".join([f"{moved}; {top}", *table, worst])
 
 
 def diagnose(
@@ -209,15 +197,15 @@ def diagnose(
     checked = as_matrix(P, "P")
     weight = as_weight(sample_weight, checked.values.shape[0], rows="P")
     kept = np.ones(checked.values.shape[0], dtype=np.bool_) if weight is None else weight > 0.0
-    after = _after(Q, checked.values.shape, kept)
     labels = labels_of(y, classes, checked)
-    p, q = checked.values[kept], after
+    p, q = checked.values[kept], _after(Q, checked, kept)
     w = np.ones(len(p)) if weight is None else weight[kept]
     names: list[Any] = list(checked.container.columns or range(p.shape[1]))
     before_auc, after_auc = (column_aucs(m, labels, weight, kept) for m in (p, q))
     columns = tuple(
         _column_change(names[j], p[:, j], q[:, j], w, before_auc[j], after_auc[j]) for j in range(p.shape[1])
     )
+    stays_on_top = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
     move = q - p
     moved = 0.5 * row_sum(np.abs(move))
     number = np.flatnonzero(kept)
@@ -231,18 +219,10 @@ def diagnose(
         len(p),
         float(np.average(moved, weights=w)),
         float(moved.max()),
-        float(np.average(_top_changed(p, q), weights=w)),
+        float(np.average(~stays_on_top.any(axis=1), weights=w)),
         float(np.mean([c.spread for c in columns if not math.isnan(c.spread)] or [math.nan])),
         float(np.mean([c.flattened for c in columns])),
     )
-
-
-def as_matrix(P: ArrayLike, name: str) -> Scores:
-    """Check a matrix of probabilities, a column per class."""
-    checked = as_probabilities(P, name=name)
-    if checked.values.ndim == 1:
-        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one column per class, shape (n, K).")
-    return checked
 
 
 def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) -> Labels | None:
@@ -253,11 +233,9 @@ def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) ->
         return None
     labels = as_labels(y, name="y", classes=classes, n_columns=matrix.n_columns)
     check_same_length(matrix.values.shape[0], labels.codes.size, "P", "y")
-    names, found = matrix.container.columns, [str(label) for label in labels.classes.tolist()]
-    if names is None or list(names) == found or set(names) != set(found):
-        return labels
-    place = np.array([names.index(label) for label in found])  # columns that are the classes in another order
-    return Labels(place[labels.codes], labels.classes[np.argsort(place)])
+    names = matrix.container.columns
+    places = None if names is None else match_classes(names, labels.classes.tolist(), name="P")
+    return labels if places is None else Labels(np.array(places)[labels.codes], labels.classes[np.argsort(places)])
 
 
 def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:
@@ -271,74 +249,92 @@ def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None,
     return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]
 
 
-def flattened_share(p: FloatArray, q: FloatArray) -> float:
-    """Return the share of neighbouring distinct entries of a column that have become equal."""
-    order = np.lexsort((q, p))
-    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
-    differs = before > 0.0
-    if not differs.any():
-        return 0.0
-    return float(np.mean((after <= _FLAT_SHARE * before)[differs]))
+class SortedPair(NamedTuple):
+    """A column before and after with the rows' weights, sorted by what was before, and where that is equal by after."""
+
+    before: FloatArray
+    after: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, p: FloatArray, q: FloatArray, weight: FloatArray) -> SortedPair:
+        """Sort the rows of a column."""
+        order = np.lexsort((q, p))
+        return cls(p[order], q[order], weight[order])
+
+    def flattened_share(self) -> float:
+        """Return the share of neighbouring distinct entries that have become equal."""
+        apart = np.diff(self.before)
+        differs = apart > 0.0
+        is_flat = np.abs(np.diff(self.after)) <= _FLAT_SHARE * apart
+        return float(np.mean(is_flat[differs])) if differs.any() else 0.0
+
+    def largest_violation(self) -> float:
+        """Return the largest amount by which a row lies below one that was not above it."""
+        return float((np.maximum.accumulate(self.after) - self.after).max())
+
+    def overtaken_share(self) -> float:
+        """Return the share of rows that lie below one which was not above them; equal entries may separate."""
+        below = self.after < np.maximum.accumulate(self.after) - FLAT
+        return float(np.average(below, weights=self.weight))
+
+    def n_levels(self) -> float:
+        """Return one over the sum of squared shares of the rows at one level: neighbours that are equal after."""
+        apart, after = np.diff(self.before), np.abs(np.diff(self.after))
+        first = np.flatnonzero(np.append(True, after > np.where(apart > 0.0, _FLAT_SHARE * apart, FLAT)))
+        level = np.add.reduceat(self.weight, first)
+        return float(self.weight.sum() ** 2 / np.square(level).sum())
+
+    def curve(self) -> tuple[tuple[float, float, float], ...]:
+        """Return places before, and the lowest and the highest entry after at each."""
+        n = self.before.size
+        first = np.unique(np.linspace(0, n, min(n, _POINTS), endpoint=False).astype(np.int64))
+        low, high = np.minimum.reduceat(self.after, first), np.maximum.reduceat(self.after, first)
+        middle = np.add.reduceat(self.before, first) / np.diff(np.append(first, n))
+        return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))
 
 
-def overtaken_share(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
-    """Return the share of rows that lie below one which was not above them; rows of equal entries may separate."""
-    order = np.lexsort((q, p))
-    below = q[order] < np.maximum.accumulate(q[order]) - FLAT
-    return float(np.average(below, weights=weight[order]))
-
-
-def largest_fall(p: FloatArray, q: FloatArray) -> float:
-    """Return the largest amount by which a row lies below one that was not above it."""
-    after = q[np.lexsort((q, p))]
-    return float((np.maximum.accumulate(after) - after).max())
-
-
-def effective_steps(p: FloatArray, q: FloatArray, weight: FloatArray) -> float:
-    """Return one over the sum of squared shares of the rows at one level: neighbours in `p` that are equal in `q`."""
-    order = np.lexsort((q, p))
-    before, after = np.diff(p[order]), np.abs(np.diff(q[order]))
-    first = np.flatnonzero(np.append(True, after > np.where(before > 0.0, _FLAT_SHARE * before, FLAT)))
-    level = np.add.reduceat(weight[order], first)
-    return float(weight.sum() ** 2 / np.square(level).sum())
-
-
-def text_table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Return lines of aligned columns, the first to the left."""
-    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+def text_table(
+    labels: list[str], header: str, rows: Sequence[object], figures: Sequence[tuple[str, str, str]]
+) -> list[str]:
+    """Return lines of aligned columns: the labels, and figures by their heading, attribute and format."""
+    columns = [[header, *labels]]
+    for heading, attribute, form in figures:
+        values = [getattr(row, attribute) for row in rows]
+        columns.append([heading, *("n/a" if math.isnan(value) else f"{value:{form}}" for value in values)])
+    widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in [header, *rows]
+            [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
+        )
+        for first, *others in zip(*columns, strict=True)
     ]
 
 
-def _after(Q: ArrayLike | RankPreservingResult, shape: tuple[int, ...], kept: BoolArray) -> FloatArray:
-    """Return the kept rows of the matrix after; rows of weight 0 may be NaN."""
-    given = Q.Q if isinstance(Q, RankPreservingResult) else Q
+def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray) -> FloatArray:
+    """Return the kept rows of the matrix after, in the columns of the one before; rows of weight 0 may be NaN."""
+    import narwhals as nw
+
+    given, shape, rows = Q.Q if isinstance(Q, RankPreservingResult) else Q, before.values.shape, kept
     if not kept.all() and np.shape(given) == shape:
         table = np.asarray(given)
         if table.dtype == np.float64 and np.isnan(table[~kept]).all():
-            return as_matrix(np.ascontiguousarray(table[kept]), "Q").values
-    after = as_matrix(given, "Q").values
-    if after.shape != shape:
-        raise ShapeError(f"P has shape {shape} and Q {after.shape}. Pass both for the same rows and columns.")
-    return after[kept]
-
-
-def _top_changed(p: FloatArray, q: FloatArray) -> BoolArray:
-    """Say of which rows no most probable column is one still."""
-    stays = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
-    changed: BoolArray = ~stays.any(axis=1)
-    return changed
+            frame = nw.from_native(given, eager_only=True, pass_through=True)
+            given = frame.filter(kept.tolist()) if isinstance(frame, nw.DataFrame) else table[kept]
+            rows, shape = kept[kept], (int(kept.sum()), shape[1])
+    after = as_matrix(given, "Q")
+    if after.values.shape != shape:
+        raise ShapeError(f"P has shape {shape} and Q {after.values.shape}. Pass both for the same rows and columns.")
+    names, found = column_names(before.container), column_names(after.container)
+    if names is None or found is None or not set(names) & set(found):
+        return after.values[rows]
+    return np.ascontiguousarray(after.values[rows][:, match_names(found, names, name="Q", of="P")])
 
 
 def _column_change(
     name: Any, p: FloatArray, q: FloatArray, weight: FloatArray, auc_before: float, auc_after: float
 ) -> ColumnChange:
-    move = q - p
+    move, pair = q - p, SortedPair.of(p, q, weight)
     before, after = (_deviation(values, weight) for values in (p, q))
     return ColumnChange(
         column=name,
@@ -348,13 +344,13 @@ def _column_change(
         largest_move=float(np.abs(move).max()),
         quantiles=tuple(_quantiles(move, weight).tolist()),
         spread=after / before if before > 0.0 else math.nan,
-        flattened=flattened_share(p, q),
-        steps_before=effective_steps(p, p, weight),
-        steps_after=effective_steps(p, q, weight),
-        overtaken=overtaken_share(p, q, weight),
+        flattened=pair.flattened_share(),
+        steps_before=SortedPair.of(p, p, weight).n_levels(),
+        steps_after=pair.n_levels(),
+        overtaken=pair.overtaken_share(),
         auc_before=auc_before,
         auc_after=auc_after,
-        curve=_curve(p, q),
+        curve=pair.curve(),
     )
 
 
@@ -372,12 +368,3 @@ def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
     at = np.searchsorted(mass, np.array(QUANTILES) * mass[-1] * (1.0 - 1e-12))
     found: FloatArray = values[order][at]
     return found
-
-
-def _curve(p: FloatArray, q: FloatArray) -> tuple[tuple[float, float, float], ...]:
-    order = np.lexsort((q, p))
-    x, y = p[order], q[order]
-    first = np.unique(np.linspace(0, x.size, min(x.size, _POINTS), endpoint=False).astype(np.int64))
-    low, high = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
-    middle = np.add.reduceat(x, first) / np.diff(np.append(first, x.size))
-    return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))

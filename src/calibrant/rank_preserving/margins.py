@@ -1,18 +1,19 @@
-"""Margins that come from data: shares of classes with intervals, and the columns that they are for."""
+"""Margins: shares of classes with intervals, taken from data, and the order of the columns that they are for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
-from calibrant.prior import ClassRates, PriorEstimate, class_rates
+from calibrant.prior import ClassRates, PriorEstimate, class_rates, match_names, read_names
 from calibrant.results import plain
-from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike, match_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,8 +86,8 @@ def margins_from_labels(
 
     Notes
     -----
-    Margins that are met exactly pass on the sampling error of the rows they come from: look at the intervals before
-    asking for more than they can bear.
+    Margins that are met exactly pass on the sampling error of the rows they come from: the intervals say how large
+    it is.
 
     Examples
     --------
@@ -139,30 +140,21 @@ def as_margins(given: object) -> Margins | None:
     return margins_from_estimate(given) if isinstance(given, (ClassRates, PriorEstimate)) else None
 
 
-def margins_in_order(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[Any, bool]:
-    """Return margins in the order of the columns, and whether they are rates by their kind.
+def read_margins(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[ArrayLike, list[int] | None, bool]:
+    """Return numbers, their places in the order of the columns of P, and whether they are rates by their kind.
 
-    Mappings, and estimates some of whose classes are names of columns, are matched by name; other estimates follow
-    the order of the sorted classes, as columns do everywhere.
+    Numbers that have names, in a mapping, a Series with an index or an estimate, go by these; None stands for numbers
+    that are in the order of the columns.
     """
-    labels: list[Any] = list(names) if names is not None else list(range(n_columns))
-    found = as_margins(given)
-    if found is not None:
-        classes = [str(label) for label in found.classes.tolist()]
-        if names is None or not set(classes) & set(names):
-            if len(classes) != n_columns:
-                raise ShapeError(
-                    f"margins are for the {len(classes)} classes {found.classes.tolist()[:20]!r}, and P has "
-                    f"{n_columns} columns. Pass one class per column."
-                )
-            return found.rates, True
-        given = dict(zip(classes, found.rates.tolist(), strict=True))
-    if not isinstance(given, Mapping):
-        return given, False
-    by_name = {str(key): value for key, value in given.items()}
-    missing = [label for label in labels if str(label) not in by_name]
-    extra = [key for key in by_name if key not in set(map(str, labels))]
-    if missing or extra:
-        what = f"has none for column {missing[0]!r}" if missing else f"names {extra[0]!r}, which is no column of P"
-        raise ShapeError(f"margins {what}. Name each column of P once: {labels!r:.200}.")
-    return [by_name[str(label)] for label in labels], found is not None
+    estimate = as_margins(given)
+    if estimate is None:
+        numbers, labels = read_names(given)
+        return numbers, match_names(labels, names, name="margins", of="P"), False
+    classes = estimate.classes.tolist()
+    if len(classes) != n_columns:
+        raise ShapeError(
+            f"margins are for the {len(classes)} classes {classes[:20]!r}, and P has {n_columns} columns. Pass one "
+            "class per column."
+        )
+    places = None if names is None else match_classes(names, classes, name="P")
+    return estimate.rates, None if places is None else np.argsort(places).tolist(), True

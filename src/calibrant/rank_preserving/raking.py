@@ -1,24 +1,40 @@
-"""The nearest matrix with given margins in Kullback-Leibler divergence, with the order free or kept."""
+"""The nearest matrix with given margins in Kullback-Leibler divergence, with the order free or kept (see `rake`).
+
+Order free: by turns the rows are divided by their sums and the columns multiplied by what they lack of their margins.
+Order kept: for given multipliers of the row sums the nearest rising column with its sum is isotonic regression of
+log P plus the multipliers, times one factor; the dual value that this proves has the row sums for its slope, and
+L-BFGS climbs it. Where it comes to the end of its digits, Newton steps on the pooled blocks go on, each solved by
+conjugate gradients. Both stop where no row sum or column mean is off by more than `tol`, or after `max_iter` passes.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from calibrant.numerics import TINY, FloatArray, dot, row_sum
-from calibrant.rank_preserving.isotonic_raking import rake_in_order
-from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem
-from calibrant.validation import ArrayLike, check_integer
+from calibrant.errors import ConvergenceWarning, InvalidInputError
+from calibrant.numerics import TINY, FloatArray, IntArray, dot, row_sum
+from calibrant.rank_preserving.problem import (
+    MARGIN_TOLERANCE,
+    MarginKind,
+    Mismatch,
+    Problem,
+    check_problem,
+    check_rows,
+)
+from calibrant.validation import ArrayLike, check_flag, check_integer, check_number
 
 #: Where zeros of P rule the margins out, factors go to 0 for ever; rows are divided by sums of them.
 _LEAST_FACTOR = TINY**0.5
 #: Passes that show which columns raking leaves short.
 _PASSES_OF_CHECK = 1_000
+#: Conjugate gradients of a Newton step: passes at most, and the residual that is small enough. What is added to the
+#: diagonal, and the shortest step that is tried.
+_MAX_INNER_PASSES, _INNER_ACCURACY, _RIDGE, _SHORTEST_STEP = 500, 1e-3, 1e-10, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +109,8 @@ def rake(
     Notes
     -----
     Minimises sum_ij w_i Q_ij log(Q_ij / P_ij). Without the order this is raking, or iterative proportional fitting:
-    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, the
-    nearest rising column is isotonic regression of logarithms (levels are geometric means), and the margin is one
-    factor, which does not disturb the order: what is left is to find the factors u_i of the rows, by a quasi-Newton
-    method on the dual problem. Order and margins then hold to rounding, and row sums to `tol`; the more rows there
-    are, the more passes that takes.
+    the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, order
+    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes.
 
     References
     ----------
@@ -114,32 +127,32 @@ def rake(
            [0.479, 0.521],
            [0.133, 0.867]])
     """
-    if not isinstance(keep_order, bool):
-        raise InvalidTypeError(f"keep_order={keep_order!r} is neither True nor False. Pass one of them.")
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.floating)):
-        raise InvalidTypeError(f"tol={tol!r} is not a number. Pass one above 0, such as 1e-8.")
-    if not 0.0 < tol < np.inf:
-        raise InvalidInputError(f"tol={tol!r} is not above 0 and finite. Pass a number such as 1e-8.")
+    keep_order = check_flag("keep_order", keep_order)
+    tol = check_number("tol", tol, minimum=0.0, is_open=True)
     max_iter = check_integer("max_iter", max_iter, minimum=1)
-    problem = check_problem(
-        P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties="equal", sample_weight=sample_weight
-    )
-    p = plain_matrix(problem)
-    _check_support(p, problem)
-    q, n_iter, bound = (rake_in_order if keep_order else _rake)(p, problem, float(tol), max_iter)
+    problem = check_problem(check_rows(P, sample_weight), margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    result = rake_problem(problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
+    if not result.converged:
+        warnings.warn(
+            f"after {result.n_iter:,} passes row sums are {result.row_residual:.1e} and margins "
+            f"{result.margin_residual:.1e} off, above tol={tol:g}. Raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def rake_problem(problem: Problem, *, keep_order: bool, tol: float, max_iter: int) -> RakedResult:
+    """Rake a problem that has passed the gate; whether it converged is for the caller to say."""
+    _check_support(problem)
+    q, n_iter, bound = (_rake_in_order if keep_order else _rake)(problem, tol, max_iter)
     row = float(np.abs(row_sum(q) - 1.0).max())
     margin = float(np.abs(np.einsum("i,ij->j", problem.weight, q) - problem.margins).max()) / problem.total
     converged = max(row, margin) <= tol
     if not converged:
-        _check_reach(p, problem)
-        warnings.warn(
-            f"after {n_iter:,} passes row sums are {row:.1e} and margins {margin:.1e} off, above tol={tol:g}. Raise "
-            "max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    divergence = dot(problem.weight, row_divergence(q, p))
-    return RakedResult(_wrapped(q, problem), converged, n_iter, divergence, bound, row, margin)
+        _check_reach(problem)
+    divergence = dot(problem.weight, row_divergence(q, problem.values))
+    return RakedResult(problem.origin.wrap(q), converged, n_iter, divergence, bound, row, margin)
 
 
 def row_divergence(q: FloatArray, p: FloatArray) -> FloatArray:
@@ -149,68 +162,53 @@ def row_divergence(q: FloatArray, p: FloatArray) -> FloatArray:
     return row_sum(np.asarray(kl_div(q, p)))
 
 
-def plain_matrix(problem: Problem) -> FloatArray:
-    """Return the rows of positive weight of the matrix that a problem was made of."""
-    p = np.empty(problem.p.shape[::-1])
-    for j, order in enumerate(problem.order):
-        p[order, j] = problem.p[j]
-    return p
-
-
-def _wrapped(q: FloatArray, problem: Problem) -> Any:
-    if problem.is_kept is None:
-        return problem.container.wrap(q)
-    full = np.full((problem.is_kept.size, q.shape[1]), np.nan)
-    full[problem.is_kept] = q
-    return problem.container.wrap(full)
-
-
-def _check_support(p: FloatArray, problem: Problem) -> None:
+def _check_support(problem: Problem) -> None:
     """Refuse margins that some row or column of P can't reach, as its zeros stay zeros."""
-    wanted = problem.margins > 0.0
+    p, wanted, is_kept = problem.values, problem.margins > 0.0, problem.origin.is_kept
     for j in np.flatnonzero(wanted & ~(p > 0.0).any(axis=0)).tolist():
         raise InvalidInputError(
-            f"margins of column {j}: P is 0 in all of its rows, and raking leaves zeros. Use solve, or a margin of 0."
+            f"margins of column {problem.names()[j]!r}: P is 0 in all of its rows, and raking leaves zeros. Use "
+            "solve, or a margin of 0."
         )
     bad = ~(p[:, wanted] > 0.0).any(axis=1)
     if bad.any():
-        row = int(bad.argmax()) if problem.is_kept is None else int(np.flatnonzero(problem.is_kept)[bad.argmax()])
+        row = int(bad.argmax()) if is_kept is None else int(np.flatnonzero(is_kept)[bad.argmax()])
         raise InvalidInputError(
             f"P row {row}: all of its probability is in columns whose margin is 0 ({bad.sum():,} of {bad.size:,} "
             "rows), and raking leaves zeros. Use solve, or margins above 0."
         )
 
 
-def _check_reach(p: FloatArray, problem: Problem) -> None:
+def _check_reach(problem: Problem) -> None:
     """Refuse margins of some columns that sum to more than the rows weigh which are not 0 in all of them.
 
     Raking goes on for ever then, and the columns that it leaves short of their margins are those.
     """
+    p, margins, weight = problem.values, problem.margins, problem.weight
     if (p > 0.0).all():
         return
-    q, _, _ = _rake(p, problem, MARGIN_TOLERANCE, _PASSES_OF_CHECK)
-    found = np.einsum("i,ij->j", problem.weight, q)
-    short = np.argsort(found - problem.margins)
+    q, _, _ = _rake(problem, MARGIN_TOLERANCE, _PASSES_OF_CHECK)
+    short = np.argsort(np.einsum("i,ij->j", weight, q) - margins)
     for count in range(1, short.size):
         columns = np.sort(short[:count])
         reaching = (p[:, columns] > 0.0).any(axis=1)
-        wanted, weight = float(problem.margins[columns].sum()), float(problem.weight[reaching].sum())
-        if wanted > weight * (1.0 + MARGIN_TOLERANCE):
-            names = problem.container.columns or range(p.shape[1])
+        wanted, reached = float(margins[columns].sum()), float(weight[reaching].sum())
+        if wanted > reached * (1.0 + MARGIN_TOLERANCE):
+            names = problem.names()
             raise InvalidInputError(
                 f"margins of columns {[names[j] for j in columns.tolist()]!r:.200} sum to {wanted:.6g}, and the "
-                f"{reaching.sum():,} of {reaching.size:,} rows where P is not 0 in all of them weigh {weight:.6g}; "
+                f"{reaching.sum():,} of {reaching.size:,} rows where P is not 0 in all of them weigh {reached:.6g}; "
                 "raking leaves zeros. Use solve, or lower margins for these."
             )
 
 
-def _rake(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
+def _rake(problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
     """Return the matrix, the number of passes and the bound that its factors prove."""
     weight, margins = problem.weight, problem.margins
     factor = (margins > 0.0).astype(np.float64)
     n_iter = 0
     while True:
-        q = p * factor
+        q = problem.values * factor
         of_row = row_sum(q)
         q /= of_row[:, None]
         n_iter += 1
@@ -221,3 +219,149 @@ def _rake(p: FloatArray, problem: Problem, tol: float, max_iter: int) -> tuple[F
         factor *= np.divide(margins, total, out=np.zeros_like(total), where=total > 0.0)
         factor /= factor.max()
         np.maximum(factor, _LEAST_FACTOR, out=factor, where=margins > 0.0)
+
+
+def _rake_in_order(problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
+    """Return the matrix, the number of passes, and a proven lower bound of the divergence of every feasible matrix."""
+    from scipy.optimize import minimize
+
+    dual = _Dual(problem)
+    root = np.sqrt(problem.weight)
+
+    def climb(scaled: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = dual.measure(scaled / root)
+        return -value, -slope / root
+
+    def stop(_: FloatArray) -> None:
+        if dual.residual <= tol or dual.n_passes >= max_iter:
+            raise StopIteration
+
+    options = {"maxiter": max_iter, "maxfun": max_iter, "ftol": 0.0, "gtol": 0.0}
+    found = minimize(climb, np.zeros(root.size), jac=True, method="L-BFGS-B", callback=stop, options=options)
+    multiplier = found.x / root
+    dual.measure(multiplier)
+    while dual.residual > tol and dual.n_passes < max_iter:  # Newton steps, halved until row sums are nearer to 1
+        before, step, length = dot(dual.slope, dual.slope), dual.solve(dual.slope, max_iter), 1.0
+        dual.measure(multiplier + step)
+        while dot(dual.slope, dual.slope) >= before and 0.5 * length > _SHORTEST_STEP:
+            length *= 0.5
+            dual.measure(multiplier + length * step)
+        if dot(dual.slope, dual.slope) >= before:
+            dual.measure(multiplier)
+            break
+        multiplier = multiplier + length * step
+    return dual.matrix(), dual.n_passes, max(dual.value, 0.0)
+
+
+class _Column(NamedTuple):
+    """A column whose margin is above 0: its rows of positive probability, sorted, and their ties."""
+
+    j: int
+    order: IntArray
+    first: IntArray
+    size: IntArray
+    weight: FloatArray
+    tie_weight: FloatArray
+    log_p: FloatArray
+    margin: float
+
+    @classmethod
+    def of(cls, problem: Problem, j: int) -> _Column:
+        order = np.argsort(problem.values[:, j], kind="stable")
+        value = problem.values[order, j]
+        order, value = order[value > 0.0], value[value > 0.0]
+        first = np.flatnonzero(np.append(True, value[1:] > value[:-1]))
+        size, weight = np.diff(np.append(first, value.size)), problem.weight[order]
+        tie_weight = np.add.reduceat(weight, first)
+        return cls(j, order, first, size, weight, tie_weight, np.log(value[first]), float(problem.margins[j]))
+
+
+class _Dual:
+    """The dual function: its value, slope and blocks where it was measured last."""
+
+    value: float
+    slope: FloatArray
+    residual: float
+
+    def __init__(self, problem: Problem) -> None:
+        self.weight = problem.weight
+        self.shape = problem.values.shape
+        self.columns = [_Column.of(problem, j) for j in np.flatnonzero(problem.margins > 0.0).tolist()]
+        self.levels: list[FloatArray] = []
+        self.blocks: list[IntArray] = []
+        self.n_passes = 0
+
+    def measure(self, multiplier: FloatArray) -> tuple[float, FloatArray]:
+        """Return the least Lagrangian at these multipliers, and its slope: weight x (1 - row sum)."""
+        from scipy.optimize import isotonic_regression
+
+        self.n_passes += 1
+        self.value = dot(self.weight, multiplier)
+        row = np.zeros(self.shape[0])
+        self.levels, self.blocks = [], []
+        for c in self.columns:
+            average = np.add.reduceat(c.weight * multiplier[c.order], c.first) / c.tie_weight
+            pooled = isotonic_regression(c.log_p + average, weights=c.tie_weight)
+            top = float(pooled.x[-1])
+            share = np.exp(pooled.x - top)
+            total = dot(c.tie_weight, share)
+            self.value += float(c.margin * (np.log(c.margin / total) - top))
+            level = share * (c.margin / total)
+            row[c.order] += np.repeat(level, c.size)
+            self.levels.append(level)
+            self.blocks.append(pooled.blocks)
+        self.slope = self.weight * (1.0 - row)
+        self.residual = float(np.abs(row - 1.0).max())
+        return self.value, self.slope
+
+    def matrix(self) -> FloatArray:
+        """Return the columns as a matrix."""
+        q = np.zeros(self.shape)
+        for c, level in zip(self.columns, self.levels, strict=True):
+            q[c.order, c.j] = np.repeat(level, c.size)
+        return q
+
+    def bend(self, step: FloatArray) -> FloatArray:
+        """Return the change of the slope, sign reversed, where multipliers move by `step` and no block changes."""
+        change = np.zeros(self.shape[0])
+        for c, level, block in zip(self.columns, self.levels, self.blocks, strict=True):
+            of_tie = np.add.reduceat(c.weight * step[c.order], c.first)
+            mass = np.add.reduceat(c.tie_weight, block[:-1])
+            average = np.add.reduceat(of_tie, block[:-1]) / mass
+            height = level[block[:-1]]
+            average -= dot(height * mass, average) / c.margin
+            change[c.order] += np.repeat(np.repeat(height * average, np.diff(block)), c.size)
+        bent: FloatArray = self.weight * change
+        return bent
+
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal of `bend`, but for the part of the margins."""
+        share = np.zeros(self.shape[0])
+        for c, level, block in zip(self.columns, self.levels, self.blocks, strict=True):
+            mass = np.add.reduceat(c.tie_weight, block[:-1])
+            share[c.order] += np.repeat(np.repeat(level[block[:-1]] / mass, np.diff(block)), c.size)
+        found: FloatArray = self.weight**2 * share
+        return found
+
+    def solve(self, slope: FloatArray, max_iter: int) -> FloatArray:
+        """Return the step that takes the slope to 0 as far as the blocks hold, by conjugate gradients."""
+        scale = self.diagonal() + _RIDGE * self.weight
+        step, residual = np.zeros(slope.size), slope.copy()
+        scaled = residual / scale
+        direction, product = scaled.copy(), dot(residual, scaled)
+        enough = _INNER_ACCURACY**2 * dot(residual, residual)
+        for _ in range(_MAX_INNER_PASSES):
+            image = self.bend(direction) + _RIDGE * self.weight * direction
+            curvature = dot(direction, image)
+            if curvature <= 0.0 or self.n_passes >= max_iter:
+                break
+            self.n_passes += 1
+            length = product / curvature
+            step += length * direction
+            residual -= length * image
+            if dot(residual, residual) <= enough:
+                break
+            scaled = residual / scale
+            product, last = dot(residual, scaled), product
+            direction = scaled + (product / last) * direction
+        return step

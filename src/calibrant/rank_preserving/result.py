@@ -1,18 +1,16 @@
-"""What a solver gives back: the matrix, how it ended, and the proof of how good it is."""
+"""What a solver is asked for and what it gives back: stopping criteria, checks of its progress, and the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.problem import PlaceArray
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One look at an iteration.
+    """One check of an iteration.
 
     Attributes
     ----------
@@ -60,9 +58,9 @@ class RankPreservingResult:
     margin_residual : float
         Largest distance of a column total from its margin, per row.
     rank_residual : float
-        Largest fall of a column of `Q` along the order of `P` beyond what was allowed.
+        Largest order violation of a column of `Q`, beyond what was allowed.
     history : tuple of Progress
-        The looks at the iteration.
+        The checks of the iteration.
     method : str
         The solver.
     time_s : float
@@ -88,12 +86,25 @@ class RankPreservingResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What a method hands to `solve`: sorted columns with their rows, what is proven of them, and the way there."""
+class StoppingCriteria:
+    """Stopping criteria of an iterative solver, its timer, and the progress callback.
 
-    q: FloatArray
-    order: PlaceArray
-    objective: float
-    bound: float
-    n_iter: int
-    history: tuple[Progress, ...]
+    `gap_tol` is the gap that has to be reached, and `target_gap` the smaller one that iterations are spent on.
+    """
+
+    tol: float
+    gap_tol: float
+    target_gap: float
+    callback: Callable[[Progress], object] | None = None
+    start: float = field(default_factory=time.perf_counter)
+
+    def record_progress(self, n_iter: int, residual: float, objective: float, bound: float) -> Progress:
+        """Return the record of a check, and pass it to the callback."""
+        progress = Progress(n_iter, residual, objective, bound, self.elapsed())
+        if self.callback is not None:
+            self.callback(progress)
+        return progress
+
+    def elapsed(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self.start

@@ -1,31 +1,36 @@
-"""The nearest rank-preserving matrix with given margins."""
+"""solve: the nearest rank-preserving matrix with given margins, of all rows or of each group."""
 
 from __future__ import annotations
 
-import numbers
+import time
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.certify import Certifier
-from calibrant.rank_preserving.dykstra import alternate
-from calibrant.rank_preserving.exact import LARGEST, solve_exactly
-from calibrant.rank_preserving.groups import solve_groups
-from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, fall_beyond, is_strict, split_nearly
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem
-from calibrant.rank_preserving.result import Ending, Progress, RankPreservingResult
-from calibrant.rank_preserving.splitting import split
-from calibrant.rank_preserving.watch import Watch
-from calibrant.validation import ArrayLike, check_choice, check_integer
+from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
+from calibrant.kernels import SortedColumns
+from calibrant.prior import match_names, read_names
+from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
+from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
+from calibrant.rank_preserving.problem import (
+    MarginKind,
+    Mismatch,
+    Origin,
+    Ties,
+    WeightedRows,
+    check_problem,
+    check_rows,
+    unsorted,
+)
+from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
+from calibrant.rank_preserving.result import Progress, RankPreservingResult, StoppingCriteria
+from calibrant.rank_preserving.splitting import alternate, split
+from calibrant.validation import ArrayLike, as_groups, check_choice, check_integer, check_number, check_same_length
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
-
-
 #: The gap that is good enough, and the one that small matrices are taken on to.
 _GAP = 1e-4
 _SMALL, _SMALL_GAP = 5_000, 1e-7
@@ -53,16 +58,19 @@ def solve(
     ----------
     P : array-like of shape (n, K)
         Probabilities, one column per class, each row summing to 1.
-    margins : array-like of shape (K,), mapping from column to number, Margins, ClassRates or PriorEstimate
-        What each column of the answer sums to. What `margins_from_labels` or an estimate of `calibrant.prior` gives
-        are rates, whatever `margin_kind` says. With `groups`, a mapping from group to any of these.
+    margins : array-like of shape (K,), mapping or Series from column to number, Margins, ClassRates or PriorEstimate
+        What each column of the answer sums to. Where columns of a frame and margins have names, they are matched by
+        these; margins with names go with columns without names where the names are the numbers of the columns, or
+        sorted. What `margins_from_labels` or an estimate of `calibrant.prior` gives are rates, whatever `margin_kind`
+        says. With `groups`, a mapping from group to any of these, or a frame with the groups as its index and a
+        column for each of P.
     groups : array-like of shape (n,), optional
         The group of each row. Each group gets its own margins, and the order is kept within it, not across groups.
     method : {"auto", "adaptive", "admm", "dykstra"}
-        "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the closed form where
-        rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections. "auto"
-        takes "adaptive", or "admm" with `nearly`. What the splittings leave unfinished of a matrix of up to 600
-        entries an active set finishes. All reach the same optimum.
+        "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the affine feasible point
+        where rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections.
+        "auto" takes "adaptive", or "admm" with `nearly`. What the splittings leave unfinished of a matrix of up to
+        600 entries an active set finishes. All reach the same optimum.
     nearly : EpsilonSlack or LambdaPenalty, optional
         How far, or at what price, an order may be broken. By default it is kept.
     ties : {"equal", "free"}
@@ -82,7 +90,7 @@ def solve(
     max_iter : int
         Largest number of iterations.
     callback : callable, optional
-        Called with a `Progress` at every look.
+        Called with a `Progress` at every check.
 
     Returns
     -------
@@ -129,101 +137,183 @@ def solve(
     >>> result.converged
     True
     """
-    check_choice("method", method, get_args(Method))
-    tol, good_enough = _positive("tol", tol), _positive("gap_tol", _GAP if gap_tol is None else gap_tol)
-    max_iter = check_integer("max_iter", max_iter, minimum=1)
-    if not (nearly is None or isinstance(nearly, (EpsilonSlack, LambdaPenalty))):
-        raise InvalidTypeError(f"nearly={nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None.")
+    options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, callback)
+    rows = check_rows(P, sample_weight)
     if groups is not None:
-        one = partial(
-            solve,
-            method=method,
-            nearly=nearly,
-            ties=ties,
-            on_mismatch=on_mismatch,
-            tol=tol,
-            gap_tol=gap_tol,
-            max_iter=max_iter,
-            callback=callback,
-        )
-        return solve_groups(
-            P, margins, groups, sample_weight=sample_weight, margin_kind=margin_kind, tol=tol, solve_one=one
-        )
-    problem = check_problem(
-        P, margins, margin_kind=margin_kind, on_mismatch=on_mismatch, ties=ties, sample_weight=sample_weight
-    )
-    is_small = gap_tol is None and problem.p.size <= _SMALL
-    watch = Watch(tol, good_enough, _SMALL_GAP if is_small else good_enough, callback)
-    if nearly is not None and not is_strict(nearly):
-        if method not in ("auto", "admm") or ties == "free":
-            raise InvalidInputError(
-                f'nearly={nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'
-            )
-        return _result(problem, split_nearly(problem, nearly, watch, max_iter=max_iter), watch, "admm", nearly)
-    solver = "adaptive" if method == "auto" else method
-    certifier = Certifier(problem, watch)
-    if solver == "dykstra":
-        n_iter = alternate(problem, certifier, max_iter=max_iter)
-    else:
-        n_iter = split(problem, certifier, max_iter=max_iter, by_row=solver == "adaptive")
-        if not certifier.is_done() and problem.p.size <= LARGEST and not problem.runs.size:
-            exact = solve_exactly(problem)
-            if exact is not None:
-                certifier.propose(*exact)
-    return _result(problem, certifier.ending(n_iter), watch, solver, None)
-
-
-def _result(problem: Problem, ending: Ending, watch: Watch, method: str, nearly: Nearly | None) -> RankPreservingResult:
-    q, order = ending.q, ending.order
-    np.minimum(q, 1.0, out=q)  # a row's sum may lie above 1 by rounding
-    row, total = np.zeros(problem.weight.size), np.zeros(len(q))
-    for j, column in enumerate(q):
-        row[order[j]] += column
-        total[j] = np.sum(problem.weight[order[j]] * column)
-    fall = _fall(problem, q) if nearly is None else fall_beyond(problem, nearly, q)
-    row_residual = float(np.abs(row - 1.0).max())
-    margin_residual = float(np.abs(total - problem.margins).max()) / problem.total
-    floor = problem.total * len(q) * watch.tol**2
-    gap = (ending.objective - ending.bound) / max(ending.objective, floor)
-    result = RankPreservingResult(
-        Q=problem.container.wrap(problem.matrix(q, order)),
-        converged=max(row_residual, margin_residual, fall) <= watch.tol and gap <= watch.gap_tol,
-        n_iter=ending.n_iter,
-        objective=ending.objective,
-        bound=ending.bound,
-        gap=gap,
-        row_residual=row_residual,
-        margin_residual=margin_residual,
-        rank_residual=fall,
-        history=ending.history,
-        method=method,
-        time_s=watch.elapsed(),
-    )
-    if not result.converged:
-        warnings.warn(
-            f"{method} stopped after {ending.n_iter:,} iterations with a gap of {gap:.2e}, above "
-            f"gap_tol={watch.gap_tol:g}. The answer is feasible; raise max_iter or gap_tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        return _solve_groups(rows, margins, groups, options, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    problem = check_problem(rows, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    del rows  # memory: sorted columns take the place of rows that are not the caller's own
+    columns, origin = problem.columns(ties), problem.origin
+    del problem
+    result = find_nearest(columns, origin, options)
+    warn_of_gap(result, options, stacklevel=3)
     return result
 
 
-def _fall(problem: Problem, q: FloatArray) -> float:
-    return max(
-        max(float(0.0 - np.diff(column).min(initial=0.0)), _spread(problem, j, column)) for j, column in enumerate(q)
+@dataclass(frozen=True, slots=True)
+class SolveOptions:
+    """How `solve` goes about it; see its parameters."""
+
+    method: Method = "auto"
+    nearly: Nearly | None = None
+    ties: Ties = "equal"
+    tol: float = 1e-8
+    gap_tol: float | None = None
+    max_iter: int = 5_000
+    callback: Callable[[Progress], object] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
+        check_choice("ties", self.ties, get_args(Ties))
+        check_number("tol", self.tol, minimum=0.0, is_open=True)
+        if self.gap_tol is not None:
+            check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
+        check_integer("max_iter", self.max_iter, minimum=1)
+        if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
+            raise InvalidTypeError(
+                f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None."
+            )
+        if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
+            raise InvalidInputError(
+                f'nearly={self.nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'
+            )
+
+    @property
+    def relaxed(self) -> Nearly | None:
+        """How an order may be broken; None where it may not."""
+        return None if self.nearly is None or self.nearly.is_strict else self.nearly
+
+    @property
+    def chosen_method(self) -> str:
+        """The method that "auto" stands for."""
+        return self.method if self.method != "auto" else "adaptive" if self.relaxed is None else "admm"
+
+    @property
+    def allowed_gap(self) -> float:
+        """The gap that is good enough."""
+        return _GAP if self.gap_tol is None else float(self.gap_tol)
+
+    def criteria(self, size: int) -> StoppingCriteria:
+        """Return the stopping criteria for a matrix of so many entries, and start the timer."""
+        target = _SMALL_GAP if self.gap_tol is None and size <= _SMALL else self.allowed_gap
+        return StoppingCriteria(float(self.tol), self.allowed_gap, target, self.callback)
+
+
+def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> RankPreservingResult:
+    """Solve a problem that has passed the gate; whether it converged is for the caller to say."""
+    criteria = options.criteria(columns.p.size)
+    relaxed, method = options.relaxed, options.chosen_method
+    certificate = Certificate(columns, criteria) if relaxed is None else RelaxedCertificate(columns, criteria, relaxed)
+    if method == "dykstra":
+        n_iter = alternate(columns, certificate, max_iter=options.max_iter)
+    else:
+        n_iter = split(columns, certificate, max_iter=options.max_iter, by_row=method == "adaptive")
+        is_small = columns.p.size <= LARGEST_EXACT and not columns.free.size
+        if is_small and relaxed is None and not certificate.is_done():
+            exact = project_exactly(columns)
+            if exact is not None:
+                certificate.propose(*exact)
+    q = certificate.best()
+    _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
+    rank_residual = certificate.rank_residual(q)
+    is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
+    return RankPreservingResult(
+        Q=origin.wrap(unsorted(q, certificate.order)),
+        converged=is_feasible and certificate.gap <= criteria.gap_tol,
+        n_iter=n_iter,
+        objective=certificate.objective,
+        bound=certificate.bound,
+        gap=certificate.gap,
+        row_residual=row_residual,
+        margin_residual=margin_residual,
+        rank_residual=rank_residual,
+        history=tuple(certificate.history),
+        method=method,
+        time_s=criteria.elapsed(),
     )
 
 
-def _spread(problem: Problem, j: int, column: FloatArray) -> float:
-    """Return how far rows that must stay equal in a column lie apart."""
-    first = problem.edges(j)[:-1]
-    return float((np.maximum.reduceat(column, first) - np.minimum.reduceat(column, first)).max())
+def warn_of_gap(result: RankPreservingResult, options: SolveOptions, *, stacklevel: int) -> None:
+    """Warn if the gap is too large."""
+    if not result.converged:
+        warnings.warn(
+            f"{result.method} stopped after {result.n_iter:,} iterations with a gap of {result.gap:.2e}, above "
+            f"gap_tol={options.allowed_gap:g}. The answer is feasible; raise max_iter or gap_tol.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
 
 
-def _positive(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass one above 0, such as 1e-8.")
-    if not 0.0 < float(value) < np.inf:
-        raise InvalidInputError(f"{name}={value!r} is not above 0 and finite. Pass a number such as 1e-8.")
-    return float(value)
+def _solve_groups(
+    rows: WeightedRows,
+    margins: Any,
+    groups: ArrayLike,
+    options: SolveOptions,
+    *,
+    margin_kind: MarginKind,
+    on_mismatch: Mismatch,
+) -> RankPreservingResult:
+    """Solve a problem for each group of rows, and put their answers into one matrix.
+
+    Groups without a row of positive weight are left out, and their rows are NaN.
+    """
+    start = time.perf_counter()
+    labels = as_groups(groups, name="groups")
+    check_same_length(len(rows.values), labels.codes.size, "P", "groups")
+    found = labels.classes.tolist()
+    q = np.full(rows.values.shape, np.nan)
+    results: dict[Any, RankPreservingResult] = {}
+    for code, (group, target) in enumerate(zip(found, _margins_of_groups(margins, found), strict=True)):
+        is_own = labels.codes == code
+        own = rows.take(is_own)
+        if not own.weight.any():
+            continue
+        try:
+            problem = check_problem(own, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
+        except CalibrantError as error:
+            raise type(error)(f"group {group!r}: {error}") from None
+        results[group] = find_nearest(problem.columns(options.ties), problem.origin, options)
+        q[is_own] = results[group].Q
+    parts = list(results.values())
+    objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
+    late = [group for group, part in results.items() if not part.converged]
+    if late:
+        warnings.warn(
+            f"{len(late):,} of {len(results):,} groups did not converge, the first {late[0]!r} with a gap of "
+            f"{results[late[0]].gap:.2e}. The answer is feasible; raise max_iter or gap_tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return RankPreservingResult(
+        Q=rows.container.wrap(q),
+        converged=not late,
+        n_iter=sum(part.n_iter for part in parts),
+        objective=objective,
+        bound=bound,
+        gap=(objective - bound) / max(objective, q.size * options.tol**2),
+        row_residual=max(part.row_residual for part in parts),
+        margin_residual=max(part.margin_residual for part in parts),
+        rank_residual=max(part.rank_residual for part in parts),
+        history=(),
+        method=options.chosen_method,
+        time_s=time.perf_counter() - start,
+        groups=results,
+    )
+
+
+def _margins_of_groups(margins: Any, found: list[Any]) -> list[Any]:
+    """Return the margins of each group: the entries of a mapping, or the rows of a frame with an index."""
+    import narwhals as nw
+
+    targets, labels = read_names(margins)
+    table = nw.from_native(margins, eager_only=True, pass_through=True)
+    index = nw.maybe_get_index(table) if isinstance(table, nw.DataFrame) else None
+    if isinstance(table, nw.DataFrame) and index is not None:
+        targets, labels = table.rows(named=True), list(index)
+    if labels is None:
+        raise InvalidTypeError(
+            f"margins is a {type(margins).__name__} without names of groups, and there are groups. Pass a dict of the "
+            "margins of each group, or a frame whose index names the groups."
+        )
+    each = list(targets)
+    return [each[i] for i in match_names(labels, found, name="margins", of="groups") or ()]

@@ -1,155 +1,244 @@
-"""The over-relaxed Douglas-Rachford splitting (ADMM), with one penalty or with one for each row."""
+"""Two splittings of the problem into rows and columns, each of which is easy by itself.
+
+`split` is the over-relaxed Douglas-Rachford splitting (ADMM), for strict and for relaxed orders. It minimises the sum
+of w_i (Q_ij - P_ij)^2 by turns over matrices with the right row sums and margins, where the nearest one is known in
+closed form, and over columns that rise and are not negative, where it is found by pooling (`kernels.take_steps`). The
+multipliers of the sums give a lower bound of the optimum at every check, and `certificate` says when the gap is small
+enough; else it stops after `max_iter` iterations.
+
+`alternate` is Dykstra's method of alternating projections: rows onto the simplex, columns onto the order with their
+sum, each with what the last projection on its side took off added back. It stops in the same way.
+
+References: Eckstein and Bertsekas (1992), Mathematical Programming 55; Boyle and Dykstra (1986), Lecture Notes in
+Statistics 37; Held, Wolfe and Crowder (1974), Mathematical Programming 6, for the simplex.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 
+from calibrant import kernels
+from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.certify import Certifier
-from calibrant.rank_preserving.lanes import Lanes
-from calibrant.rank_preserving.problem import Problem
-from calibrant.rank_preserving.straight import Start, straight_start
+from calibrant.rank_preserving.certificate import Certificate
+from calibrant.rank_preserving.problem import unsorted
+from calibrant.rank_preserving.warm_start import affine_start
 
-_RELAXATION = 1.85
-_FIRST_PENALTY = 20.0
-#: Iterations between two looks: at first, their growth, at most.
-_FIRST_LOOK, _GROWTH, _LONGEST_LOOK = 30, 1.1, 200
-#: Largest change of the penalty's logarithm at a look, divided by one plus half the number of turns so far.
-_TURN = 0.5
-#: Changes fade after this many looks, so that in the end the penalties are constant and the iteration converges.
-_LIVELY, _FADING = 20, 2.0
-#: From multipliers that all but prove the closed form: the first penalty of a descent, its looks, its iterations,
-#: and the last penalty, which above so many rows grows with the fourth root of their number.
-_HIGHEST, _DESCENT_LOOKS, _DESCENT = 20_000.0, 24, 264
-_LOWEST, _LOWEST_ROWS = 50.0, 100_000
-#: Weight of a look's multipliers in the mean of a descent's, whose bound is steadier.
-_RECENT = 0.4
-#: Iterations from which on a start from the closed form pays.
+#: Iterations between two checks, at most.
+_LONGEST_INTERVAL = 200
+#: Largest change of the penalty's logarithm at a check, divided by one plus half the number of turns so far.
+_LARGEST_CHANGE = 0.5
+#: Power by which changes of the penalty fade, so that in the end it is constant and the iteration converges.
+_FADING_POWER = 2.0
+#: The schedule after a warm start: its first penalty, its checks, its iterations, and its last penalty, which above so
+#: many rows grows with the fourth root of their number.
+_HIGHEST_PENALTY, _DESCENT_CHECKS, _DESCENT_ITERATIONS = 20_000.0, 24, 264
+_LOWEST_PENALTY, _LOWEST_PENALTY_ROWS = 50.0, 100_000
+#: Weight of a check's multipliers in the mean of a descent's, whose bound is steadier.
+_WEIGHT_OF_LAST = 0.4
+#: Iterations from which on a warm start pays.
 _WORTH_A_START = 100
-#: A descent's iterates are worth a try from this multiple of its lowest penalty on.
-_PROMISING = 4.0
+#: A descent's iterates are worth a projection from this multiple of its lowest penalty on.
+_WORTH_A_PROJECTION = 4.0
 #: A row's penalty grows with this power of its multiplier over the median one, between these ratios.
 _POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
+#: Entries of the matrix below which a step takes less time than waking a thread.
+_WORTH_A_THREAD = 100_000
+#: Iterations of `alternate` up to its first check, their growth from check to check, and most between two.
+_FIRST_CHECK, _GROWTH, _LONGEST = 20, 1.25, 500
 
 
-def split(problem: Problem, certifier: Certifier, *, max_iter: int, by_row: bool) -> int:
-    """Iterate until the certifier is content or `max_iter` is reached; return the number of iterations.
+def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
+    """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations.
 
     Notes
     -----
-    Alternates between the matrices with the right row sums and margins, where the nearest one is known in closed
-    form, and those whose columns rise and are not negative, where it is found by pooling. The multipliers of the
-    sums give a lower bound of the optimum at every look.
-
-    Multipliers of rows differ in size by orders of magnitude: where a margin moves far, a few rows at the foot of its
-    column carry most of it and hand it on to their neighbours in the other columns. One penalty suits either these
+    Multipliers of rows differ in size by orders of magnitude: where a margin moves far, they are large for a few rows,
+    those of the lowest entries of its column and their neighbours in the other columns. One penalty suits either these
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
-    most of the iterations. The common factor follows the sign of the duality gap of the iterate: below 0 the sums are
-    met too loosely, above 0 the objective is.
-
-    Where rows are many, `straight_start` gives the multipliers of all but the optimum. From there the penalty starts
-    high, where steps are long and the bound is poor, and descends.
+    most of the iterations, and where rows are many, `warm_start.affine_start` gives the first multipliers. From there
+    the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check.
     """
-    n_columns, n = problem.p.shape
     start, n_iter = None, 0
-    if by_row and max_iter >= _WORTH_A_START and not certifier.is_done():
-        start = straight_start(problem, certifier.space, max_passes=max_iter // 2)
+    if by_row and max_iter >= _WORTH_A_START and not certificate.is_done():
+        start = affine_start(columns, certificate.work, certificate.affine, max_passes=max_iter // 2)
     if start is not None:
-        n_iter = start.n_passes + 1
-        if 2.0 * certifier.take_start(n_iter, start.lift, start.shift) < certifier.objective:
+        n_iter = start[2] + 1
+        bound = certificate.take_bound(*start[:2])
+        certificate.record(n_iter, 0.0, certificate.objective)
+        if 2.0 * bound < certificate.objective:
             start = None
-    certifier.space.reset(problem)
-    if certifier.is_done():
+    certificate.work.reset(columns)
+    if certificate.is_done():
         return n_iter
-    state, move = problem.p.copy(), np.empty((n_columns, n))
-    lowest = _LOWEST * max(n / _LOWEST_ROWS, 1.0) ** 0.25
-    penalty, ratio, looks = _FIRST_PENALTY, np.ones(n), _descent(0, lowest)
+    penalties = _Penalties(certificate, by_row=by_row)
+    state, move = columns.p.copy(), np.empty_like(columns.p)
     if start is not None:
-        penalty, ratio, looks = _HIGHEST, _row_ratio(start.lift), _descent(max_iter - n_iter, lowest)
-        _set_out(problem, start, penalty * ratio, state)
-        del start
-    mean: tuple[FloatArray, FloatArray] | None = None
-    lift: FloatArray | None = None
-    was: FloatArray | None = None
-    order = problem.order.copy() if problem.runs.size else problem.order
-    turns, last, n_looks, look = 0, 0, 0, float(_FIRST_LOOK)
-    with Lanes(problem, order, certifier.space) as lanes:
-        while not certifier.is_done():
-            steps, aim = next(looks, (0, 0.0))
-            is_descent = steps > 0
-            steps = min(steps or int(look), max_iter - n_iter)
-            lift = None  # memory for the steps
-            lift = lanes.step(state, move, penalty, ratio, _RELAXATION, steps)
-            n_iter += steps
-            lanes.pool(state, penalty * ratio * problem.weight, move)
-            may_try = penalty <= lowest * _PROMISING or not is_descent
-            if is_descent:
-                mean = _mixed(mean, lift, lanes.shift)
-                if may_try:
-                    certifier.take_bound(*mean)
-            gap = certifier.look(n_iter, move, order, lift, lanes.shift, may_try=may_try)
-            if certifier.is_done():
-                break
-            was = penalty * ratio * problem.weight
-            if certifier.is_overwritten:
-                lanes.pool(state, was, move)
-            if n_iter >= max_iter:
-                break
-            pace = 1.0
-            if is_descent:
-                penalty = aim
+        penalties.descend(start[0], max_iter - n_iter)
+        (constant, slope), penalty = certificate.affine, penalties.of_rows()
+        for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
+            # the state whose pooled columns are the affine point, and whose multipliers are those of the start
+            q = np.maximum(constant[j] + slope * p, 0.0)
+            state[j] = q + (p - q - start[0][order] - start[1][j]) / penalty[order]
+        del start, penalty
+    columns = columns.own_order()
+    mean: FloatArray | None = None
+    row_multipliers: FloatArray | None = None
+    before: FloatArray | None = None
+    is_worth_a_thread = columns.p.size >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
+    with ThreadPoolExecutor(1) if is_worth_a_thread else nullcontext() as threads:
+        workers = ColumnWorkers(columns, certificate, threads)
+        while not certificate.is_done():
+            n_steps = min(penalties.next_interval(), max_iter - n_iter)
+            row_multipliers = None  # memory for the steps
+            row_multipliers = workers.take_steps(state, move, penalties, n_steps)
+            n_iter += n_steps
+            workers.pool(state, penalties, move)
+            if penalties.is_descending:
+                last = np.concatenate((row_multipliers, workers.column_multipliers))
+                mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
+                if penalties.may_project:
+                    certificate.take_bound(mean[: row_multipliers.size], mean[row_multipliers.size :])
             else:
                 mean = None
-                sign = 1 if gap < 0.0 else -1
-                turns += last * sign < 0
-                last = sign
-                n_looks += 1
-                pace = min(1.0, (_LIVELY / n_looks) ** _FADING)
-                penalty *= math.exp(sign * pace * _TURN / (1.0 + 0.5 * turns))
-                look = min(look * _GROWTH, _LONGEST_LOOK)
-            if by_row:
-                ratio **= 1.0 - 0.5 * pace
-                ratio *= _row_ratio(lift) ** (0.5 * pace)
-            was /= penalty * ratio * problem.weight
-            for j in range(n_columns):  # the multipliers stay, in units of the new penalty
-                state[j] = move[j] + (state[j] - move[j]) * was[order[j]]
-            was = None
-    del lanes, was, ratio, lift, mean  # memory for what follows
-    if not certifier.is_done():
-        certifier.finish(move, order, state)
+            excess = certificate.check(
+                n_iter, move, columns, row_multipliers, workers.column_multipliers, may_project=penalties.may_project
+            )
+            if certificate.is_done():
+                break
+            if certificate.is_overwritten:
+                workers.pool(state, penalties, move)
+            if n_iter >= max_iter:
+                break
+            before = penalties.of_rows()
+            penalties.change(excess, row_multipliers)
+            before /= penalties.of_rows()
+            for j, order in enumerate(
+                columns.order
+            ):  # state - move is a multiplier over the penalty: the multiplier stays
+                state[j] = move[j] + (state[j] - move[j]) * before[order]
+            before = None
+    del workers, penalties, row_multipliers, mean  # memory for what follows
+    if not certificate.is_done():
+        certificate.finish(move, columns, state)
     return n_iter
 
 
-def _mixed(
-    mean: tuple[FloatArray, FloatArray] | None, lift: FloatArray, shift: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of multipliers with those of one more look."""
-    if mean is None:
-        return lift.copy(), shift.copy()
-    return (1.0 - _RECENT) * mean[0] + _RECENT * lift, (1.0 - _RECENT) * mean[1] + _RECENT * shift
+class _Penalties:
+    """The penalty of each row, a common one times a ratio, and how both change from check to check.
+
+    The common penalty follows the sign of the duality gap of the iterate: below 0 the sums are met too loosely, above
+    0 the objective is. After a warm start it is lowered by a fixed schedule first, here called a descent.
+    """
+
+    def __init__(self, certificate: Certificate, *, by_row: bool) -> None:
+        n = certificate.columns.weight.size
+        self.by_row, self.growth, self.fading_after = by_row, certificate.growth, certificate.fading_after
+        self.common, self.ratio = certificate.first_penalty, np.ones(n)
+        self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
+        self.descent: list[float] = []  # penalties to come
+        self.is_descending = False
+        self.interval = float(certificate.first_check)
+        self.n_turns = self.last_sign = self.n_checks = self.n_steps = 0
+
+    def descend(self, row_multipliers: FloatArray, max_iter: int) -> None:
+        """Start from multipliers that nearly certify the affine point, with the schedule that lowers the penalty."""
+        n_checks = min(_DESCENT_CHECKS, max_iter)
+        self.n_steps = min(_DESCENT_ITERATIONS, max_iter) // max(n_checks, 1)
+        shares = [min(check / max(n_checks - 1, 1), 1.0) for check in range(1, n_checks + 1)]
+        self.descent = [_HIGHEST_PENALTY * (self.lowest / _HIGHEST_PENALTY) ** share for share in shares]
+        self.common, self.ratio = _HIGHEST_PENALTY, _row_ratio(row_multipliers)
+
+    def next_interval(self) -> int:
+        """Return the iterations up to the next check."""
+        self.is_descending = bool(self.descent)
+        return self.n_steps if self.is_descending else int(self.interval)
+
+    @property
+    def may_project(self) -> bool:
+        """Whether iterates are worth a projection."""
+        return not self.is_descending or self.common <= self.lowest * _WORTH_A_PROJECTION
+
+    def of_rows(self) -> FloatArray:
+        """Return the penalty of each row."""
+        return self.common * self.ratio
+
+    def change(self, excess: float, row_multipliers: FloatArray) -> None:
+        """Change the penalties after a check, from the objective of its iterate less the bound of its multipliers."""
+        pace = 1.0
+        if self.is_descending:
+            self.common = self.descent.pop(0)
+        else:
+            sign = 1 if excess < 0.0 else -1
+            self.n_turns += self.last_sign * sign < 0
+            self.last_sign = sign
+            self.n_checks += 1
+            pace = min(1.0, (self.fading_after / self.n_checks) ** _FADING_POWER)
+            self.common *= math.exp(sign * pace * _LARGEST_CHANGE / (1.0 + 0.5 * self.n_turns))
+            self.interval = min(self.interval * self.growth, _LONGEST_INTERVAL)
+        if self.by_row:
+            self.ratio **= 1.0 - 0.5 * pace
+            self.ratio *= _row_ratio(row_multipliers) ** (0.5 * pace)
 
 
-def _descent(n_iter: int, lowest: float) -> Iterator[tuple[int, float]]:
-    """Yield the iterations up to each look of a descent, and the penalty after it."""
-    n_looks = min(_DESCENT_LOOKS, n_iter)
-    steps = min(_DESCENT, n_iter) // max(n_looks, 1)
-    for look in range(1, n_looks + 1):
-        yield steps, _HIGHEST * (lowest / _HIGHEST) ** min(look / max(n_looks - 1, 1), 1.0)
+class ColumnWorkers:
+    """The steps of the splitting, with the columns shared between two workers, which `threads` run at the same time.
+
+    Whether they do does not change a bit of the answer: each has its own table of the rows, which both read at random
+    and add to, and their sums are joined in a fixed order.
+    """
+
+    def __init__(self, columns: SortedColumns, certificate: Certificate, threads: ThreadPoolExecutor | None) -> None:
+        self.columns, self.certificate, self.threads = columns, certificate, threads
+        self.work = certificate.work
+        self.column_multipliers = np.empty(len(columns.p))
+        self.n_workers = min(len(self.work.level), len(columns.p))
+
+    def take_steps(self, state: FloatArray, move: FloatArray, penalties: _Penalties, n_steps: int) -> FloatArray:
+        """Take steps; return the multipliers of the row sums after the last; those of the margins are kept."""
+        weight, row = self.columns.weight, self.work.row
+        rows = np.empty((self.n_workers, weight.size, 4))
+        rows[:, :, WEIGHT] = weight
+        rows[:, :, PENALTY] = penalties.of_rows()
+        rows[:, :, PENALTY] *= weight
+        rule = self.certificate.rule(penalties.common)
+        self._run(SplittingArrays(state, move, rows, self.column_multipliers), rule, n_steps)
+        np.add(rows[0, :, WEIGHT], rows[0, :, PENALTY], out=row)
+        row *= rows[0, :, ROW]
+        row /= weight
+        del rows  # memory for the copy
+        return row.copy()
+
+    def _run(self, arrays: SplittingArrays, rule: Rule | None, n_steps: int) -> None:
+        def run(first: int, end: int, worker: int) -> None:
+            kernels.take_steps(self.columns, self.work, arrays, rule, (first, end, n_steps), worker)
+
+        if self.threads is None:
+            run(0, n_steps + 1, -1)
+            return
+        for number in range(n_steps + 1):
+            others = [self.threads.submit(run, number, number + 1, worker) for worker in range(1, self.n_workers)]
+            run(number, number + 1, 0)
+            for other in others:
+                other.result()
+            if number < n_steps:
+                kernels.join_workers(arrays)
+
+    def pool(self, state: FloatArray, penalties: _Penalties, out: FloatArray) -> None:
+        """Write the columns nearest to `state` that the order allows to `out`."""
+        by_row = penalties.of_rows() * self.columns.weight
+        rule = self.certificate.rule(penalties.common)
+        kernels.pool_columns(self.columns.replace(p=state), self.work, by_row, rule, out)
 
 
-def _set_out(problem: Problem, start: Start, penalty: FloatArray, state: FloatArray) -> None:
-    """Write the state whose pooled columns are those of the start, and whose multipliers are its own."""
-    for j, (p, order) in enumerate(zip(problem.p, problem.order, strict=True)):
-        q = np.maximum(start.constant[j] + start.slope * p, 0.0)
-        state[j] = q + (p - q - start.lift[order] - start.shift[j]) / penalty[order]
-
-
-def _row_ratio(lift: FloatArray) -> FloatArray:
+def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
     """Return how large each row's penalty should be, from the size of its multiplier."""
-    size = np.abs(lift)
+    size = np.abs(row_multipliers)
     middle = float(np.median(size))
     if middle == 0.0:
         return np.ones_like(size)
@@ -157,3 +246,60 @@ def _row_ratio(lift: FloatArray) -> FloatArray:
     np.clip(size, _LEAST_RATIO, _LARGEST_RATIO, out=size)
     size **= _POWER
     return size
+
+
+def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int) -> int:
+    """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations."""
+    columns = columns.own_order()
+    q = unsorted(columns.p, columns.order)
+    taken_from_rows, taken_from_columns = np.zeros_like(q), np.zeros_like(q)
+    n_iter, next_check, interval = 0, _FIRST_CHECK, float(_FIRST_CHECK)
+    while not certificate.is_done():
+        q += taken_from_rows
+        row_multipliers = simplex_thresholds(np.sort(q, axis=1)[:, ::-1], np.ones((1, len(columns.p))), 1.0)
+        taken_from_rows = np.minimum(q, row_multipliers[:, None])
+        q -= taken_from_rows
+        q += taken_from_columns
+        projected, column_multipliers = _project_columns(q, columns, certificate.work)
+        taken_from_columns = q - projected
+        q = projected
+        n_iter += 1
+        if n_iter >= min(next_check, max_iter):
+            place = np.stack([q[order, j] for j, order in enumerate(columns.order)])
+            certificate.check(n_iter, place, columns, row_multipliers, column_multipliers)
+            interval = min(interval * _GROWTH, _LONGEST)
+            next_check = n_iter + int(interval)
+            if n_iter >= max_iter and not certificate.is_done():
+                place = np.stack([q[order, j] for j, order in enumerate(columns.order)])
+                certificate.finish(place, columns, np.empty_like(place))
+                break
+    return n_iter
+
+
+def simplex_thresholds(falling: FloatArray, weight: FloatArray, total: FloatArray | float) -> FloatArray:
+    """Return s of each falling row of values, with sum_k weight_k max(value_k - s, 0) = total."""
+    excess = (np.cumsum(weight * falling, axis=1) - total) / np.cumsum(weight, axis=1)
+    kept = np.count_nonzero(falling > excess, axis=1) - 1
+    threshold: FloatArray = excess[np.arange(len(excess)), np.maximum(kept, 0)]
+    return threshold
+
+
+def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace) -> tuple[FloatArray, FloatArray]:
+    """Return the nearest matrix whose columns rise, are not negative and have their sum, and the margins' multipliers.
+
+    A column's pooling moves along with a constant added to it, and clipping at 0 keeps it the nearest: what is left
+    is the one constant that meets the sum.
+    """
+    place = np.empty(columns.p.shape)
+    for j, order in enumerate(columns.order):
+        for a, e in columns.free[columns.free_start[j] : columns.free_start[j + 1]]:
+            order[a:e] = order[a:e][np.argsort(values[order[a:e], j], kind="stable")]
+        place[j] = values[order, j]
+    base = float(np.abs(place).max()) + 1.0  # above 0 all over, so that pooling does not clip
+    place += base
+    kernels.pool_columns(columns.replace(p=place), work, columns.weight, None, place)
+    weight = columns.weight[columns.order[:, ::-1]]
+    threshold = simplex_thresholds(place[:, ::-1], weight, columns.margins[:, None])
+    place -= threshold[:, None]
+    np.maximum(place, 0.0, out=place)
+    return unsorted(place, columns.order), threshold - base

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from exact_matrices import nearest
 from hypothesis import given, strategies as st
 
-from calibrant.errors import ConvergenceWarning
-from calibrant.rank_preserving import Progress, solve
+from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from calibrant.rank_preserving import Progress, margins_from_labels, solve
 
 METHODS = ("adaptive", "admm", "dykstra")
 
@@ -133,20 +134,93 @@ def test_an_early_stop_is_feasible_and_says_so(method: str) -> None:
     assert_feasible(result.Q, P, margins)
 
 
-def test_bounds_rise_and_the_callback_sees_every_look() -> None:
+def test_bounds_rise_and_the_callback_sees_every_check() -> None:
     P, margins = draw(7, 500, 3, "far")
     seen: list[Progress] = []
     result = solve(P, margins, callback=seen.append)
     assert tuple(seen) == result.history
-    bounds = [look.bound for look in seen]
+    bounds = [check.bound for check in seen]
     assert bounds == sorted(bounds)
     assert seen[-1].n_iter == result.n_iter
-    assert all(look.bound <= result.objective for look in seen)
+    assert all(check.bound <= result.objective for check in seen)
 
 
-def test_a_penalty_for_each_row_saves_iterations() -> None:
-    P, margins = draw(8, 5_000, 3, "far")
-    one = solve(P, margins, method="admm", gap_tol=1e-3)
-    by_row = solve(P, margins, gap_tol=1e-3)
-    assert by_row.converged
-    assert by_row.n_iter < 0.8 * one.n_iter
+# --- groups --------------------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(3)
+TABLE = RNG.dirichlet(np.ones(3), 120)
+BY = np.array(["north", "south", "south"] * 40)
+
+
+def test_groups_are_problems_of_their_own() -> None:
+    targets = {"north": [16.0, 12.0, 12.0], "south": [16.0, 24.0, 40.0]}
+    weight = RNG.integers(1, 3, 120).astype(float)
+    targets = {g: np.array(t) / np.sum(t) for g, t in targets.items()}
+    whole = solve(TABLE, targets, groups=BY, margin_kind="rates", sample_weight=weight)
+    assert whole.groups is not None
+    assert list(whole.groups) == ["north", "south"]
+    for group, target in targets.items():
+        own = BY == group
+        alone = solve(TABLE[own], target, margin_kind="rates", sample_weight=weight[own])
+        np.testing.assert_array_equal(whole.Q[own], alone.Q)
+        assert whole.groups[group].objective == alone.objective
+    parts = list(whole.groups.values())
+    assert whole.converged
+    assert whole.objective == pytest.approx(sum(part.objective for part in parts), rel=1e-14)
+    assert whole.bound == pytest.approx(sum(part.bound for part in parts), rel=1e-14)
+    assert whole.gap == pytest.approx((whole.objective - whole.bound) / whole.objective, rel=1e-12)
+    assert whole.row_residual == max(part.row_residual for part in parts)
+    assert whole.n_iter == sum(part.n_iter for part in parts)
+
+
+def test_margins_of_groups_may_be_of_any_kind_and_keep_the_container() -> None:
+    frame = pd.DataFrame(TABLE, columns=["a", "b", "c"], index=np.arange(120) + 7)
+    targets = {"north": margins_from_labels(["c"] * 5 + ["a"] * 3 + ["b"] * 2), "south": {"c": 40, "a": 16, "b": 24}}
+    q = solve(frame, targets, groups=pd.Series(BY)).Q
+    assert list(q.index) == list(frame.index)
+    np.testing.assert_allclose(q[BY == "north"].mean(axis=0), [0.3, 0.2, 0.5], atol=1e-8)
+    np.testing.assert_allclose(q[BY == "south"].sum(axis=0), [16.0, 24.0, 40.0], atol=1e-6)
+
+
+def test_rows_are_checked_once_and_counted_in_the_whole_matrix() -> None:
+    broken = TABLE.copy()
+    broken[7] *= 1.001
+    with pytest.raises(InvalidInputError, match=r"^P row 7: the 3 probabilities sum to 1.001"):
+        solve(broken, {"north": [16, 12, 12], "south": [16, 24, 40]}, groups=BY)
+
+
+def test_group_without_weight_is_left_out() -> None:
+    weight = (BY == "south").astype(float)
+    result = solve(TABLE, {"north": [1, 0, 0], "south": [16, 24, 40]}, groups=BY, sample_weight=weight)
+    assert result.groups is not None
+    assert list(result.groups) == ["south"]
+    assert np.isnan(result.Q[BY == "north"]).all()
+    assert not np.isnan(result.Q[BY == "south"]).any()
+
+
+def test_groups_that_do_not_converge_are_counted_and_named() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"2 of 2 groups did not converge, the first 'north' with a gap of"):
+        result = solve(
+            TABLE, {"north": [16, 12, 12], "south": [16, 24, 40]}, groups=BY, method="dykstra", max_iter=1, gap_tol=1e-9
+        )
+    assert not result.converged
+    assert result.row_residual <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("margins", "groups", "message"),
+    [
+        ([40, 40, 40], BY, r"margins is a list without names of groups, and there are groups. Pass a dict of the"),
+        (
+            {"north": [16, 12, 12]},
+            BY,
+            r"margins has the names \['north'\], and groups \['north', 'south'\]. Give both the same names",
+        ),
+        ({"north": [1], "south": [1], "x": [1]}, BY, r"margins has the names .*'x'\], and groups \['north', 'south'\]"),
+        ({"north": [16, 12, 12], "south": [1, 2, 3]}, BY, r"group 'south': margins \(totals\) sum to 6, and each"),
+        ({"north": [16, 12, 12], "south": [1, 2, 3]}, BY[:-1], r"P has 120 rows and groups has 119"),
+    ],
+)
+def test_wrong_groups_are_named(margins: object, groups: object, message: str) -> None:
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
+        solve(TABLE, margins, groups=groups)  # type: ignore[arg-type]

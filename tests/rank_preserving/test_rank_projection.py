@@ -1,4 +1,4 @@
-"""The active set that finishes small problems, the two lanes that share the columns, and tables of units."""
+"""Projections onto the feasible matrices: Newton's method against an outside solver, and the active set."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from exact_matrices import nearest
 
-from calibrant.rank_preserving import lanes, solve
-from calibrant.rank_preserving.exact import solve_exactly
-from calibrant.rank_preserving.problem import check_problem
+from calibrant.kernels import Workspace
+from calibrant.rank_preserving import solve
+from calibrant.rank_preserving.problem import check_problem, check_rows, unsorted
+from calibrant.rank_preserving.projection import project, project_exactly
 
 
 def draw(seed: int, n: int, k: int, *, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,34 +38,28 @@ def test_what_one_iteration_leaves_open_the_active_set_closes(seed: int) -> None
 
 def test_conditions_of_karush_kuhn_and_tucker_hold_at_the_exact_answer() -> None:
     P, margins = draw(3, 40, 3, spread=2.0)
-    problem = check_problem(P, margins)
-    found = solve_exactly(problem)
+    columns = check_problem(check_rows(P, None), margins).columns()
+    found = project_exactly(columns)
     assert found is not None
-    q, lift, shift = found
-    for j, order in enumerate(problem.order):
-        force = problem.p[j] - q[j] - lift[order] - shift[j]  # what holds the order and the signs up
+    q, row_multipliers, column_multipliers = found
+    for j, order in enumerate(columns.order):
+        force = (
+            columns.p[j] - q[j] - row_multipliers[order] - column_multipliers[j]
+        )  # what holds the order and the signs up
         pressure = np.cumsum(force[::-1])[::-1]
         assert pressure.max() <= 1e-10  # no pull apart, none below 0
         rise = np.diff(q[j], prepend=0.0)
         np.testing.assert_allclose(pressure * rise, 0.0, rtol=0, atol=1e-10)
 
 
-def test_lanes_at_the_same_time_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    P, margins = draw(5, 700, 5)
-    monkeypatch.setattr(lanes.os, "cpu_count", lambda: 2)
-    answers = []
-    for least in (0, 10**9):
-        monkeypatch.setattr(lanes, "_WORTH_A_THREAD", least)
-        result = solve(P, margins, gap_tol=1e-3)
-        answers.append((result.n_iter, result.bound, result.Q.tobytes()))
-    assert answers[0] == answers[1]
-
-
-def test_units_take_one_row_unless_there_are_ties() -> None:
-    P, margins = draw(6, 30, 3)
-    assert check_problem(P, margins).unit.shape == (1, 31)
-    P[3] = P[4]
-    tied = check_problem(P, margins)
-    assert tied.unit.shape == (3, 31)
-    assert [tied.edges(j)[-1] for j in range(3)] == [30, 30, 30]
-    assert tied.n_units.tolist() == [29, 29, 29]
+@pytest.mark.parametrize("seed", range(6))
+def test_projection_is_that_of_the_outside_solver(seed: int) -> None:
+    P, margins = draw(seed, 9, 3)
+    if seed % 2:
+        P[1] = P[0]
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, len(P))
+    margins *= weight.sum() / margins.sum()
+    columns = check_problem(check_rows(P, weight), margins).columns()
+    target = columns.replace(p=columns.p.copy())
+    assert project(target, Workspace.of(columns), aim=1e-12, tol=1e-12, max_passes=5_000)
+    np.testing.assert_allclose(unsorted(target.p, columns.order), nearest(P, margins, weight=weight), rtol=0, atol=1e-8)

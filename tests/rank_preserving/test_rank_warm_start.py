@@ -1,4 +1,4 @@
-"""The start from the closed form: its multipliers prove a bound, and the search from there ends at the optimum."""
+"""The warm start: its multipliers prove a bound of the affine point, and the search from there ends at the optimum."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from exact_matrices import nearest
 
-from calibrant.rank_preserving import solve, straight
-from calibrant.rank_preserving.closed_form import closed_form
-from calibrant.rank_preserving.polish import Workspace, lagrangian
-from calibrant.rank_preserving.problem import check_problem
+from calibrant.kernels import SortedColumns, Workspace
+from calibrant.rank_preserving import solve, warm_start
+from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point, check_problem, check_rows
+from calibrant.rank_preserving.projection import dual_value
 
 
 def draw(seed: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -21,14 +21,14 @@ def draw(seed: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start from the closed form however few the rows are."""
-    monkeypatch.setattr(straight, "_LEAST_ROWS", 0)
-    monkeypatch.setattr(straight, "_LEAST_ROWS_PER_SQUARE", 0)
+    """Start from the affine point however few the rows are."""
+    monkeypatch.setattr(warm_start, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(warm_start, "_LEAST_ROWS_PER_SQUARE", 0)
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", range(60))
-def test_search_from_the_closed_form_ends_at_the_optimum(seed: int) -> None:
+def test_search_from_the_affine_point_ends_at_the_optimum(seed: int) -> None:
     P, margins = draw(seed, 8 + seed % 9, 3 + seed % 2)
     rng = np.random.default_rng(seed)
     if seed % 3 == 1:
@@ -44,46 +44,49 @@ def test_search_from_the_closed_form_ends_at_the_optimum(seed: int) -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_multipliers_prove_most_of_the_closed_form_before_any_iteration(weighted: bool) -> None:
+def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighted: bool) -> None:
     P, margins = draw(0, 20_000, 3)
     weight = np.random.default_rng(1).integers(1, 4, len(P)).astype(float) if weighted else None
-    problem = check_problem(P, margins, margin_kind="totals", on_mismatch="rescale", sample_weight=weight)
-    space = Workspace.of(problem)
-    start = straight.straight_start(problem, space, max_passes=100)
+    columns = check_problem(check_rows(P, weight), margins, on_mismatch="rescale").columns()
+    work, point = Workspace.of(columns), affine_feasible_point(columns)
+    start = warm_start.affine_start(columns, work, point, max_passes=100)
     assert start is not None
-    assert start.n_passes <= 40
-    space.reset(problem)
-    bound = 2.0 * lagrangian(problem, problem.p, problem.order, start.lift, start.shift, space)
+    assert start[2] <= 40
+    work.reset(columns)
+    bound = 2.0 * dual_value(columns, work, *start[:2])
     objective = sum(
-        float(problem.weight[order] @ (q - p) ** 2)
-        for q, p, order in zip(closed_form(problem), problem.p, problem.order, strict=True)
+        float(columns.weight[order] @ (q - p) ** 2)
+        for q, p, order in zip(affine_columns(columns, *point), columns.p, columns.order, strict=True)
     )
     assert 0.85 * objective < bound <= objective
 
 
-def test_search_from_the_closed_form_saves_most_of_the_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_from_the_affine_point_saves_most_of_the_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     P, margins = draw(0, 20_000, 3)
     from_there = solve(P, margins, gap_tol=1e-3)
-    monkeypatch.setattr(straight, "_LEAST_ROWS", 10**9)
+    monkeypatch.setattr(warm_start, "_LEAST_ROWS", 10**9)
     from_afar = solve(P, margins, gap_tol=1e-3)
     assert from_there.converged
     assert from_afar.converged
     assert from_there.n_iter < 0.4 * from_afar.n_iter
 
 
+def start_of(P: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
+    columns: SortedColumns = check_problem(check_rows(P, None), margins).columns()
+    return warm_start.affine_start(columns, Workspace.of(columns), affine_feasible_point(columns), max_passes=100)
+
+
 def test_few_rows_and_margins_that_are_met_start_from_the_probabilities() -> None:
     for P, margins in (draw(3, 900, 3), draw(3, 3_000, 8), draw(3, 5_000, 2)):
-        problem = check_problem(P, margins)
-        assert straight.straight_start(problem, Workspace.of(problem), max_passes=100) is None
+        assert start_of(P, margins) is None
     P, _ = draw(3, 5_000, 3)
-    problem = check_problem(P, P.sum(axis=0))
-    assert straight.straight_start(problem, Workspace.of(problem), max_passes=100) is None
+    assert start_of(P, P.sum(axis=0)) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 1_000, 12_345])
-@pytest.mark.parametrize(("width", "pace"), [(12, 1.0), (12, 30.0), (40, 300.0)])
-def test_windows_cover_a_column_once_and_narrow_to_single_rows(count: int, width: int, pace: float) -> None:
-    edges = straight._windows(count, width, pace)
+@pytest.mark.parametrize(("width", "rows_per_step"), [(12, 1.0), (12, 30.0), (40, 300.0)])
+def test_windows_cover_a_column_once_and_narrow_to_single_rows(count: int, width: int, rows_per_step: float) -> None:
+    edges = warm_start.windows(count, width, rows_per_step)
     sizes = np.diff(edges)
     assert edges[0] == 0
     assert edges[-1] == count

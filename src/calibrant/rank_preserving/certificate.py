@@ -1,0 +1,240 @@
+"""What is proven at each check of an iteration: the best feasible matrix, the best lower bound, and so the gap.
+
+Every check measures the iterate, turns its multipliers into a lower bound of the optimum (the least value of the
+Lagrangian), and searches for a feasible matrix near it. The gap between the two is what stops the solver.
+
+Of a strict order the feasible matrix comes in two steps: some of the affine feasible point is mixed in, which lies
+strictly inside the order, and the mixture is projected. The more is mixed in, the easier the projection and the
+larger the gap, so the share is the largest that the gap which is asked for allows. Where the order may be broken there
+is room around every iterate: its sums are corrected in closed form, and as much of an affine point is mixed in as the
+signs and the slack ask for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.kernels import Rule, SortedColumns, Workspace
+from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.nearly import Nearly, largest_violation
+from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point
+from calibrant.rank_preserving.projection import dual_value, multiplier_terms, project
+from calibrant.rank_preserving.result import Progress, StoppingCriteria
+
+#: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
+_SHARES_AT_THE_END = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
+#: Passes of a projection: at least, and per iteration so far. They cost a fifth of an iteration each.
+_LEAST_PASSES, _PASSES_PER_ITERATION = 500, 1.5
+#: Checks without a projection after one that failed, at first; after each further failure as many more.
+_PAUSE_AFTER_FAILURE = 3
+#: Sums that a projection aims at, as a share of `tol`.
+_PROJECTION_AIM = 0.01
+#: Share of the gap that is allowed which mixing may use up.
+_SHARE_OF_GAP = 0.7
+#: Entries up to which a relaxed order is taken on to the smaller gap, which needs many more iterations there.
+_FEW_ENTRIES = 600
+
+
+class Certificate:
+    """The best feasible matrix and the best lower bound so far, where the order is strict."""
+
+    #: How a splitting goes about it: the first penalty, iterations up to the first check, their growth from check to
+    #: check, and after how many checks the changes of the penalty fade.
+    first_penalty, first_check, growth, fading_after = 20.0, 30, 1.1, 20.0
+    share_of_slope = 1.0
+
+    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria) -> None:
+        self.columns, self.criteria = columns, criteria
+        self.work = Workspace.of(columns)
+        self.affine = affine_feasible_point(columns, share=self.share_of_slope)
+        self.order = columns.order
+        self.floor = columns.total * columns.p.shape[0] * criteria.tol**2
+        self.bound = 0.0
+        self.goal, self.target = criteria.gap_tol, criteria.target_gap
+        self.history: list[Progress] = []
+        self.is_overwritten = False
+        self.q: FloatArray | None = None  # where the affine point is the best so far
+        self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
+        self._pause = self._n_failures = 0
+
+    @property
+    def gap(self) -> float:
+        """Share of the objective that is not proven to be necessary."""
+        return float((self.objective - self.bound) / max(self.objective, self.floor))
+
+    def is_done(self) -> bool:
+        """Say whether the gap is small enough; every matrix that is kept is feasible.
+
+        What is good enough is secured first: the way to a smaller gap may lead nowhere.
+        """
+        if self.gap <= self.goal:
+            self.goal = self.target
+        return self.gap <= self.goal
+
+    def best(self) -> FloatArray:
+        """Return the best sorted columns; their rows are in `order`."""
+        q = affine_columns(self.columns, *self.affine) if self.q is None else self.q
+        return np.minimum(q, 1.0, out=q)  # a row's sum may lie above 1 by rounding
+
+    def rule(self, penalty: float) -> Rule | None:  # noqa: ARG002
+        """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
+        return None
+
+    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
+        """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
+        columns = self.columns if columns is None else columns
+        row, total = self.work.row, self.work.total
+        objective = kernels.measure_columns(columns, q, row, total)
+        return objective, float(np.abs(row).max()), float(np.abs(total - columns.margins).max()) / columns.total
+
+    def rank_residual(self, q: FloatArray) -> float:
+        """Return by how much sorted columns break the order beyond what is allowed."""
+        return largest_violation(self.columns, q)
+
+    def check(
+        self,
+        n_iter: int,
+        q: FloatArray,
+        columns: SortedColumns,
+        row_multipliers: FloatArray,
+        column_multipliers: FloatArray,
+        *,
+        may_project: bool = True,
+    ) -> float:
+        """Measure an iterate, take its bound, search for a feasible matrix; return its objective less this bound.
+
+        Where that overwrites the iterate, `is_overwritten` says so.
+        """
+        objective, *residuals = self.measure(q, columns)
+        bound = self.take_bound(row_multipliers, column_multipliers)
+        self.record(n_iter, max(residuals), objective)
+        self.is_overwritten = False
+        if may_project:
+            self._improve(q, columns, objective)
+        return objective - bound
+
+    def record(self, n_iter: int, residual: float, objective: float) -> None:
+        """Add a check to the history."""
+        self.history.append(self.criteria.record_progress(n_iter, residual, objective, self.bound))
+
+    def take_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
+        """Return the lower bound that multipliers of rows and margins prove, and keep it where it is the best."""
+        bound = self._lower_bound(row_multipliers, column_multipliers)
+        self.bound = max(self.bound, bound)
+        return bound
+
+    def propose(self, q: FloatArray, row_multipliers: FloatArray, column_multipliers: FloatArray) -> None:
+        """Keep columns from elsewhere where they are feasible and better, and the bound of their multipliers."""
+        objective, *residuals = self.measure(q)
+        if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
+            self.q, self.order, self.objective = q, self.columns.order, objective
+        self.take_bound(row_multipliers, column_multipliers)
+
+    def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
+        """Search for the best feasible matrix near the last iterate; `spare` is overwritten."""
+        for share in (self._share(), *_SHARES_AT_THE_END):
+            if self.is_done() or share > 0.99:
+                return
+            spare[:] = q
+            if self._try_projection(spare, columns, share):
+                return
+
+    def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
+        return 2.0 * dual_value(self.columns.own_order(), self.work, row_multipliers, column_multipliers)
+
+    def _share(self) -> float:
+        """Return the share of the affine point that takes most of the gap that is allowed."""
+        excess = self.affine_objective - self.bound
+        return min(_SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
+
+    def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
+        """Project where the iterate is near enough, and projections have not failed lately."""
+        share = self._share()
+        is_near = (1.0 - share) * abs(objective - self.bound) <= self.goal * max(objective, self.floor)
+        if is_near and not self.is_done():
+            self._pause -= 1
+            if self._pause < 0 and not self._try_projection(q, columns, share):
+                self._n_failures += 1
+                self._pause = _PAUSE_AFTER_FAILURE * self._n_failures
+
+    def _try_projection(self, q: FloatArray, columns: SortedColumns, share: float) -> bool:
+        """Project a mixture of an iterate and the affine point, in place, and keep the result where it is better."""
+        self.is_overwritten = True
+        constant, slope = self.affine
+        for j, p in enumerate(columns.p):
+            q[j] *= 1.0 - share
+            q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
+        mixed = columns.own_order().replace(p=q)
+        is_reached = project(
+            mixed,
+            self.work,
+            aim=_PROJECTION_AIM * self.criteria.tol,
+            tol=0.5 * self.criteria.tol,
+            max_passes=max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter)),
+        )
+        if not is_reached:
+            return False
+        objective = self.measure(q, mixed.replace(p=columns.p))[0]
+        if objective < self.objective:
+            self.order, self.objective = mixed.order, objective
+            self.q = q if self.is_done() else q.copy()
+        return True
+
+
+class RelaxedCertificate(Certificate):
+    """The best feasible matrix and the best lower bound so far, where the order may be broken."""
+
+    first_penalty, first_check, growth, fading_after = 3.0, 20, 1.15, np.inf
+    share_of_slope = 0.5  # leaves all entries above 0
+
+    def __init__(self, columns: SortedColumns, criteria: StoppingCriteria, nearly: Nearly) -> None:
+        self.nearly = nearly
+        super().__init__(columns, criteria)
+        self.q = self.inside = affine_columns(columns, *self.affine)
+        self.target = criteria.target_gap if columns.p.size <= _FEW_ENTRIES else criteria.gap_tol
+
+    def rule(self, penalty: float) -> Rule:
+        """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
+        return self.nearly.rule(penalty)
+
+    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
+        """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
+        distance, *residuals = super().measure(q, columns)
+        return distance + self.nearly.cost(self.columns, q), residuals[0], residuals[1]
+
+    def rank_residual(self, q: FloatArray) -> float:
+        """Return by how much sorted columns break the order beyond what is allowed."""
+        return max(0.0, largest_violation(self.columns, q) - self.nearly.allowed)
+
+    def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
+        """Do nothing: every check has searched for the best feasible matrix near its iterate."""
+
+    def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
+        columns = self.columns
+        least = columns.p - row_multipliers[columns.order] - column_multipliers[:, None]
+        kernels.pool_columns(columns.replace(p=least), self.work, columns.weight, self.rule(1.0), least)
+        return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
+
+    def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
+        found = self._repair(q)
+        value = self.measure(found)[0]
+        if value < self.objective and self.rank_residual(found) <= self.criteria.tol:
+            self.q, self.objective = found, value
+
+    def _repair(self, q: FloatArray) -> FloatArray:
+        """Return a feasible matrix near `q`: its sums put right, then mixed with one that has room to spare."""
+        columns, work = self.columns, self.work
+        used = columns.margins > 0.0
+        fixed = np.where(used[:, None], q, 0.0)
+        kernels.measure_columns(columns, fixed, work.row, work.total)
+        fixed[used] -= (work.row / used.sum())[columns.order[used]]
+        kernels.measure_columns(columns, fixed, work.row, work.total)
+        fixed -= ((work.total - columns.margins) / columns.total * used)[:, None]
+        below = fixed < 0.0
+        share = float((-fixed[below] / (self.inside[below] - fixed[below])).max(initial=0.0))
+        violation, allowed = largest_violation(columns, fixed), self.nearly.allowed
+        if violation > allowed:
+            share = max(share, 1.0 - allowed / violation)
+        mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)
+        return mixed

@@ -1,0 +1,213 @@
+"""The feasible matrix nearest to a given one, and lower bounds of its distance.
+
+Feasible are sorted columns that rise, are not negative, and have the right row sums and column totals. `project`
+maximises the dual of the least distance over one multiplier for each row and each column: at given multipliers the
+nearest rising columns come from pooling (`dual_value`, a lower bound of the least half squared distance), and the
+slope of the dual is what the sums are off. Newton steps solve the Hessian, which averages over the pooled blocks, by
+conjugate gradients with a diagonal preconditioner, and are halved until the dual rises. It stops where all sums are
+off by at most `aim`, or gives up after `max_passes` passes over the matrix.
+
+`project_exactly` does the same for small matrices by an active set on dense systems, to the last digits.
+
+References: Qi and Sun (2006), SIAM Journal on Matrix Analysis and Applications 28, for Newton's method on the dual of
+a projection; Lawson and Hanson (1974), *Solving Least Squares Problems*, chapter 23, algorithm LDP.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.kernels import SortedColumns, Workspace
+from calibrant.numerics import EPS, FloatArray
+
+#: Entries of the matrix above which the dense systems of `project_exactly` take longer than they are worth.
+LARGEST_EXACT = 600
+#: A step is taken where the dual rises by this share of what its slope promises.
+_SUFFICIENT = 1e-4
+#: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier.
+_RIDGE = 1e-9
+_MAX_HALVINGS = 12
+_MAX_INNER_PASSES = 200
+#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`.
+_LEAST_BLOCKS = 1.05
+#: Rows up to which `project` tries even so.
+_FEW_ROWS = 5_000
+
+
+def dual_value(
+    columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
+) -> float:
+    """Return the least half squared distance from `columns.p` plus the multipliers' terms: a lower bound of the best.
+
+    The blocks of the least matrix, its row sums less one and its column totals are left in `work`.
+    """
+    half = kernels.minimise_lagrangian(columns, work, row_multipliers, column_multipliers)
+    return half + multiplier_terms(columns, work, row_multipliers, column_multipliers)
+
+
+def multiplier_terms(
+    columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
+) -> float:
+    """Return the multipliers times what the sums in `work` are off."""
+    rows = float(np.einsum("i,i,i->", columns.weight, row_multipliers, work.row))
+    return rows + float(np.sum(column_multipliers * (work.total - columns.margins)))
+
+
+def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, max_passes: int) -> bool:
+    """Turn `columns.p` into the feasible matrix nearest to it, in place; return whether it was reached.
+
+    Sums are met to `aim`, or to `tol` after `max_passes`.
+
+    Notes
+    -----
+    Newton steps settle within a few where most blocks are single rows, that is where the target lies further inside
+    the order than outside of the sums. Where there are as few blocks as rows, the sums all but determine the matrix,
+    and the method gives up early.
+    """
+    n_columns, n = columns.p.shape
+    unit_scale = 1.0 / np.sqrt(columns.total)
+    row_multipliers, column_multipliers = np.zeros(n), np.zeros(n_columns)
+    work.reset(columns)
+    is_rich = n > _FEW_ROWS and int(columns.n_ties.sum()) >= 2 * n
+    value = dual_value(columns, work, row_multipliers, column_multipliers)
+    passes = 1
+    while True:
+        slack = work.total - columns.margins
+        residual = max(float(np.abs(work.row).max()), float(np.abs(slack).max()) * unit_scale**2)
+        if residual <= (aim if passes <= max_passes else tol):
+            for j, order in enumerate(columns.order):
+                columns.p[j] -= row_multipliers[order]
+                columns.p[j] -= column_multipliers[j]
+            kernels.pool_columns(columns, work, columns.weight, None, columns.p)
+            return True
+        if passes > max_passes or (is_rich and int(work.n_blocks.sum()) < _LEAST_BLOCKS * n):
+            return False
+        size = np.sqrt(_inner(columns.weight, work.row, work.row) + np.sum((slack * unit_scale) ** 2))
+        row_step, column_step, n_inner = solve_blocks(
+            columns, work, work.row, slack, min(0.1, float(np.sqrt(size))), _MAX_INNER_PASSES
+        )
+        rise = _inner(columns.weight, work.row, row_step) + float(np.sum(slack * column_step))
+        passes += n_inner
+        row_start, column_start, start, length = row_multipliers, column_multipliers, value, 1.0
+        for _ in range(_MAX_HALVINGS):
+            row_multipliers = row_start + length * row_step
+            column_multipliers = column_start + length * column_step
+            value = dual_value(columns, work, row_multipliers, column_multipliers)
+            passes += 1
+            slack = (work.total - columns.margins) * unit_scale
+            after = np.sqrt(_inner(columns.weight, work.row, work.row) + np.sum(slack**2))
+            if value >= start + _SUFFICIENT * length * rise or after < 0.5 * size:
+                break
+            length *= 0.5
+        else:
+            return False
+
+
+def solve_blocks(
+    columns: SortedColumns, work: Workspace, row: FloatArray, total: FloatArray, accuracy: float, max_passes: int
+) -> tuple[FloatArray, FloatArray, int]:
+    """Return multipliers whose averages over the blocks in `work` sum to `row` and `total`, and the passes this took.
+
+    By conjugate gradients, to `accuracy` as a share of the right-hand side. Vectors hold the multipliers of the rows
+    and then those of the columns, which are scaled to the size of the former.
+    """
+    n, weight = row.size, columns.weight
+
+    def inner(a: FloatArray, b: FloatArray) -> float:
+        return float(np.einsum("i,i,i->", weight, a[:n], b[:n]) + (a[n:] * b[n:]).sum())
+
+    unit_scale = 1.0 / np.sqrt(columns.total)
+    residual = np.concatenate((row, total * unit_scale))
+    step = np.zeros_like(residual)
+    image = np.empty_like(residual)
+    rows, totals = image[:n], np.empty(total.size)
+    kernels.block_shares(columns, work, rows, totals)
+    scale = np.concatenate((rows, totals * unit_scale**2))
+    scale += _RIDGE
+    direction = residual / scale
+    product = first = inner(residual, direction)
+    n_inner, average_blocks = 0, kernels.average_blocks
+    while n_inner < max_passes and product > accuracy**2 * first:
+        average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
+        n_inner += 1
+        image[n:] = totals * unit_scale
+        image[:n] += np.multiply(direction[:n], _RIDGE, out=work.mass[1])  # the other worker's scratch
+        image[n:] += _RIDGE * direction[n:]
+        curvature = inner(direction, image)
+        if curvature <= EPS * product:
+            break
+        length = product / curvature
+        image *= length
+        residual -= image
+        step += np.multiply(direction, length, out=image)
+        scaled = np.divide(residual, scale, out=image)
+        before, product = product, inner(residual, scaled)
+        direction *= product / before
+        direction += scaled
+    return step[:n], unit_scale * step[n:], n_inner
+
+
+def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
+    return float(np.einsum("i,i,i->", weight, a, b))
+
+
+def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Return the nearest sorted columns and the multipliers of row sums and margins, or None where this fails.
+
+    Ties have to be equal. What comes back is a proposal: whoever takes it up measures and bounds it.
+
+    Notes
+    -----
+    The unknowns are the levels of the ties, the sums are met by moving in their null space from the matrix of equal
+    rows, and what is left is a least-distance problem, which non-negative least squares solves by its active set.
+    """
+    from scipy.linalg import lstsq, null_space
+    from scipy.optimize import nnls
+
+    sums, order, mass, mean, start = _dense_system(columns)
+    root = np.sqrt(mass)
+    basis = null_space(sums / root)
+    target, origin = root * mean, root * start
+    middle = origin + basis @ (basis.T @ (target - origin))
+    system = np.vstack((((order / root) @ basis).T, -(order / root) @ middle))
+    last_axis = np.append(np.zeros(basis.shape[1]), 1.0)
+    try:
+        found, _ = nnls(system, last_axis, maxiter=50 * len(order))
+    except RuntimeError:  # its active set came back to one that it had before
+        return None
+    residual = system @ found - last_axis
+    if residual[-1] == 0.0:
+        return None
+    x = (middle - basis @ (residual[:-1] / residual[-1])) / root
+    force = order.T @ (found / -residual[-1]) - mass * (x - mean)
+    multiplier, *_ = lstsq(sums.T, force)
+    n = columns.weight.size
+    levels = np.split(x, np.cumsum(columns.n_ties)[:-1])
+    q = np.stack(
+        [
+            np.repeat(np.maximum(np.maximum.accumulate(level), 0.0), np.diff(columns.edges(j)))
+            for j, level in enumerate(levels)
+        ]
+    )
+    return q, multiplier[:n] / columns.weight, multiplier[n:]
+
+
+def _dense_system(columns: SortedColumns) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the sums and the order as rows over ties, and of the ties their weight, mean and level in equal rows."""
+    n_columns, n = columns.p.shape
+    n_ties = int(columns.n_ties.sum())
+    sums, order = np.zeros((n + n_columns, n_ties)), np.eye(n_ties)
+    mass, mean, start = np.empty(n_ties), np.empty(n_ties), np.empty(n_ties)
+    end = 0
+    for j, count in enumerate(columns.n_ties):
+        edges, ties = columns.edges(j), np.arange(end, end + count)
+        rows = columns.order[j]
+        sums[rows, np.repeat(ties, np.diff(edges))] = 1.0
+        mass[ties] = np.add.reduceat(columns.weight[rows], edges[:-1])
+        mean[ties] = columns.p[j, edges[:-1]]
+        sums[n + j, ties] = mass[ties]
+        start[ties] = columns.margins[j] / columns.total
+        order[ties[1:], ties[:-1]] = -1.0
+        end += count
+    return sums, order, mass, mean, start
