@@ -73,6 +73,11 @@ def dot(a: FloatArray, b: FloatArray) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
+def effective_size(weight: FloatArray) -> float:
+    """Return Kish's effective number of rows, (sum w)^2 / sum w^2."""
+    return float(weight.sum() ** 2 / np.square(weight).sum())
+
+
 def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
     """Return the weighted mean and its standard error, by Kish's effective number of rows."""
     mean = float(np.average(values, weights=weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -14,9 +15,9 @@ from calibrant.forecasts.points import as_levels, as_numbers, as_points
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
-#: Levels between which integrals over a distribution are taken piece by piece: even steps of the logit.
-_STEPS = 96
-#: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each piece.
+#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit.
+_N_PANELS = 96
+#: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each panel.
 _NODES, _WEIGHTS = (a * 0.5 for a in np.polynomial.legendre.leggauss(5))
 _NODES = _NODES + 0.5
 #: Numbers that the generic integrals hold at once.
@@ -39,8 +40,9 @@ class Forecast(ABC):
     it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
     count alike. Densities are computed without a CDF and saturate nowhere.
 
-    A kind of forecast defines `__len__`, `_cdf`, `_ppf` and `_take`; where it has a density, `_logpdf`; where it has
-    atoms, `_cdf_below`. Their points have shape (n, m) or (1, m), and their answers (n, m).
+    **Kinds.** A kind of forecast defines `__len__`, `cdf_at`, `ppf_at` and `take`; where it has a density,
+    `logpdf_at`; where it has atoms, `cdf_below_at`. The points of `..._at` are checked, of shape (n, m) or (1, m), and
+    their answers have shape (n, m).
     """
 
     __slots__ = ()
@@ -50,58 +52,65 @@ class Forecast(ABC):
         """Return the number of rows."""
 
     @abstractmethod
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y), shape (n, m), at points of shape (n, m) or (1, m)."""
+    def cdf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y <= y) at checked points."""
 
     @abstractmethod
-    def _ppf(self, u: FloatArray) -> FloatArray:
-        """Return the least y with P(Y <= y) >= u, shape (n, m), at levels of shape (n, m) or (1, m)."""
+    def ppf_at(self, u: FloatArray) -> FloatArray:
+        """Return the least y with P(Y <= y) >= u at checked levels."""
 
     @abstractmethod
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows, by their numbers."""
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows, by their numbers; there may be none."""
 
-    def _logpdf(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
+    def logpdf_at(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
+        """Return the log of the density at checked points."""
         raise InvalidTypeError(
             f"{type(self).__name__} has no density, and so no log score. Use crps, or a forecast with a density, "
             "such as SampleForecast(...).smoothed()."
         )
 
-    def _cdf_below(self, y: FloatArray) -> FloatArray:
-        return self._cdf(y)
+    def cdf_below_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y < y) at checked points."""
+        return self.cdf_at(y)
 
-    def _sf(self, y: FloatArray) -> FloatArray:
-        return 1.0 - self._cdf(y)
+    def sf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y > y) at checked points."""
+        return 1.0 - self.cdf_at(y)
+
+    def crps_of(self, y: FloatArray) -> FloatArray:
+        """Return the CRPS of each row, shape (n,), of checked outcomes, one per row."""
+        return self._integrals(_ranked_score, y)[:, 0]
 
     @property
     def has_density(self) -> bool:
         """Whether `pdf` and `logpdf` can be asked for."""
-        return type(self)._logpdf is not Forecast._logpdf
+        return type(self).logpdf_at is not Forecast.logpdf_at
 
     @property
     def has_atoms(self) -> bool:
         """Whether single values may have positive probability, so that `cdf_below` may differ from `cdf`."""
-        return type(self)._cdf_below is not Forecast._cdf_below
+        return type(self).cdf_below_at is not Forecast.cdf_below_at
 
     def cdf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y <= y) of each row; see the class for the shapes."""
         points = as_points(y, len(self), name="y")
-        return points.shaped(self._cdf(points.values))
+        return points.shaped(self.cdf_at(points.values))
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
         """Return P(Y < y) of each row: less than `cdf` where y is an atom."""
         points = as_points(y, len(self), name="y")
-        return points.shaped(self._cdf_below(points.values))
+        return points.shaped(self.cdf_below_at(points.values))
 
     def sf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y > y) of each row, with its digits where it is tiny if the kind of forecast allows."""
         points = as_points(y, len(self), name="y")
-        return points.shaped(self._sf(points.values))
+        return points.shaped(self.sf_at(points.values))
 
     def ppf(self, u: ArrayLike) -> FloatArray:
         """Return the quantiles at levels `u` of each row: the least y with P(Y <= y) >= u."""
         levels = as_levels(u, len(self), name="u")
-        return levels.shaped(self._ppf(levels.values))
+        return levels.shaped(self.ppf_at(levels.values))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the log of the density of each row at y.
@@ -112,7 +121,7 @@ class Forecast(ABC):
             If this kind of forecast has none.
         """
         points = as_points(y, len(self), name="y")
-        return points.shaped(self._logpdf(points.values))
+        return points.shaped(self.logpdf_at(points.values))
 
     def pdf(self, y: ArrayLike) -> FloatArray:
         """Return the density of each row at y; see `logpdf`."""
@@ -121,12 +130,12 @@ class Forecast(ABC):
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> FloatArray:
         """Draw `n` values from each row, shape (rows, n)."""
         n = check_integer("n", n, minimum=1)
-        return self._ppf(as_generator(rng).random((len(self), n)))
+        return self.ppf_at(as_generator(rng).random((len(self), n)))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the central interval of each row that holds `level` of the probability."""
         level = check_fraction("level", level)
-        ends = self._ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
+        ends = self.ppf_at(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
         return ends[:, 0], ends[:, 1]
 
     def mean(self) -> FloatArray:
@@ -146,26 +155,30 @@ class Forecast(ABC):
         """
         values = as_numbers(y, name="y")
         check_same_length(len(self), values.size, "the forecast", "y")
-        return self._crps(values)
-
-    def _crps(self, y: FloatArray) -> FloatArray:
-        return self._integrals(_ranked_score, y)[:, 0]
+        return self.crps_of(values)
 
     def _integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
-        """Integrate over the number line in batches of rows: `of` takes the forecast, the piece ends and outcomes."""
-        z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _STEPS + 1)
+        """Integrate over the number line in batches of rows: `of` takes the forecast, the panels' ends and outcomes."""
+        z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _N_PANELS + 1)
         levels = np.minimum(1.0 / (1.0 + np.exp(-z)), 1.0 - SMALLEST_CLIP)[None, :]
-        step = max(_BATCH // (_STEPS * _NODES.size), 1)
+        outcomes = np.zeros(len(self)) if y is None else y
+        step = max(_BATCH // (_N_PANELS * _NODES.size), 1)
         parts = []
         for start in range(0, len(self), step):
-            part = self._take(np.arange(start, min(start + step, len(self))))
-            outcomes = None if y is None else y[start : start + step]
-            parts.append(of(part, part._ppf(levels), outcomes))
+            part = self.take(np.arange(start, min(start + step, len(self))))
+            parts.append(of(part, part.ppf_at(levels), outcomes[start : start + step]))
         return np.concatenate(parts)
+
+    def _with(self, **state: object) -> Self:
+        """Return a forecast of this kind with some of its state replaced; nothing is checked."""
+        made = copy.copy(self)
+        for name, value in state.items():
+            setattr(made, name, value)
+        return made
 
     def __getitem__(self, index: Any) -> Self:
         """Return the forecast of some rows: a slice, a mask, row numbers, or one number for a forecast of one row."""
-        return self._take(_row_numbers(index, len(self)))
+        return self.take(_row_numbers(index, len(self)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self):,} row{'' if len(self) == 1 else 's'}"
@@ -188,26 +201,25 @@ def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
 
 
 def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of shape (n, pieces * nodes) of the pieces between `ends`, shape (n, pieces + 1)."""
+    """Return nodes and weights, shape (n, panels * nodes) each, of the panels between `ends`, shape (n, panels + 1)."""
     width = np.diff(ends, axis=1)[:, :, None]
     at = ends[:, :-1, None] + width * _NODES
     return at.reshape(len(ends), -1), (width * _WEIGHTS).reshape(len(ends), -1)
 
 
-def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray | None) -> FloatArray:
+def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray) -> FloatArray:
     """Return mean and standard deviation, shape (n, 2), of the distribution cut off at the outermost quantiles."""
     at, weight = _nodes(ends)
-    above = 1.0 - forecast._cdf(at)
+    above = 1.0 - forecast.cdf_at(at)
     low = ends[:, 0]
     mean = low + np.sum(weight * above, axis=1)
     variance = (low - mean) ** 2 + np.sum(2.0 * weight * (at - mean[:, None]) * above, axis=1)
     return np.column_stack((mean, np.sqrt(np.maximum(variance, 0.0))))
 
 
-def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray | None) -> FloatArray:
-    """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand has no jump in a piece."""
-    y = np.zeros(len(forecast)) if y is None else y
+def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand jumps within no panel."""
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
-    cdf = forecast._cdf(at)
+    cdf = forecast.cdf_at(at)
     score: FloatArray = np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
     return score

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.losses import LossFunction, as_loss, expected_losses, realised_losses
-from calibrant.forecasts.points import Outcomes, as_forecast, as_number, as_numbers, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation import ArrayLike
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import as_numbers
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.validation import ArrayLike, check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,12 @@ class ThresholdRule:
     is_above: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y0", as_number(self.y0, name="y0"))
-        object.__setattr__(self, "alpha", as_number(self.alpha, name="alpha"))
-        if not 0.0 <= self.alpha <= 1.0:
-            raise InvalidProbabilityError(f"alpha={self.alpha!r} is outside [0, 1]. Pass a level such as 0.5.")
+        object.__setattr__(self, "y0", check_number("y0", self.y0))
+        object.__setattr__(self, "alpha", check_number("alpha", self.alpha, minimum=0.0, maximum=1.0))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
-        forecast = as_forecast(forecast)
-        is_low: BoolArray = forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
+        is_low: BoolArray = as_forecast(forecast).cdf(self.y0) <= self.alpha
         return is_low ^ self.is_above
 
 
@@ -175,9 +174,7 @@ def decision_loss(
     checked = as_loss(loss, rule.y0)
     rows = read_outcomes(forecast, y, sample_weight)
     promised, realised = rule_losses(rows, rule, checked)
-    return DecisionLoss(
-        float(np.average(promised, weights=rows.weight)), float(np.average(realised, weights=rows.weight))
-    )
+    return DecisionLoss(rows.mean(promised), rows.mean(realised))
 
 
 def rule_losses(rows: Outcomes, rule: ThresholdRule, loss: LossFunction) -> tuple[FloatArray, FloatArray]:
@@ -218,9 +215,7 @@ def reliability_gaps(
     so that the whole family takes one pass over the rows per y0.
     """
     rows = read_outcomes(forecast, y, sample_weight)
-    scale = as_number(scale, name="scale")
-    if scale <= 0.0:
-        raise InvalidInputError(f"scale={scale!r} is not above zero. Pass what both errors together cost.")
+    scale = check_number("scale", scale, minimum=0.0, is_open=True)
     return table_of_gaps(rows, gap_thresholds(rows, y0), alphas_of(alpha, 50), costs_of(cost), scale)
 
 
@@ -229,23 +224,20 @@ def table_of_gaps(rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: Float
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
     for k, threshold in enumerate(y0):
-        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
-        cell = np.searchsorted(alpha, levels)
-        predicted[k] = _mean_losses(cell, weight, levels, alpha.size, cost)
-        true[k] = _mean_losses(cell, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
+        levels = rows.forecast.cdf(threshold)
+        first = np.searchsorted(alpha, levels).astype(np.int64)
+        predicted[k] = _mean_losses(first, weight, levels, alpha.size, cost)
+        true[k] = _mean_losses(first, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
     return ReliabilityGaps(y0, alpha, cost, scale * predicted, scale * true)
 
 
-def _mean_losses(
-    cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]],
-    weight: FloatArray,
-    event: FloatArray,
-    n_alpha: int,
-    cost: FloatArray,
-) -> FloatArray:
-    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances."""
-    yes_wrong = np.cumsum(np.bincount(cell, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
-    other = np.bincount(cell, weights=weight * (1.0 - event), minlength=n_alpha + 1)
+def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha: int, cost: FloatArray) -> FloatArray:
+    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances.
+
+    `first` is the first alpha at which a row is decided with yes, as at all later ones.
+    """
+    yes_wrong = np.cumsum(np.bincount(first, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
+    other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
     no_wrong = np.cumsum(other[::-1])[::-1][1:]
     losses: FloatArray = (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
     return losses

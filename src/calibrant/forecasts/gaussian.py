@@ -11,9 +11,9 @@ from scipy.special import ndtr, ndtri
 
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_numbers, as_row_numbers, frozen
+from calibrant.forecasts.points import as_numbers, frozen, is_number
 from calibrant.numerics import FloatArray
-from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike, check_number, check_same_length
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_PI = math.sqrt(math.pi)
@@ -49,7 +49,11 @@ class GaussianForecast(Forecast):
 
     def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean = frozen(as_numbers(mean, name="mean"))
-        self._std = frozen(as_row_numbers(std, self._mean.size, name="std", rows="mean"))
+        if is_number(std):
+            self._std = frozen(np.full(self._mean.size, check_number("std", std)))
+        else:
+            self._std = frozen(as_numbers(std, name="std"))
+            check_same_length(self._mean.size, self._std.size, "mean", "std")
         bad = self._std <= 0.0
         if bad.any():
             row = int(bad.argmax())
@@ -61,36 +65,40 @@ class GaussianForecast(Forecast):
     def __len__(self) -> int:
         return self._mean.size
 
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._mean, taken._std = frozen(self._mean[rows]), frozen(self._std[rows])
-        return taken
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows."""
+        return self._with(_mean=frozen(self._mean[rows]), _std=frozen(self._std[rows]))
 
     def _z(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinitely many standard deviations away is right
             z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
         return z
 
-    def _cdf(self, y: FloatArray) -> FloatArray:
+    def cdf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y <= y) at checked points."""
         levels: FloatArray = ndtr(self._z(y))
         return levels
 
-    def _sf(self, y: FloatArray) -> FloatArray:
+    def sf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y > y) at checked points."""
         levels: FloatArray = ndtr(-self._z(y))
         return levels
 
-    def _ppf(self, u: FloatArray) -> FloatArray:
+    def ppf_at(self, u: FloatArray) -> FloatArray:
+        """Return the quantiles at checked levels."""
         quantiles: FloatArray = self._mean[:, None] + self._std[:, None] * ndtri(u)
         return quantiles
 
-    def _logpdf(self, y: FloatArray) -> FloatArray:
+    def logpdf_at(self, y: FloatArray) -> FloatArray:
+        """Return the log of the density at checked points."""
         with np.errstate(over="ignore"):
             log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
         return log_density
 
-    def _crps(self, y: FloatArray) -> FloatArray:
+    def crps_of(self, y: FloatArray) -> FloatArray:
+        """Return the CRPS of each row of checked outcomes."""
         z = self._z(y[:, None])[:, 0]
-        density = np.exp(self._logpdf(y[:, None])[:, 0] + np.log(self._std))
+        density = np.exp(self.logpdf_at(y[:, None])[:, 0] + np.log(self._std))
         score: FloatArray = (y - self._mean) * (2.0 * ndtr(z) - 1.0) + self._std * (2.0 * density - 1.0 / _ROOT_PI)
         return np.maximum(score, 0.0)
 

@@ -10,9 +10,9 @@ from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import uniform_distance
 from calibrant.forecasts.decisions import ThresholdRule, as_rule
-from calibrant.forecasts.pit import pit_ends, share_up_to
-from calibrant.forecasts.points import Outcomes, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.pit import share_up_to
+from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, check_fraction
 
 #: Levels at which the curve is read.
@@ -73,7 +73,7 @@ def level_curve(
     >>> float(curve.share[50])
     0.5
     """
-    return curve_of(read_outcomes(forecast, y, sample_weight), check_fraction("level", level), label)
+    return _curve(read_outcomes(forecast, y, sample_weight), check_fraction("level", level), label)
 
 
 def threshold_curves(
@@ -101,20 +101,15 @@ def threshold_curves(
             f"decision={rule!r} says {'yes' if yes.all() else 'no'} in all {yes.size:,} rows. Pass a rule with rows on "
             "both sides."
         )
-    sign = ("≤", ">") if not rule.is_above else (">", "≤")
-    names = [f"P(Y ≤ {rule.y0:g}) {s} {rule.alpha:g}" for s in sign]
-    return curve_of(_side(rows, yes), level, names[0]), curve_of(_side(rows, ~yes), level, names[1])
+    names = [f"P(Y ≤ {rule.y0:g}) {sign} {rule.alpha:g}" for sign in ("≤", ">")]
+    names = names[::-1] if rule.is_above else names
+    return _curve(rows.take(yes), level, names[0]), _curve(rows.take(~yes), level, names[1])
 
 
-def _side(rows: Outcomes, picked: BoolArray) -> Outcomes:
-    return Outcomes(rows.forecast[picked], rows.y[picked], rows.weights[picked])
-
-
-def curve_of(rows: Outcomes, level: float, label: str) -> LevelCurve:
-    """Return the curve of checked rows."""
+def _curve(rows: Outcomes, level: float, label: str) -> LevelCurve:
     from scipy.stats import binom
 
-    share = share_up_to(_LEVELS, *pit_ends(rows), rows.weights)
+    share = share_up_to(_LEVELS, *rows.pit_ends(), rows.weights)
     n = max(round(rows.effective_size), 1)
     tail = 0.5 - 0.5 * level
     low, high = binom.ppf(tail, n, _LEVELS) / n, binom.isf(tail, n, _LEVELS) / n

@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_number
 from calibrant.numerics import BoolArray, FloatArray
+from calibrant.validation import check_number
 
 #: Levels at whose quantiles a loss without a table is averaged, to expect it.
 N_QUANTILES = 200
@@ -46,7 +46,7 @@ class ThresholdLoss:
     table: tuple[tuple[float, float], tuple[float, float]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y0", as_number(self.y0, name="y0"))
+        object.__setattr__(self, "y0", check_number("y0", self.y0))
         try:
             table = np.asarray(self.table, dtype=np.float64)
         except (TypeError, ValueError):
@@ -74,8 +74,8 @@ class ThresholdLoss:
     def expected(self, forecast: Forecast) -> FloatArray:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
         table = np.array(self.table)
-        level = forecast._cdf(np.array([[self.y0]]))
-        expected: FloatArray = table[:, 0] + level * (table[:, 1] - table[:, 0])
+        level = forecast.cdf(self.y0)
+        expected: FloatArray = table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0])
         return expected
 
 
@@ -91,7 +91,7 @@ def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:
     step = 10_000
     for start in range(0, len(forecast), step):
         part = forecast[start : start + step]
-        values = part._ppf(levels[None, :])
+        values = part.ppf_at(levels[None, :])
         for d in (0, 1):
             expected[start : start + step, d] = _called(loss, np.full(values.shape, bool(d)), values).mean(axis=1)
     return expected

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, read_outcomes
+from calibrant.forecasts.outcomes import read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
@@ -87,10 +87,7 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
     >>> pit(GaussianForecast([0.0, 1.0], 1.0), [0.0, 1.0])
     array([0.5, 0.5])
     """
-    low, high = pit_ends(read_outcomes(forecast, y))
-    if bool((low == high).all()):
-        return high
-    return low + (high - low) * as_generator(rng).random(low.size)
+    return _drawn(*read_outcomes(forecast, y).pit_ends(), rng)
 
 
 def pit_histogram(
@@ -121,7 +118,7 @@ def pit_histogram(
     """
     n_bins, level = check_integer("n_bins", n_bins, minimum=2), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    low, high = pit_ends(rows)
+    low, high = rows.pit_ends()
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     density = np.diff(share_up_to(edges, low, high, rows.weights)) * n_bins
     one = _binomial_band(rows.effective_size, n_bins, level)
@@ -156,8 +153,7 @@ def pit_test(
     from scipy.stats import kstwo
 
     rows = read_outcomes(forecast, y, sample_weight)
-    low, high = pit_ends(rows)
-    values = high if bool((low == high).all()) else low + (high - low) * as_generator(rng).random(low.size)
+    values = _drawn(*rows.pit_ends(), rng)
     order = np.argsort(values)
     values, weight = values[order], rows.weights[order]
     above = np.cumsum(weight) / weight.sum()
@@ -174,6 +170,13 @@ def pit_test(
     )
 
 
+def _drawn(low: FloatArray, high: FloatArray, rng: int | np.random.Generator | None) -> FloatArray:
+    """Return a uniform draw between both ends of each PIT, from the generator only where outcomes are on atoms."""
+    if bool((low == high).all()):
+        return high
+    return low + (high - low) * as_generator(rng).random(low.size)
+
+
 def _cramer_p_value(statistic: float, size: float) -> float:
     """Return the chance of a larger statistic, as SciPy's test gives it to values that have this one."""
     from scipy.stats import cramervonmises
@@ -183,14 +186,6 @@ def _cramer_p_value(statistic: float, size: float) -> float:
     # even values, all moved by one distance: the statistic is n times its square, plus 1 / (12 n)
     shift = math.sqrt(max(statistic - 1.0 / (12.0 * n), 0.0) / n)
     return float(cramervonmises(middle + shift, lambda values: values).pvalue)
-
-
-def pit_ends(rows: Outcomes) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
-    high = rows.forecast._cdf(rows.y[:, None])[:, 0]
-    if not rows.forecast.has_atoms:
-        return high, high
-    return rows.forecast._cdf_below(rows.y[:, None])[:, 0], high
 
 
 def share_up_to(levels: FloatArray, low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:

@@ -1,21 +1,15 @@
-"""The gate of the forecasts: points on the number line, levels, parameters and outcomes, checked against the rows."""
+"""The gate of the forecasts' numbers: points on the number line, levels, and one or several numbers per row."""
 
 from __future__ import annotations
 
-import math
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidScoreError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
-from calibrant.validation import ArrayLike, as_scores, as_weight, check_same_length
-
-if TYPE_CHECKING:
-    from calibrant.forecasts.base import Forecast
-
+from calibrant.validation import ArrayLike, as_scores, check_integer, check_same_length
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
@@ -33,98 +27,12 @@ class Points:
         return answers[:, 0] if self.is_flat else answers
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """Forecasts with what came of them: rows of weight zero are gone, and `weight` is None where all are one."""
-
-    forecast: Forecast
-    y: FloatArray
-    weight: FloatArray | None
-
-    def __len__(self) -> int:
-        return self.y.size
-
-    @property
-    def weights(self) -> FloatArray:
-        """The weight of each row, shape (n,)."""
-        return np.ones(self.y.size) if self.weight is None else self.weight
-
-    @property
-    def effective_size(self) -> float:
-        """Kish's effective number of rows, (sum w)^2 / sum w^2."""
-        if self.weight is None:
-            return float(self.y.size)
-        return float(self.weight.sum() ** 2 / np.square(self.weight).sum())
-
-
-def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Outcomes:
-    """Check a forecast and its outcomes, and drop rows of weight zero.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-    """
-    forecast = as_forecast(forecast)
-    values = as_numbers(y, name="y")
-    check_same_length(len(forecast), values.size, "forecast", "y")
-    weight = as_weight(sample_weight, values.size, rows="the forecast")
-    if weight is None or weight.all():
-        return Outcomes(forecast, values, weight)
-    kept = np.flatnonzero(weight > 0.0)
-    return Outcomes(forecast[kept], values[kept], as_weight(weight[kept], kept.size))
-
-
-def as_forecast(forecast: object, *, name: str = "forecast") -> Forecast:
-    """Return one of the forecasts, a frozen distribution of SciPy being made one; raise InvalidTypeError of others."""
-    from calibrant.forecasts.base import Forecast
-    from calibrant.forecasts.scipy_adapter import ScipyForecast
-
-    if isinstance(forecast, Forecast):
-        return forecast
-    if hasattr(forecast, "kwds") and hasattr(getattr(forecast, "dist", None), "_parse_args"):
-        return ScipyForecast(forecast)
-    raise InvalidTypeError(
-        f"{name} is a {type(forecast).__name__}, not a forecast. Wrap it first, such as in "
-        "calibrant.forecasts.GaussianForecast(mean, std) or SampleForecast(samples)."
-    )
-
-
-def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check one finite number per row, of any container, shape (n,)."""
-    checked = as_scores(values, name=name)
-    if checked.values.ndim != 1:
-        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
-    return in_reach(checked.values, name)
-
-
-def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check finite numbers of shape (n, m) with m of at least 2."""
-    checked = as_scores(values, name=name)
-    if checked.values.ndim != 2:
-        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass several numbers per row, shape (n, m).")
-    return in_reach(checked.values, name)
-
-
-def in_reach(values: FloatArray, name: str) -> FloatArray:
-    """Refuse numbers whose squares no float can hold or sum."""
-    if -LARGEST <= values.min() and values.max() <= LARGEST:
-        return values
-    bad = np.abs(values) > LARGEST
-    rows = bad if bad.ndim == 1 else bad.any(axis=1)
-    first = values[bad][0].item()
-    raise InvalidInputError(
-        f"{name} row {int(rows.argmax())}: {first!r} is beyond {LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
-        "Measure in a larger unit."
-    )
-
-
 def as_points(values: ArrayLike, n: int, *, name: str) -> Points:
     """Check points to evaluate at: a number, shape (n,), (n, m), or (1, m) for the same m in every row.
 
     They may be infinite, but not NaN.
     """
-    if _is_number(values):
+    if is_number(values):
         array = np.array([[float(values)]])
         is_flat = True
     else:
@@ -161,23 +69,50 @@ def as_levels(values: ArrayLike, n: int, *, name: str) -> Points:
     return points
 
 
-def _as_array(values: ArrayLike, name: str) -> FloatArray:
-    array = np.asarray(values) if isinstance(values, (np.ndarray, list, tuple)) and _is_plain(values) else None
-    if array is None or array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
-        return as_scores(values, name=name).values  # says what is wrong, or reads a series or frame
-    return np.ascontiguousarray(array, dtype=np.float64)
+def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatArray:
+    """Check distinct levels in [0, 1] in rising order; `more` ends the advice of the message."""
+    levels = as_numbers(values, name=name)
+    bad = (levels < 0.0) | (levels > 1.0) | (np.diff(levels, prepend=-1.0) <= 0.0)
+    if bad.any():
+        k = int(bad.argmax())
+        raise InvalidProbabilityError(
+            f"{name} row {k}: {levels[k].item()!r} doesn't rise within [0, 1] ({bad.sum():,} of {bad.size:,}). "
+            f"Pass distinct levels in rising order, such as [0.1, 0.5, 0.9]{more}."
+        )
+    return levels
 
 
-def _is_plain(values: ArrayLike) -> bool:
-    if isinstance(values, np.ndarray):
-        return not isinstance(values, np.ma.MaskedArray)
-    if any(isinstance(row, (list, tuple)) for row in values):
-        lengths = {len(row) if isinstance(row, (list, tuple)) else -1 for row in values}
-        return len(lengths) == 1 and all(isinstance(v, numbers.Real) for row in values for v in row)
-    return all(isinstance(v, numbers.Real) for v in values)
+def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
+    """Check one finite number per row, of any container, shape (n,)."""
+    checked = as_scores(values, name=name).values
+    if checked.ndim != 1:
+        raise ShapeError(f"{name} has shape {checked.shape}. Pass one number per row, shape (n,).")
+    return within_reach(checked, name)
 
 
-def _is_number(value: object) -> bool:
+def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
+    """Check finite numbers of shape (n, m) with m of at least 2."""
+    checked = as_scores(values, name=name).values
+    if checked.ndim != 2:
+        raise ShapeError(f"{name} has shape {checked.shape}. Pass several numbers per row, shape (n, m).")
+    return within_reach(checked, name)
+
+
+def within_reach(values: FloatArray, name: str) -> FloatArray:
+    """Refuse numbers whose squares no float can hold or sum."""
+    if -LARGEST <= values.min() and values.max() <= LARGEST:
+        return values
+    bad = np.abs(values) > LARGEST
+    rows = bad if bad.ndim == 1 else bad.any(axis=1)
+    first = values[bad][0].item()
+    raise InvalidInputError(
+        f"{name} row {int(rows.argmax())}: {first!r} is beyond {LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
+        "Measure in a larger unit."
+    )
+
+
+def is_number(value: object) -> bool:
+    """Say whether this is a single real number, of Python or NumPy."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
@@ -192,6 +127,15 @@ def check_rising(values: FloatArray, *, name: str, fix: str) -> None:
         )
 
 
+def check_bins(name: str, value: object) -> tuple[int, int]:
+    """Check a pair of numbers of bins: of the forecasts' medians, and within each, of their widths."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InvalidTypeError(
+            f"{name}={value!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
+        )
+    return check_integer(f"{name}[0]", value[0], minimum=1), check_integer(f"{name}[1]", value[1], minimum=1)
+
+
 def frozen(values: FloatArray) -> FloatArray:
     """Return a copy that nobody can change."""
     own: FloatArray = np.array(values, dtype=np.float64, order="C")
@@ -199,19 +143,14 @@ def frozen(values: FloatArray) -> FloatArray:
     return own
 
 
-def as_row_numbers(values: ArrayLike, n: int, *, name: str, rows: str) -> FloatArray:
-    """Check a finite number for all rows, or one for each of the n rows of `rows`; shape (n,)."""
-    if _is_number(values):
-        return np.full(n, as_number(values, name=name))
-    checked = as_numbers(values, name=name)
-    check_same_length(n, checked.size, rows, name)
-    return checked
-
-
-def as_number(value: object, *, name: str) -> float:
-    """Check one finite number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number.")
-    if not math.isfinite(value):
-        raise InvalidInputError(f"{name}={value!r} is not finite. Pass a finite number.")
-    return float(value)
+def _as_array(values: ArrayLike, name: str) -> FloatArray:
+    """Return numbers of one or two dimensions as float64; they may be infinite only where no container hides them."""
+    array = None
+    if isinstance(values, (list, tuple)) or type(values) is np.ndarray:
+        try:
+            array = np.asarray(values)
+        except ValueError:  # a ragged list
+            array = None
+    if array is None or array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
+        return as_scores(values, name=name).values  # says what is wrong, or reads a series or frame
+    return np.ascontiguousarray(array, dtype=np.float64)

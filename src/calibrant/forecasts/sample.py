@@ -10,8 +10,8 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.errors import InvalidWeightError, ShapeError
 from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.piecewise import PiecewiseForecast, QuantileForecast
 from calibrant.forecasts.points import as_matrix, as_numbers, frozen
-from calibrant.forecasts.quantile import QuantileForecast
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_scores, check_same_length
 
@@ -68,11 +68,10 @@ class SampleForecast(Forecast):
     def __len__(self) -> int:
         return len(self._samples)
 
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._samples = frozen(self._samples[rows])
-        taken._shares = self._shares if len(self._shares) == 1 else frozen(self._shares[rows])
-        return taken
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows."""
+        shares = self._shares if len(self._shares) == 1 else frozen(self._shares[rows])
+        return self._with(_samples=frozen(self._samples[rows]), _shares=shares)
 
     @property
     def _masses(self) -> FloatArray:
@@ -88,8 +87,8 @@ class SampleForecast(Forecast):
         if len(self._shares) == 1:
             return QuantileForecast(np.arange(1, size + 1) / (size + 1.0), self._samples)
         effective = 1.0 / np.square(self._masses).sum(axis=1, keepdims=True)
-        smooth = QuantileForecast.__new__(QuantileForecast)
-        smooth._set(self._samples, self._shares * (effective / (effective + 1.0)), "exponential")
+        smooth = QuantileForecast.__new__(QuantileForecast)  # its own gate takes one set of levels for all rows
+        PiecewiseForecast.__init__(smooth, self._samples, self._shares * (effective / (effective + 1.0)), "exponential")
         return smooth
 
     def fair_crps(self, y: ArrayLike) -> FloatArray:
@@ -106,27 +105,31 @@ class SampleForecast(Forecast):
         spread = np.sum(np.diff(self._samples, axis=1) * (self._shares * (1.0 - self._shares))[:, :-1], axis=1)
         same = np.square(self._masses).sum(axis=1)
         more = np.divide(same, 1.0 - same, out=np.zeros_like(same), where=same < 1.0)
-        fair: FloatArray = self._crps(values) - spread * more
+        fair: FloatArray = self.crps_of(values) - spread * more
         return fair
 
-    def _cdf(self, y: FloatArray) -> FloatArray:
+    def cdf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y <= y) at checked points."""
         out = np.empty((len(self), y.shape[1]))
-        kernels.count_samples(y, self._samples, self._shares, False, out)
+        kernels.sample_cdf(y, self._samples, self._shares, False, out)
         return out
 
-    def _cdf_below(self, y: FloatArray) -> FloatArray:
+    def cdf_below_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y < y) at checked points."""
         out = np.empty((len(self), y.shape[1]))
-        kernels.count_samples(y, self._samples, self._shares, True, out)
+        kernels.sample_cdf(y, self._samples, self._shares, True, out)
         return out
 
-    def _ppf(self, u: FloatArray) -> FloatArray:
+    def ppf_at(self, u: FloatArray) -> FloatArray:
+        """Return the quantiles at checked levels."""
         out = np.empty((len(self), u.shape[1]))
-        kernels.pick_samples(u, self._samples, self._shares, out)
+        kernels.sample_quantiles(u, self._samples, self._shares, out)
         return out
 
-    def _crps(self, y: FloatArray) -> FloatArray:
+    def crps_of(self, y: FloatArray) -> FloatArray:
+        """Return the CRPS of each row of checked outcomes."""
         out = np.empty(len(self))
-        kernels.score_samples(y, self._samples, self._shares, out)
+        kernels.sample_crps(y, self._samples, self._shares, out)
         return out
 
     def mean(self) -> FloatArray:

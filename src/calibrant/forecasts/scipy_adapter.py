@@ -51,12 +51,12 @@ class ScipyForecast(Forecast):
     _parameters: tuple[FloatArray, ...]
 
     def __init__(self, frozen: Any, *, n: int | None = None) -> None:
-        kind: Any = getattr(frozen, "dist", None)
-        if not (hasattr(kind, "_parse_args") and hasattr(frozen, "kwds")):
+        if not is_frozen(frozen):
             raise InvalidTypeError(
                 f"frozen is a {type(frozen).__name__}, not a frozen distribution. Pass one such as "
                 "scipy.stats.norm(loc=mean, scale=std)."
             )
+        kind = frozen.dist
         shapes, location, scale = kind._parse_args(*frozen.args, **frozen.kwds)
         self._is_discrete = hasattr(kind, "pmf")
         given = [*shapes, location] if self._is_discrete else [*shapes, location, scale]
@@ -87,11 +87,9 @@ class ScipyForecast(Forecast):
     def __len__(self) -> int:
         return int(self._parameters[0].size)
 
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._kind, taken._is_discrete = self._kind, self._is_discrete
-        taken._parameters = tuple(value[rows] for value in self._parameters)
-        return taken
+    def take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows."""
+        return self._with(_parameters=tuple(value[rows] for value in self._parameters))
 
     def _of(self, method: str, points: FloatArray) -> FloatArray:
         """Call a method of the distribution; SciPy lines rows up with the last axis."""
@@ -99,19 +97,24 @@ class ScipyForecast(Forecast):
             found = getattr(self._distribution, method)(points.T).T
         return np.ascontiguousarray(np.broadcast_to(found, (len(self), points.shape[1])))
 
-    def _cdf(self, y: FloatArray) -> FloatArray:
+    def cdf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y <= y) at checked points."""
         return self._of("cdf", y)
 
-    def _cdf_below(self, y: FloatArray) -> FloatArray:
+    def cdf_below_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y < y) at checked points."""
         return self._of("cdf", np.ceil(y) - 1.0) if self._is_discrete else self._of("cdf", y)
 
-    def _sf(self, y: FloatArray) -> FloatArray:
+    def sf_at(self, y: FloatArray) -> FloatArray:
+        """Return P(Y > y) at checked points."""
         return self._of("sf", y)
 
-    def _ppf(self, u: FloatArray) -> FloatArray:
+    def ppf_at(self, u: FloatArray) -> FloatArray:
+        """Return the quantiles at checked levels."""
         return self._of("ppf", u)
 
-    def _logpdf(self, y: FloatArray) -> FloatArray:
+    def logpdf_at(self, y: FloatArray) -> FloatArray:
+        """Return the log of the density at checked points."""
         return self._of("logpmf" if self._is_discrete else "logpdf", y)
 
     @property
@@ -119,10 +122,11 @@ class ScipyForecast(Forecast):
         """Whether the distribution is discrete."""
         return self._is_discrete
 
-    def _crps(self, y: FloatArray) -> FloatArray:
+    def crps_of(self, y: FloatArray) -> FloatArray:
+        """Return the CRPS of each row of checked outcomes."""
         if not self._is_discrete:
-            return super()._crps(y)
-        ends = self._ppf(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]]))
+            return super().crps_of(y)
+        ends = self.ppf_at(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]]))
         low = np.minimum(ends[:, 0], np.floor(y))
         steps = int(np.max(np.maximum(ends[:, 1], np.ceil(y)) - low)) + 1
         rows = max(_BATCH // steps, 1)
@@ -131,7 +135,7 @@ class ScipyForecast(Forecast):
             part = slice(start, start + rows)
             at = low[part, None] + np.arange(steps, dtype=np.float64)
             left = np.clip(y[part, None] - at, 0.0, 1.0)  # of the step from one whole number to the next
-            cdf = self[part]._cdf(at)
+            cdf = self[part].cdf_at(at)
             scores[part] = np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2, axis=1)
         return scores
 
@@ -142,3 +146,8 @@ class ScipyForecast(Forecast):
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, shape (n,)."""
         return np.broadcast_to(np.asarray(self._distribution.std(), dtype=np.float64), (len(self),))
+
+
+def is_frozen(value: object) -> bool:
+    """Say whether this is a frozen distribution of SciPy."""
+    return hasattr(value, "kwds") and hasattr(getattr(value, "dist", None), "_parse_args")

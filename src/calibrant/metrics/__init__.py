@@ -16,6 +16,7 @@ from calibrant.metrics.classes import ClassScores, evaluate_classes
 from calibrant.metrics.cumulative import CumulativeTest, kolmogorov_smirnov, kuiper
 from calibrant.metrics.decomposition import Decomposition, decompose
 from calibrant.metrics.e_value import EValueTest, calibration_e_value
+from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate, rate_estimate
 from calibrant.metrics.evaluation import evaluate
 from calibrant.metrics.groups import GroupScores, evaluate_groups
 from calibrant.metrics.hosmer_lemeshow import HosmerLemeshowTest, hosmer_lemeshow
@@ -33,6 +34,7 @@ __all__ = [
     "CumulativeTest",
     "Decomposition",
     "EValueTest",
+    "Estimate",
     "Finding",
     "GroupScores",
     "HosmerLemeshowTest",
@@ -60,6 +62,9 @@ __all__ = [
     "log_loss",
     "marginal_calibration_error",
     "max_calibration_error",
+    "mean_of",
+    "normal_estimate",
+    "rate_estimate",
     "reliability_curve",
     "roc_auc",
     "smooth_ece",

@@ -3,7 +3,15 @@
 Each public function passes its arguments through here; everything below trusts what it is given.
 """
 
-from calibrant.validation.arguments import as_generator, check_choice, check_fraction, check_integer, check_same_length
+from calibrant.validation.arguments import (
+    as_generator,
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_integer,
+    check_number,
+    check_same_length,
+)
 from calibrant.validation.groups import as_groups, match_groups
 from calibrant.validation.labels import (
     Labels,
@@ -42,8 +50,10 @@ __all__ = [
     "as_weight",
     "check_both_classes",
     "check_choice",
+    "check_flag",
     "check_fraction",
     "check_integer",
+    "check_number",
     "check_one_column",
     "check_same_length",
     "label_values",

@@ -1,7 +1,8 @@
-"""Checks of single arguments: lengths, choices, whole numbers, fractions."""
+"""Checks of single arguments: lengths, choices, flags, numbers, whole numbers, fractions."""
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 
@@ -31,6 +32,45 @@ def check_integer(name: str, value: object, *, minimum: int) -> int:
     if value < minimum:
         raise InvalidInputError(f"{name}={value!r} is too small. Pass an integer of at least {minimum}.")
     return int(value)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    is_open: bool = False,
+) -> float:
+    """Return `value` as a finite float between `minimum` and `maximum`, or raise; `is_open` refuses the ends too."""
+    if minimum is not None and maximum is not None:
+        place = f"({minimum:g}, {maximum:g})" if is_open else f"[{minimum:g}, {maximum:g}]"
+        problem, wanted = f"outside {place}", f"a number in {place}"
+    elif minimum is not None:
+        problem, wanted = "too small", f"a number above {minimum:g}" if is_open else f"a number of at least {minimum:g}"
+    elif maximum is not None:
+        problem, wanted = "too large", f"a number below {maximum:g}" if is_open else f"a number of at most {maximum:g}"
+    else:
+        problem, wanted = "", "a finite number"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass {wanted}.")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond float64
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidInputError(f"{name}={value!r} is not finite. Pass {wanted}.")
+    low, high = -math.inf if minimum is None else minimum, math.inf if maximum is None else maximum
+    if not (low < number < high if is_open else low <= number <= high):
+        raise InvalidInputError(f"{name}={value!r} is {problem}. Pass {wanted}.")
+    return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is True or False, or raise."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name}={value!r} is neither True nor False. Pass one of them.")
+    return bool(value)
 
 
 def check_fraction(name: str, value: object) -> float:

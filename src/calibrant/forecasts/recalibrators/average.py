@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from calibrant.forecasts.points import Outcomes
-from calibrant.forecasts.recalibrators.base import Recalibrator
-from calibrant.forecasts.recalibrators.layers import Layer, OneMap
-from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
-from calibrant.forecasts.recalibrators.search_state import outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_not_negative
-from calibrant.validation import check_integer
+from calibrant.forecasts.level_maps import empirical_map, smooth_map
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
+from calibrant.forecasts.recalibrators.layers import OneMap
+from calibrant.validation import check_integer, check_number
 
 
+@named("average")
 class AverageRecalibrator(Recalibrator):
     """Recalibrate so that, over all rows, a share c of outcomes lies below the quantile of level c.
 
@@ -54,12 +53,12 @@ class AverageRecalibrator(Recalibrator):
         self.pseudo_counts = pseudo_counts
 
     def _check_settings(self) -> None:
-        check_not_negative("pseudo_counts", self.pseudo_counts)
+        check_number("pseudo_counts", self.pseudo_counts, minimum=0.0)
         if self.n_knots is not None:
             check_integer("n_knots", self.n_knots, minimum=1)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        level = outcome_levels(rows.forecast, rows.y)
+        level = rows.levels()
         if self.n_knots is None:
             return (OneMap(*empirical_map(level, rows.weights)),)
         return (OneMap(*smooth_map(level, rows.weights, self.n_knots, self.pseudo_counts)),)

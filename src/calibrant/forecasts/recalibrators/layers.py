@@ -1,44 +1,24 @@
-"""Fitted recalibrations as data: each turns a forecast into another."""
+"""Fitted recalibrations by maps of levels: one for all rows, chains chosen by threshold, and the mean of chains."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.packed_maps import PackedMaps
-from calibrant.forecasts.recalibrated import ChainRows, MapNumbers, MeanRows, RecalibratedForecast, RowMaps
-from calibrant.forecasts.recalibrators.search_state import levels_at, row_batches
+from calibrant.forecasts.level_maps import MapNumbers, PackedMaps, decode_knots, encode_knots
+from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
+from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.persistence import Field
+
+#: Probabilities at thresholds that are held at once.
+_BATCH = 20_000_000
 
 
-class Layer(ABC):
-    """A recalibration of forecasts, fitted."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def apply(self, forecast: Forecast) -> Forecast:
-        """Return the recalibrated forecast."""
-
-
-class MapLayer(Layer):
-    """A recalibration that maps the levels of each row."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the map of each row of a forecast."""
-
-    def apply(self, forecast: Forecast) -> Forecast:
-        """Return the forecast with mapped levels."""
-        return RecalibratedForecast(forecast, self.rows(forecast))
-
-
+@named("one_map")
 @dataclass(frozen=True, slots=True)
 class OneMap(MapLayer):
     """One map for all rows."""
@@ -50,7 +30,17 @@ class OneMap(MapLayer):
         """Return the same map for each row."""
         return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
 
+    def encode(self) -> dict[str, Any]:
+        """Return the layer as plain data."""
+        return {**encode_knots(self.x, self.y)}
 
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        return cls(*decode_knots(body.members(("x", "y"))))
+
+
+@named("rounds")
 @dataclass(frozen=True, slots=True)
 class ThresholdChain(MapLayer):
     """Rounds of splits: a row takes map 2 t or 2 t + 1 of round t, as its level at a threshold is at most alpha or not.
@@ -64,22 +54,20 @@ class ThresholdChain(MapLayer):
     maps: PackedMaps
 
     @classmethod
-    def of_rounds(cls, thresholds: FloatArray, k: list[int], alpha: list[float], maps: PackedMaps) -> ThresholdChain:
+    def of_rounds(cls, thresholds: FloatArray, column: IntArray, alpha: FloatArray, maps: PackedMaps) -> Self:
         """Keep, of all thresholds that were searched, those that rounds ask for."""
-        used, column = np.unique(np.array(k, dtype=np.int64), return_inverse=True)
-        return cls(thresholds[used], column.astype(np.int64), np.array(alpha, dtype=np.float64), maps)
+        used, column = np.unique(column, return_inverse=True)
+        return cls(thresholds[used], column.astype(np.int64), alpha, maps)
 
     def __len__(self) -> int:
         return self.column.size
 
-    def first(self, n: int) -> ThresholdChain:
+    def first(self, n: int) -> Self:
         """Return the first `n` rounds."""
-        used, column = np.unique(self.column[:n], return_inverse=True)
-        maps = self.maps.first(2 * n)
-        return ThresholdChain(self.thresholds[used], column.astype(np.int64), self.alpha[:n], maps)
+        return self.of_rounds(self.thresholds, self.column[:n], self.alpha[:n], self.maps.first(2 * n))
 
     def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the chain of each row: every round pushes on the probabilities that later rounds ask for."""
+        """Return the chain of each row: every round maps the probabilities that later rounds ask for."""
         chosen: MapNumbers = np.empty((len(forecast), len(self)), dtype=np.int32)
         rounds = np.arange(len(self))
         last = np.zeros(self.thresholds.size, dtype=np.int64)
@@ -87,15 +75,33 @@ class ThresholdChain(MapLayer):
         order = np.argsort(-last, kind="stable")  # those that are asked for the longest come first
         column = np.argsort(order)[self.column]
         n_needed = (last > rounds[:, None]).sum(axis=1)
-        index = self.maps.index
-        for part in row_batches(forecast, self.thresholds.size):
-            level = np.ascontiguousarray(levels_at(forecast[part], self.thresholds)[:, order])
-            kernels.choose_maps(
-                level, column, n_needed, self.alpha, index.cell_start, *index.knots, index.cells, chosen[part]
-            )
+        step = max(_BATCH // max(self.thresholds.size, 1), 1)
+        for start in range(0, len(forecast), step):
+            part = slice(start, start + step)
+            level = np.ascontiguousarray(forecast[part].cdf_at(self.thresholds[None, :])[:, order])
+            self.maps.choose(level, column, n_needed, self.alpha, chosen[part])
         return ChainRows(self.maps, chosen)
 
+    def encode(self) -> dict[str, Any]:
+        """Return the layer as plain data."""
+        arrays = {"thresholds": self.thresholds, "column": self.column, "alpha": self.alpha}
+        return {key: value.tolist() for key, value in arrays.items()} | {"maps": self.maps.encode()}
 
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        fields = body.members(("thresholds", "column", "alpha", "maps"))
+        columns = fields["column"].items(minimum=0)
+        places = fields["thresholds"]
+        thresholds = numbers_within_reach(places, places.rising()) if columns else np.empty(0)
+        column = np.array([c.integer(minimum=0, maximum=thresholds.size - 1) for c in columns], dtype=np.int64)
+        alpha = fields["alpha"].numbers(minimum=0)
+        if alpha.size != column.size:
+            fields["alpha"].refuse(f"does not go with {column.size} rounds: one number for each is needed")
+        return cls(thresholds, column, alpha, PackedMaps.decode(fields["maps"], 2 * column.size))
+
+
+@named("mean_of_chains")
 @dataclass(frozen=True, slots=True)
 class MeanOfChains(MapLayer):
     """The mixture, in equal parts, of several chains."""
@@ -105,3 +111,12 @@ class MeanOfChains(MapLayer):
     def rows(self, forecast: Forecast) -> RowMaps:
         """Return the mean of each row's maps."""
         return MeanRows(tuple(chain.rows(forecast) for chain in self.chains))
+
+    def encode(self) -> dict[str, Any]:
+        """Return the layer as plain data."""
+        return {"chains": [chain.encode() for chain in self.chains]}
+
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        return cls(tuple(map(ThresholdChain.decode, body.members(("chains",))["chains"].items())))

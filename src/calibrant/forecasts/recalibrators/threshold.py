@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, TypeAlias, get_args
+import math
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidWeightError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
-from calibrant.forecasts.recalibrators.base import Recalibrator
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.grid_state import GridState
-from calibrant.forecasts.recalibrators.layers import Layer, MeanOfChains, OneMap
-from calibrant.forecasts.recalibrators.level_maps import smooth_map
-from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, State, ThresholdRound
-from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds, outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_boolean, check_not_negative
-from calibrant.forecasts.recalibrators.stopping import Choice, Chosen, Progress, choose, dealt_folds, one_part
-from calibrant.numerics import FloatArray
-from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
+from calibrant.forecasts.recalibrators.layers import MeanOfChains, OneMap
+from calibrant.forecasts.recalibrators.rounds import Paper, Regularised, Rounds, ThresholdRound, middle_thresholds
+from calibrant.forecasts.recalibrators.stopping import (
+    CHOICES,
+    Choice,
+    Chosen,
+    Progress,
+    choose,
+    random_folds,
+    random_part,
+)
+from calibrant.numerics import IntArray
+from calibrant.persistence import Field
+from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
 STOPPINGS: tuple[str, ...] = get_args(Stopping)
 
-_ROUNDS = {"regularised": 150, "paper": 40}
+_MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
 _MOST_EXACT = 5_000
 _MOST_FOLDED = 20_000
 _N_CUTS = 64
 #: Rows that the paper's algorithm leaves on each side at least, however few there are.
 _LEAST_LEAF = 5
-#: Steps of the regularised maps, and rows of the identity that each is drawn towards.
+#: Steps of equal weight of the regularised maps.
 _N_KNOTS = 20
+_ROUND_FIELDS = ("y0", "alpha", "error_before", "error_after", "n_left", "n_right")
 
 
+@named("threshold")
 class ThresholdRecalibrator(Recalibrator):
     """Recalibrate so that outcomes are as the forecast says among the rows on either side of every threshold.
 
@@ -68,7 +77,7 @@ class ThresholdRecalibrator(Recalibrator):
         each midway between two distinct outcomes. As many as there are rows searches all.
     n_cuts : int, optional
         Number of alphas per threshold that are searched, at equal steps of weight, with the levels counted in 64
-        cells. By default all are, exactly, up to 5,000 rows, and 64 above.
+        bins. By default all are, exactly, up to 5,000 rows, and 64 above.
     stopping : {"auto", "cross-validation", "validation", "epsilon"}
         What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows; no
         recalibration and the average one are candidates too, and the simplest within half a standard error of the
@@ -110,7 +119,7 @@ class ThresholdRecalibrator(Recalibrator):
     of at most epsilon, KL being what the log score could gain at all. This holds of the mass-weighted error, not of
     the paper's plain sum. "regularised" takes smaller steps; `max_rounds` is its bound.
 
-    **Weights.** A weight of 2 is two rows in every map, leaf and error. Only folds deal rows out by their number.
+    **Weights.** A weight of 2 is two rows in every map, leaf and error. Only folds count rows.
     "paper" counts rows, so that its weights must be whole numbers.
 
     "Threshold calibration" also names P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting), which is another notion.
@@ -135,6 +144,9 @@ class ThresholdRecalibrator(Recalibrator):
     >>> (high - low).round(1)
     array([1.9, 6.3])
     """
+
+    _own_fields = ("choice", "rounds")
+    _not_settings = ("progress",)
 
     rounds_: tuple[ThresholdRound, ...]
     choice_: Choice
@@ -201,8 +213,16 @@ class ThresholdRecalibrator(Recalibrator):
         self.n_rows_ += len(rows)
         return self
 
+    def describe(self) -> str:
+        """Say what was kept."""
+        if self.choice_ == "rounds" and self.rounds_:
+            return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
+        if self.choice_ == "none":
+            return "no rounds, since none does better on rows held out"
+        return "one map of levels for all rows" if self.choice_ == "average" else "a mixture of rounds"
+
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        self.cv_ = None
+        self.cv_, self.rounds_ = None, ()
         layers = self._fit_paper(rows) if self.algorithm == "paper" else self._fit_regularised(rows)
         if not self.direct_layer:
             return layers
@@ -214,53 +234,43 @@ class ThresholdRecalibrator(Recalibrator):
         rows = _repeated(rows)
         n = len(rows)
         rising = np.sort(rows.y)
-        ends = rising[int(0.2 * n)], rising[int(0.8 * n)]
-        thresholds = np.linspace(*ends, self.n_thresholds) if ends[0] < ends[1] else np.array(ends[:1])
+        low, high = rising[int(0.2 * n)], rising[int(0.8 * n)]
+        thresholds = np.linspace(low, high, self.n_thresholds) if low < high else np.array([low])
         least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
-        state = GridState(rows.forecast, rows.y, thresholds)
-        return self._run(Rounds(state, Paper(alphas, float(least)), self.epsilon), self._most())
+        return self._run(Rounds(rows, thresholds, Paper(alphas, float(least)), self.epsilon), self._max_rounds())
 
     def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
-        n, weight = len(rows), rows.weights
-        total = float(weight.sum())
+        total = float(rows.weights.sum())
         least = max(30.0, total / 20.0) if self.min_leaf is None else float(self.min_leaf)
-        n_cuts = self.n_cuts if self.n_cuts is not None or n <= _MOST_EXACT else _N_CUTS
-        rule = Smooth(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
-        thresholds = middle_thresholds(rows.y, weight, self.n_thresholds, 0.02, 0.98)
-        most = self._most()
+        n_cuts = self.n_cuts if self.n_cuts is not None or len(rows) <= _MOST_EXACT else _N_CUTS
+        rule = Regularised(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
+        thresholds = middle_thresholds(rows.y, rows.weights, self.n_thresholds, 0.02, 0.98)
+        most = self._max_rounds()
         if self.stopping != "epsilon":
-            most = self._choose(rows, thresholds, rule, most)
-            if self.choice_ == "average":
-                u = outcome_levels(rows.forecast, rows.y)
-                self.rounds_ = ()
-                return (OneMap(*smooth_map(u, weight, _N_KNOTS, self.pseudo_counts)),)
-            if self.cv_ is not None and self.bagged and most:
-                self.rounds_ = ()
-                return (MeanOfChains(self.cv_.chains),)
-        if most == 0:
-            self.choice_, self.rounds_ = "none", ()
-            return ()
-        return self._run(Rounds(SearchState(rows.forecast, rows.y, weight, thresholds), rule, self.epsilon), most)
-
-    def _choose(self, rows: Outcomes, thresholds: FloatArray, rule: Smooth, most: int) -> int:
-        """Let held-out rows say how many rounds to make; sets `choice_` and `cv_`."""
-        n = len(rows)
-        if n < 2:
             self.choice_ = "none"
-            return 0
+            if len(rows) < 2:
+                return ()
+            self.cv_ = choose(rows, thresholds, rule, self.epsilon, self._folds(len(rows)), most, self.progress)
+            self.choice_, most = self.cv_.choice, self.cv_.n_rounds
+            if self.choice_ == "none":
+                return ()
+            if self.choice_ == "average":
+                return (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
+            if self.bagged:
+                return (MeanOfChains(self.cv_.chains),)
+        return self._run(Rounds(rows, thresholds, rule, self.epsilon), most)
+
+    def _folds(self, n: int) -> IntArray:
+        """Return the fold that leaves each row out."""
         stopping = self.stopping
         if stopping == "auto":
             stopping = "cross-validation" if n <= _MOST_FOLDED or self.bagged else "validation"
         if stopping == "validation":
-            folds = one_part(n, self.validation_share, self.seed)
-        else:
-            folds = dealt_folds(n, self.n_folds, self.seed)
-        self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, most, self.progress)
-        self.choice_ = self.cv_.choice
-        return self.cv_.n_rounds
+            return random_part(n, self.validation_share, self.seed)
+        return random_folds(n, self.n_folds, self.seed)
 
-    def _run(self, rounds: Rounds[State], most: int) -> tuple[Layer, ...]:
+    def _run(self, rounds: Rounds, most: int) -> tuple[Layer, ...]:
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)
@@ -268,8 +278,8 @@ class ThresholdRecalibrator(Recalibrator):
         self.choice_ = "rounds" if self.rounds_ else "none"
         return (rounds.chain(),) if self.rounds_ else ()
 
-    def _most(self) -> int:
-        return _ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
+    def _max_rounds(self) -> int:
+        return _MAX_ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
 
     def _check_settings(self) -> None:
         check_choice("algorithm", self.algorithm, ALGORITHMS)
@@ -281,12 +291,34 @@ class ThresholdRecalibrator(Recalibrator):
                 check_integer(name, getattr(self, name), minimum=minimum)
         check_fraction("validation_share", self.validation_share)
         for name in ("bagged", "direct_layer"):
-            check_boolean(name, getattr(self, name))
+            check_flag(name, getattr(self, name))
         for name in ("epsilon", "pseudo_counts"):
-            check_not_negative(name, getattr(self, name))
-        check_not_negative("learning_rate", self.learning_rate)
-        if not 0.0 < self.learning_rate <= 1.0:
+            check_number(name, getattr(self, name), minimum=0.0)
+        if not 0.0 < check_number("learning_rate", self.learning_rate) <= 1.0:
             raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
+
+    def encode(self) -> dict[str, Any]:
+        """Return the body of a document."""
+        body = super().encode()
+        return {**body, "choice": self.choice_, "rounds": [_encode_round(made) for made in self.rounds_]}
+
+    def _restore(self, fields: dict[str, Field]) -> None:
+        self.choice_ = fields["choice"].choice(CHOICES)
+        self.rounds_ = tuple(map(_decode_round, fields["rounds"].items(minimum=0)))
+        self.cv_ = None
+
+
+def _encode_round(made: ThresholdRound) -> dict[str, float | None]:
+    values = {key: getattr(made, key) for key in _ROUND_FIELDS}
+    return {key: None if math.isnan(value) else value for key, value in values.items()}
+
+
+def _decode_round(item: Field) -> ThresholdRound:
+    fields = item.members(_ROUND_FIELDS)
+    is_last = fields["error_after"].value is None
+    return ThresholdRound(
+        *(math.nan if key == "error_after" and is_last else fields[key].number() for key in _ROUND_FIELDS)
+    )
 
 
 def _repeated(rows: Outcomes) -> Outcomes:
@@ -300,5 +332,5 @@ def _repeated(rows: Outcomes) -> Outcomes:
             f"sample_weight row {row}: {rows.weight[row].item()!r} is no whole number ({bad.sum():,} of "
             f'{bad.size:,} rows), but algorithm="paper" counts rows. Use algorithm="regularised", or whole numbers.'
         )
-    numbers_ = np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64))
-    return Outcomes(rows.forecast._take(numbers_), rows.y[numbers_], None)
+    repeated = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
+    return Outcomes(repeated.forecast, repeated.y, None)
