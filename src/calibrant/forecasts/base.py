@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -40,9 +41,9 @@ class Forecast(ABC):
     it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
     count alike. Densities are computed without a CDF and saturate nowhere.
 
-    **Kinds.** A kind of forecast defines `__len__`, `cdf_at`, `ppf_at` and `take`; where it has a density,
-    `logpdf_at`; where it has atoms, `cdf_below_at`. The points of `..._at` are checked, of shape (n, m) or (1, m), and
-    their answers have shape (n, m).
+    **Kinds.** A kind of forecast defines `__len__`, `_cdf`, `_ppf` and `_take`; where it has a density, `_logpdf`;
+    where it has atoms, `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape
+    (n, m).
     """
 
     __slots__ = ()
@@ -52,65 +53,60 @@ class Forecast(ABC):
         """Return the number of rows."""
 
     @abstractmethod
-    def cdf_at(self, y: FloatArray) -> FloatArray:
+    def _cdf(self, y: FloatArray) -> FloatArray:
         """Return P(Y <= y) at checked points."""
 
     @abstractmethod
-    def ppf_at(self, u: FloatArray) -> FloatArray:
+    def _ppf(self, u: FloatArray) -> FloatArray:
         """Return the least y with P(Y <= y) >= u at checked levels."""
 
     @abstractmethod
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows, by their numbers; there may be none."""
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
+        """Return the forecast of some of the rows, by their numbers."""
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
-        """Return the log of the density at checked points."""
+    def _logpdf(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
         raise InvalidTypeError(
             f"{type(self).__name__} has no density, and so no log score. Use crps, or a forecast with a density, "
             "such as SampleForecast(...).smoothed()."
         )
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
-        return self.cdf_at(y)
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return self._cdf(y)
 
-    def sf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y) at checked points."""
-        return 1.0 - self.cdf_at(y)
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return 1.0 - self._cdf(y)
 
-    def crps_of(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS of each row, shape (n,), of checked outcomes, one per row."""
+    def _crps(self, y: FloatArray) -> FloatArray:
         return self._integrals(_ranked_score, y)[:, 0]
 
     @property
     def has_density(self) -> bool:
         """Whether `pdf` and `logpdf` can be asked for."""
-        return type(self).logpdf_at is not Forecast.logpdf_at
+        return self._defines("_logpdf")
 
     @property
     def has_atoms(self) -> bool:
         """Whether single values may have positive probability, so that `cdf_below` may differ from `cdf`."""
-        return type(self).cdf_below_at is not Forecast.cdf_below_at
+        return self._defines("_cdf_below")
+
+    def _defines(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(Forecast, method)
 
     def cdf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y <= y) of each row; see the class for the shapes."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self.cdf_at(points.values))
+        return self._answer(self._cdf, as_points(y, len(self), name="y"))
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
         """Return P(Y < y) of each row: less than `cdf` where y is an atom."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self.cdf_below_at(points.values))
+        return self._answer(self._cdf_below, as_points(y, len(self), name="y"))
 
     def sf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y > y) of each row, with its digits where it is tiny if the kind of forecast allows."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self.sf_at(points.values))
+        return self._answer(self._sf, as_points(y, len(self), name="y"))
 
     def ppf(self, u: ArrayLike) -> FloatArray:
         """Return the quantiles at levels `u` of each row: the least y with P(Y <= y) >= u."""
-        levels = as_levels(u, len(self), name="u")
-        return levels.shaped(self.ppf_at(levels.values))
+        return self._answer(self._ppf, as_levels(u, len(self), name="u"))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the log of the density of each row at y.
@@ -120,8 +116,11 @@ class Forecast(ABC):
         InvalidTypeError
             If this kind of forecast has none.
         """
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self.logpdf_at(points.values))
+        return self._answer(self._logpdf, as_points(y, len(self), name="y"))
+
+    def _answer(self, of: Callable[[FloatArray], FloatArray], points: FloatArray) -> FloatArray:
+        """Evaluate at checked points, and bring the answers to the shape that was asked for."""
+        return of(points) if points.ndim == 2 else of(points.reshape(-1, 1))[:, 0]
 
     def pdf(self, y: ArrayLike) -> FloatArray:
         """Return the density of each row at y; see `logpdf`."""
@@ -130,12 +129,12 @@ class Forecast(ABC):
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> FloatArray:
         """Draw `n` values from each row, shape (rows, n)."""
         n = check_integer("n", n, minimum=1)
-        return self.ppf_at(as_generator(rng).random((len(self), n)))
+        return self._ppf(as_generator(rng).random((len(self), n)))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the central interval of each row that holds `level` of the probability."""
         level = check_fraction("level", level)
-        ends = self.ppf_at(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
+        ends = self._ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
         return ends[:, 0], ends[:, 1]
 
     def mean(self) -> FloatArray:
@@ -155,7 +154,7 @@ class Forecast(ABC):
         """
         values = as_numbers(y, name="y")
         check_same_length(len(self), values.size, "the forecast", "y")
-        return self.crps_of(values)
+        return self._crps(values)
 
     def _integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
         """Integrate over the number line in batches of rows: `of` takes the forecast, the panels' ends and outcomes."""
@@ -165,8 +164,8 @@ class Forecast(ABC):
         step = max(_BATCH // (_N_PANELS * _NODES.size), 1)
         parts = []
         for start in range(0, len(self), step):
-            part = self.take(np.arange(start, min(start + step, len(self))))
-            parts.append(of(part, part.ppf_at(levels), outcomes[start : start + step]))
+            part = self._take(np.arange(start, min(start + step, len(self))))
+            parts.append(of(part, part.ppf(levels), outcomes[start : start + step]))
         return np.concatenate(parts)
 
     def _with(self, **state: object) -> Self:
@@ -178,7 +177,7 @@ class Forecast(ABC):
 
     def __getitem__(self, index: Any) -> Self:
         """Return the forecast of some rows: a slice, a mask, row numbers, or one number for a forecast of one row."""
-        return self.take(_row_numbers(index, len(self)))
+        return self._take(_row_numbers(index, len(self)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self):,} row{'' if len(self) == 1 else 's'}"
@@ -210,7 +209,7 @@ def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray) -> FloatArray:
     """Return mean and standard deviation, shape (n, 2), of the distribution cut off at the outermost quantiles."""
     at, weight = _nodes(ends)
-    above = 1.0 - forecast.cdf_at(at)
+    above = 1.0 - forecast.cdf(at)
     low = ends[:, 0]
     mean = low + np.sum(weight * above, axis=1)
     variance = (low - mean) ** 2 + np.sum(2.0 * weight * (at - mean[:, None]) * above, axis=1)
@@ -220,6 +219,6 @@ def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray) -> FloatArray:
 def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatArray:
     """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand jumps within no panel."""
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
-    cdf = forecast.cdf_at(at)
+    cdf = forecast.cdf(at)
     score: FloatArray = np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
     return score

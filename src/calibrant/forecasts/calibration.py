@@ -90,9 +90,7 @@ class Events:
         """
         added: FloatArray = np.bincount(first, weights=weight, minlength=n_cuts + 1).astype(np.float64)
         mass = np.column_stack((np.cumsum(added)[:n_cuts], np.cumsum(added[::-1])[::-1][1:]))
-        out = np.empty((n_cuts, 2))
-        kernels.distances_of_sides(self.place, self.jump, self.slope, first[self.row], mass, out)
-        return out, mass
+        return kernels.distances_of_sides(self.place, self.jump, self.slope, first[self.row], mass), mass
 
 
 def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -274,7 +272,7 @@ def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> floa
 
 def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tuple[float, Outcomes]]:
     """Yield weight and rows of each bin of the predicted median and, within that, of the predicted width."""
-    low, median, high = rows.forecast.ppf_at(np.array([[0.1, 0.5, 0.9]])).T
+    low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
     outer = _equal_mass(median, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
     for j in range(by_median):

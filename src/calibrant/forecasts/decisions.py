@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.losses import LossFunction, as_loss, expected_losses, realised_losses
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.points import as_numbers
+from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_number
 
@@ -260,13 +260,8 @@ def costs_of(cost: ArrayLike | None) -> FloatArray:
     if cost is None:
         return np.linspace(0.05, 0.95, 50)
     ratios = as_numbers(cost, name="cost")
-    bad = (ratios < 0.0) | (ratios > 1.0)
-    if bad.any():
-        k = int(bad.argmax())
-        raise InvalidInputError(
-            f"cost row {k}: {ratios[k].item()!r} is outside [0, 1] ({bad.sum():,} of {bad.size:,}). Pass the share of "
-            "`scale` that a wrong no costs."
-        )
+    fix = "Pass the share of `scale` that a wrong no costs."
+    refuse((ratios < 0.0) | (ratios > 1.0), ratios, "cost", "is outside [0, 1]", fix)
     return ratios
 
 

@@ -142,7 +142,7 @@ def scores_and_floors(
 
 def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
     """Estimate the mean CRPS of the same rows after less before, with the interval of the paired differences."""
-    return before.mean_estimate(after.forecast.crps_of(after.y) - before.forecast.crps_of(before.y), level)
+    return before.mean_estimate(after.forecast.crps(after.y) - before.forecast.crps(before.y), level)
 
 
 def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evaluated_on: str) -> list[Score]:
@@ -160,7 +160,7 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
 
     forecast = rows.forecast
     low, high = forecast.interval(interval_level)
-    estimates = {"crps": mean(forecast.crps_of(rows.y), 0.0)}
+    estimates = {"crps": mean(forecast.crps(rows.y), 0.0)}
     if forecast.has_density:
         estimates["log_score"] = mean(row_log_score(rows), -np.inf)
     covered = rows.mean(row_is_covered(rows, interval_level))

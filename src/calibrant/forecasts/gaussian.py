@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_numbers, frozen, is_number
+from calibrant.forecasts.points import as_numbers, frozen, is_number, refuse
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, check_number, check_same_length
 
@@ -54,19 +53,13 @@ class GaussianForecast(Forecast):
         else:
             self._std = frozen(as_numbers(std, name="std"))
             check_same_length(self._mean.size, self._std.size, "mean", "std")
-        bad = self._std <= 0.0
-        if bad.any():
-            row = int(bad.argmax())
-            raise InvalidInputError(
-                f"std row {row}: {self._std[row].item()!r} is not above zero ({bad.sum():,} of {bad.size:,} rows). "
-                "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
-            )
+        fix = "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
+        refuse(self._std <= 0.0, self._std, "std", "is not above zero", fix)
 
     def __len__(self) -> int:
         return self._mean.size
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows."""
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         return self._with(_mean=frozen(self._mean[rows]), _std=frozen(self._std[rows]))
 
     def _z(self, y: FloatArray) -> FloatArray:
@@ -74,31 +67,26 @@ class GaussianForecast(Forecast):
             z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
         return z
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
+    def _cdf(self, y: FloatArray) -> FloatArray:
         levels: FloatArray = ndtr(self._z(y))
         return levels
 
-    def sf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y) at checked points."""
+    def _sf(self, y: FloatArray) -> FloatArray:
         levels: FloatArray = ndtr(-self._z(y))
         return levels
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
+    def _ppf(self, u: FloatArray) -> FloatArray:
         quantiles: FloatArray = self._mean[:, None] + self._std[:, None] * ndtri(u)
         return quantiles
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
+    def _logpdf(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
             log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
         return log_density
 
-    def crps_of(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS of each row of checked outcomes."""
+    def _crps(self, y: FloatArray) -> FloatArray:
         z = self._z(y[:, None])[:, 0]
-        density = np.exp(self.logpdf_at(y[:, None])[:, 0] + np.log(self._std))
+        density = np.exp(self._logpdf(y[:, None])[:, 0] + np.log(self._std))
         score: FloatArray = (y - self._mean) * (2.0 * ndtr(z) - 1.0) + self._std * (2.0 * density - 1.0 / _ROOT_PI)
         return np.maximum(score, 0.0)
 

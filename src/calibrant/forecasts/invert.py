@@ -29,7 +29,7 @@ def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArr
     A level that rounds to 1 stands for one just below it.
     """
     level = np.where(u < 1.0, np.minimum(level, 1.0 - 0.5 * EPS), np.minimum(level, 1.0))
-    return base.ppf_at(np.where(u > 0.0, np.maximum(level, TINY), level))
+    return base.ppf(np.where(u > 0.0, np.maximum(level, TINY), level))
 
 
 def refine_quantiles(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
@@ -37,17 +37,17 @@ def refine_quantiles(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatA
 
     `y` is kept where the CDF there is within 1e-10 of u, or jumps over u.
     """
-    excess = forecast.cdf_at(y) - u
+    excess = forecast.cdf(y) - u
     is_off = np.isfinite(y) & (np.abs(excess) > _CLOSE)
     if not is_off.any():
         return y
-    is_off &= (excess < 0.0) | (forecast.cdf_at(np.where(is_off, y - np.spacing(np.abs(y)), y)) >= u)
+    is_off &= (excess < 0.0) | (forecast.cdf(np.where(is_off, y - np.spacing(np.abs(y)), y)) >= u)
     rows, columns = np.nonzero(is_off)
     y = y.copy()
     for start in range(0, rows.size, _BATCH):
         i, j = rows[start : start + _BATCH], columns[start : start + _BATCH]
         with np.errstate(over="ignore"):  # of steps to beyond the last float
-            y[i, j] = _least(forecast.take(i), y[i, j], u[i, j])
+            y[i, j] = _least(forecast[i], y[i, j], u[i, j])
     return y
 
 
@@ -55,7 +55,7 @@ def _least(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
     """Return the least float of each row at which its CDF is at least u, searched for from y outward."""
 
     def reaches(rows: IntArray, at: FloatArray) -> BoolArray:
-        is_reached: BoolArray = forecast.take(rows).cdf_at(at[rows, None])[:, 0] >= u[rows]
+        is_reached: BoolArray = forecast[rows].cdf(at[rows]) >= u[rows]
         return is_reached
 
     all_rows = np.arange(y.size)

@@ -19,8 +19,6 @@ from calibrant.persistence import Field
 Knots = tuple[FloatArray, FloatArray]
 MapNumbers = npt.NDArray[np.int32]
 IDENTITY: Knots = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-#: Buckets of [0, 1], by which the loops find a level's piece, of each map: one per knot, and not fewer than these.
-_FEWEST_BUCKETS = 64
 
 
 def empirical_map(u: FloatArray, weight: FloatArray) -> Knots:
@@ -120,11 +118,6 @@ class PackedMaps:
         part = slice(int(self.start[j]), int(self.start[j + 1]))
         return self.x[part], self.y[part]
 
-    def first(self, n: int) -> PackedMaps:
-        """Return the first `n` maps."""
-        end = int(self.start[n])
-        return PackedMaps(self.x[:end], self.y[:end], self.start[: n + 1])
-
     @cached_property
     def inverse(self) -> PackedMaps:
         """The maps that lead back."""
@@ -154,13 +147,7 @@ class PackedMaps:
     @cached_property
     def _index(self) -> tuple[IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], npt.NDArray[np.uint32]]:
         """The maps as the loops read them: see the kernels."""
-        sizes = np.diff(self.start)
-        n_buckets = np.maximum(2 ** np.ceil(np.log2(sizes)).astype(np.int64), _FEWEST_BUCKETS)
-        bucket_start = np.concatenate(([0], np.cumsum(n_buckets + 2))).astype(np.int64)
-        at, height, slope = (np.empty(self.x.size + sizes.size) for _ in range(3))
-        buckets = np.empty(int(bucket_start[-1]), dtype=np.uint32)
-        kernels.index_knots(self.x, self.y, self.start, bucket_start, (at, height, slope), buckets)
-        return self.start, bucket_start, (at, height, slope), buckets
+        return self.start, *kernels.index_knots(self.x, self.y, self.start)
 
     @cached_property
     def _log_slope(self) -> FloatArray:
@@ -178,7 +165,7 @@ class PackedMaps:
 
     def encode(self) -> list[dict[str, list[float]]]:
         """Return the maps as plain data."""
-        return [encode_knots(*self.knots(j)) for j in range(len(self))]
+        return [dict(zip("xy", (part.tolist() for part in self.knots(j)), strict=True)) for j in range(len(self))]
 
     @classmethod
     def decode(cls, body: Field, n: int, *, rises: bool = True) -> PackedMaps:
@@ -187,11 +174,6 @@ class PackedMaps:
         if len(items) != n:
             body.refuse(f"has {len(items)} maps where {n} are needed")
         return cls.pack([decode_knots(item.members(("x", "y")), rises=rises) for item in items])
-
-
-def encode_knots(x: FloatArray, y: FloatArray) -> dict[str, list[float]]:
-    """Return knots as plain data."""
-    return {"x": x.tolist(), "y": y.tolist()}
 
 
 def decode_knots(fields: dict[str, Field], *, rises: bool = True) -> Knots:

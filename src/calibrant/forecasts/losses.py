@@ -91,7 +91,7 @@ def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:
     step = 10_000
     for start in range(0, len(forecast), step):
         part = forecast[start : start + step]
-        values = part.ppf_at(levels[None, :])
+        values = part.ppf(levels[None, :])
         for d in (0, 1):
             expected[start : start + step, d] = _called(loss, np.full(values.shape, bool(d)), values).mean(axis=1)
     return expected

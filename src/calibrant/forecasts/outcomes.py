@@ -38,10 +38,10 @@ class Outcomes:
         return float(self.y.size) if self.weight is None else effective_size(self.weight)
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
-        """Return some of the rows, by their numbers or a mask; there may be none."""
+        """Return some of the rows, by their numbers or a mask."""
         numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         weight = None if self.weight is None else self.weight[numbers]
-        return type(self)(self.forecast.take(numbers), self.y[numbers], weight)
+        return type(self)(self.forecast[numbers], self.y[numbers], weight)
 
     def drawn(self, rng: np.random.Generator) -> Self:
         """Return the rows with outcomes drawn from their forecasts."""
@@ -49,8 +49,8 @@ class Outcomes:
 
     def pit_ends(self) -> tuple[FloatArray, FloatArray]:
         """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
-        high = self.forecast.cdf_at(self.y[:, None])[:, 0]
-        return (self.forecast.cdf_below_at(self.y[:, None])[:, 0] if self.forecast.has_atoms else high), high
+        high = self.forecast.cdf(self.y)
+        return (self.forecast.cdf_below(self.y) if self.forecast.has_atoms else high), high
 
     def levels(self) -> FloatArray:
         """Return the level of each outcome: its probability integral transform, midway where it is an atom."""

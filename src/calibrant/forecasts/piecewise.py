@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
-from calibrant.errors import DataWarning, InvalidInputError, InvalidProbabilityError, ShapeError
+from calibrant.errors import DataWarning, InvalidProbabilityError, ShapeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_matrix, as_rising_levels, check_rising, frozen, within_reach
+from calibrant.forecasts.points import as_matrix, as_rising_levels, check_rising, frozen, refuse, within_reach
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_probabilities, as_scores, check_choice
 
@@ -38,42 +38,27 @@ class PiecewiseForecast(Forecast):
     def __len__(self) -> int:
         return len(self._scales)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows."""
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         own = [part if len(part) < len(self) else frozen(part[rows]) for part in (self._y, self._levels, self._scales)]
         return self._with(_y=own[0], _levels=own[1], _scales=own[2])
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
-        out = np.empty((len(self), y.shape[1]))
-        kernels.piecewise_cdf(y, self._y, self._levels, self._scales, False, out)
-        return out
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return kernels.piecewise_cdf(y, self._y, self._levels, self._scales, False)
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
-        out = np.empty((len(self), y.shape[1]))
-        kernels.piecewise_cdf(y, self._y, self._levels, self._scales, True, out)
-        return out
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return kernels.piecewise_cdf(y, self._y, self._levels, self._scales, True)
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
-        out = np.empty((len(self), u.shape[1]))
-        kernels.piecewise_quantiles(u, self._y, self._levels, self._scales, out)
-        return out
+    def _ppf(self, u: FloatArray) -> FloatArray:
+        return kernels.piecewise_quantiles(u, self._y, self._levels, self._scales)
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
-        out = np.empty((len(self), y.shape[1]))
-        kernels.piecewise_density(y, self._y, self._levels, self._scales, out)
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        density = kernels.piecewise_density(y, self._y, self._levels, self._scales)
         with np.errstate(divide="ignore"):  # no density is right between knots of one level
-            log_density: FloatArray = np.log(out)
+            log_density: FloatArray = np.log(density)
         return log_density
 
-    def crps_of(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS of each row of checked outcomes."""
-        out = np.empty(len(self))
-        kernels.piecewise_crps(y, self._y, self._levels, self._scales, out)
-        return out
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return kernels.piecewise_crps(y, self._y, self._levels, self._scales)
 
     def mean(self) -> FloatArray:
         """Return the mean of each row, shape (n,)."""
@@ -196,15 +181,10 @@ class GridForecast(PiecewiseForecast):
                 f"shape {levels.shape}."
             )
         check_rising(points, name="y", fix="Sort the points, and the columns of cdf with them.")
-        if (levels[:, 0] == levels[:, -1]).any():
-            row = int((levels[:, 0] == levels[:, -1]).argmax())
-            raise InvalidProbabilityError(
-                f"cdf row {row}: {levels[row, 0].item()!r} at all points, so that they say nothing of the "
-                "distribution. Pass points where it rises."
-            )
-        if (points[:, 0] == points[:, -1]).any():
-            row = int((points[:, 0] == points[:, -1]).argmax())
-            raise InvalidInputError(f"y row {row}: all points are {points[row, 0].item()!r}. Pass distinct points.")
+        is_flat, is_point = (table[:, 0] == table[:, -1] for table in (levels, points))
+        problem = "at all points, so that they say nothing of the distribution"
+        refuse(is_flat, levels[:, 0], "cdf", problem, "Pass points where it rises.", InvalidProbabilityError)
+        refuse(is_point, points[:, 0], "y", "at all points", "Pass distinct points.")
         super().__init__(points, levels, tails)
 
 

@@ -3,82 +3,51 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidScoreError, InvalidTypeError, ShapeError
-from calibrant.numerics import FloatArray
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.validation import ArrayLike, as_scores, check_integer, check_same_length
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Checked points: `values` of shape (n, m), or (1, m) where all rows share them; `is_flat` where m was not said."""
-
-    values: FloatArray
-    is_flat: bool
-
-    def shaped(self, answers: FloatArray) -> FloatArray:
-        """Bring answers of shape (n, m) to the shape that was asked for."""
-        return answers[:, 0] if self.is_flat else answers
-
-
-def as_points(values: ArrayLike, n: int, *, name: str) -> Points:
+def as_points(values: ArrayLike, n: int, *, name: str) -> FloatArray:
     """Check points to evaluate at: a number, shape (n,), (n, m), or (1, m) for the same m in every row.
 
     They may be infinite, but not NaN.
     """
     if is_number(values):
-        array = np.array([[float(values)]])
-        is_flat = True
+        points = np.array(float(values))
     else:
-        array = _as_array(values, name)
-        is_flat = array.ndim == 1
-        if array.ndim == 1:
-            check_same_length(n, array.size, "the forecast", name)
-            array = array[:, None]
-        elif array.shape[0] not in (1, n):
+        points = _as_array(values, name)
+        if points.ndim == 1:
+            check_same_length(n, points.size, "the forecast", name)
+        elif points.shape[0] not in (1, n):
             raise ShapeError(
-                f"{name} has shape {array.shape} for a forecast of {n:,} rows. Pass shape ({n},) for a value per row, "
+                f"{name} has shape {points.shape} for a forecast of {n:,} rows. Pass shape ({n},) for a value per row, "
                 f"({n}, m) for m values per row, or (1, m) for the same m values in every row."
             )
-    missing = np.isnan(array)
-    if missing.any():
-        row = int(missing.any(axis=1).argmax())
-        raise InvalidScoreError(
-            f"{name} row {row}: nan is not a number ({missing.any(axis=1).sum():,} of {len(array):,} rows). "
-            "Drop or fill these rows."
-        )
-    return Points(array, is_flat)
-
-
-def as_levels(values: ArrayLike, n: int, *, name: str) -> Points:
-    """Check levels in [0, 1], of the shapes that `as_points` takes."""
-    points = as_points(values, n, name=name)
-    bad = (points.values < 0.0) | (points.values > 1.0)
-    if bad.any():
-        row, j = (int(i) for i in np.argwhere(bad)[0])
-        raise InvalidProbabilityError(
-            f"{name} row {row}: {points.values[row, j].item()!r} is outside [0, 1] "
-            f"({bad.any(axis=1).sum():,} of {len(bad):,} rows). Pass levels such as 0.9."
-        )
+    refuse(np.isnan(points), points, name, "is not a number", "Drop or fill these rows.", InvalidScoreError)
     return points
+
+
+def as_levels(values: ArrayLike, n: int, *, name: str) -> FloatArray:
+    """Check levels in [0, 1], of the shapes that `as_points` takes."""
+    levels = as_points(values, n, name=name)
+    bad = (levels < 0.0) | (levels > 1.0)
+    refuse(bad, levels, name, "is outside [0, 1]", "Pass levels such as 0.9.", InvalidProbabilityError)
+    return levels
 
 
 def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatArray:
     """Check distinct levels in [0, 1] in rising order; `more` ends the advice of the message."""
     levels = as_numbers(values, name=name)
     bad = (levels < 0.0) | (levels > 1.0) | (np.diff(levels, prepend=-1.0) <= 0.0)
-    if bad.any():
-        k = int(bad.argmax())
-        raise InvalidProbabilityError(
-            f"{name} row {k}: {levels[k].item()!r} doesn't rise within [0, 1] ({bad.sum():,} of {bad.size:,}). "
-            f"Pass distinct levels in rising order, such as [0.1, 0.5, 0.9]{more}."
-        )
+    fix = f"Pass distinct levels in rising order, such as [0.1, 0.5, 0.9]{more}."
+    refuse(bad, levels, name, "doesn't rise within [0, 1]", fix, InvalidProbabilityError)
     return levels
 
 
@@ -100,15 +69,25 @@ def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
 
 def within_reach(values: FloatArray, name: str) -> FloatArray:
     """Refuse numbers whose squares no float can hold or sum."""
-    if -LARGEST <= values.min() and values.max() <= LARGEST:
-        return values
-    bad = np.abs(values) > LARGEST
-    rows = bad if bad.ndim == 1 else bad.any(axis=1)
-    first = values[bad][0].item()
-    raise InvalidInputError(
-        f"{name} row {int(rows.argmax())}: {first!r} is beyond {LARGEST:g} ({rows.sum():,} of {rows.size:,} rows). "
-        "Measure in a larger unit."
-    )
+    if values.min() < -LARGEST or values.max() > LARGEST:
+        refuse(np.abs(values) > LARGEST, values, name, f"is beyond {LARGEST:g}", "Measure in a larger unit.")
+    return values
+
+
+def refuse(
+    bad: BoolArray,
+    values: FloatArray,
+    name: str,
+    problem: str,
+    fix: str,
+    kind: type[InvalidInputError] = InvalidInputError,
+) -> None:
+    """Raise an error about the first bad value, a number, shape (n,) or (n, m), with its row; nothing if none is."""
+    if bad.any():
+        rows = bad.any(axis=1) if bad.ndim == 2 else np.atleast_1d(bad)
+        first = values[bad][0].item()
+        row = int(rows.argmax())
+        raise kind(f"{name} row {row}: {first!r} {problem} ({rows.sum():,} of {rows.size:,} rows). {fix}")
 
 
 def is_number(value: object) -> bool:
@@ -120,11 +99,8 @@ def check_rising(values: FloatArray, *, name: str, fix: str) -> None:
     """Raise InvalidInputError unless every row of `values`, shape (n, m), rises or stays."""
     falls = np.diff(values, axis=1) < 0.0
     if falls.any():
-        row, j = (int(i) for i in np.argwhere(falls)[0])
-        raise InvalidInputError(
-            f"{name} row {row}: {values[row, j + 1].item()!r} comes after {values[row, j].item()!r} "
-            f"({falls.any(axis=1).sum():,} of {len(values):,} rows fall). {fix}"
-        )
+        before = values[:, :-1][falls][0].item()
+        refuse(falls, values[:, 1:], name, f"comes after {before!r}, but values must rise", fix)
 
 
 def check_bins(name: str, value: object) -> tuple[int, int]:

@@ -115,7 +115,7 @@ class ThresholdPolicy:
         if isinstance(loss, ThresholdLoss):
             return np.array([loss.y0])
         levels = np.linspace(0.02, 0.98, 50)[None, :]
-        return np.unique(np.quantile(forecast.ppf_at(levels), levels[0]))
+        return np.unique(np.quantile(forecast.ppf(levels), levels[0]))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""

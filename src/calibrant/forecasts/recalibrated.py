@@ -179,24 +179,19 @@ class RecalibratedForecast(DerivedForecast):
         """Whether the forecast before may give single values a positive probability."""
         return self._base.has_atoms
 
-    def take(self, rows: RowNumbers) -> Self:
-        """Return the forecast of some of the rows."""
-        return self._with(_base=self._base.take(rows), _maps=self._maps.take(rows))
+    def _take(self, rows: RowNumbers) -> Self:
+        return self._with(_base=self._base[rows], _maps=self._maps.take(rows))
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
-        return self._maps.apply(self._base.cdf_at(y))
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self._maps.apply(self._base.cdf(y))
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
-        return self._maps.apply(self._base.cdf_below_at(y))
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return self._maps.apply(self._base.cdf_below(y))
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
+    def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
         return refine_quantiles(self, base_quantiles(self._base, self._maps.invert(u), u), u)
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
-        density = self._base.logpdf_at(y)
-        return density + self._maps.log_slope(self._base.cdf_at(y))
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        density = self._base.logpdf(y)
+        return density + self._maps.log_slope(self._base.cdf(y))

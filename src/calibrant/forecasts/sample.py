@@ -11,7 +11,7 @@ from calibrant import kernels
 from calibrant.errors import InvalidWeightError, ShapeError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.piecewise import PiecewiseForecast, QuantileForecast
-from calibrant.forecasts.points import as_matrix, as_numbers, frozen
+from calibrant.forecasts.points import as_matrix, as_numbers, frozen, refuse
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_scores, check_same_length
 
@@ -68,8 +68,7 @@ class SampleForecast(Forecast):
     def __len__(self) -> int:
         return len(self._samples)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows."""
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         shares = self._shares if len(self._shares) == 1 else frozen(self._shares[rows])
         return self._with(_samples=frozen(self._samples[rows]), _shares=shares)
 
@@ -105,32 +104,20 @@ class SampleForecast(Forecast):
         spread = np.sum(np.diff(self._samples, axis=1) * (self._shares * (1.0 - self._shares))[:, :-1], axis=1)
         same = np.square(self._masses).sum(axis=1)
         more = np.divide(same, 1.0 - same, out=np.zeros_like(same), where=same < 1.0)
-        fair: FloatArray = self.crps_of(values) - spread * more
+        fair: FloatArray = self._crps(values) - spread * more
         return fair
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
-        out = np.empty((len(self), y.shape[1]))
-        kernels.sample_cdf(y, self._samples, self._shares, False, out)
-        return out
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return kernels.sample_cdf(y, self._samples, self._shares, False)
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
-        out = np.empty((len(self), y.shape[1]))
-        kernels.sample_cdf(y, self._samples, self._shares, True, out)
-        return out
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return kernels.sample_cdf(y, self._samples, self._shares, True)
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
-        out = np.empty((len(self), u.shape[1]))
-        kernels.sample_quantiles(u, self._samples, self._shares, out)
-        return out
+    def _ppf(self, u: FloatArray) -> FloatArray:
+        return kernels.sample_quantiles(u, self._samples, self._shares)
 
-    def crps_of(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS of each row of checked outcomes."""
-        out = np.empty(len(self))
-        kernels.sample_crps(y, self._samples, self._shares, out)
-        return out
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return kernels.sample_crps(y, self._samples, self._shares)
 
     def mean(self) -> FloatArray:
         """Return the mean of each row's samples, shape (n,)."""
@@ -153,14 +140,9 @@ def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
         raise ShapeError(
             f"weights has shape {np.shape(weights)} for samples of shape {(n, m)}. Pass ({m},) or {(n, m)}."
         )
-    bad = (weight < 0.0).any(axis=1) | ~(weight > 0.0).any(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        least = weight[row].min().item()
-        raise InvalidWeightError(
-            f"weights row {row}: {least!r} is negative ({bad.sum():,} of {bad.size:,} rows). Pass weights of 0 or more."
-            if least < 0.0
-            else f"weights row {row}: all are 0 ({bad.sum():,} of {bad.size:,} rows). Give a sample a positive weight."
-        )
+    is_negative, is_nothing = (weight < 0.0).any(axis=1), ~(weight > 0.0).any(axis=1)
+    refuse(is_negative, weight.min(axis=1), "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
+    problem, fix = "is the weight of all samples", "Give a sample a positive weight."
+    refuse(is_nothing, weight.max(axis=1), "weights", problem, fix, InvalidWeightError)
     scaled: FloatArray = weight / weight.max(axis=1, keepdims=True)
     return scaled

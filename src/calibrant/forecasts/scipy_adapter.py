@@ -87,8 +87,7 @@ class ScipyForecast(Forecast):
     def __len__(self) -> int:
         return int(self._parameters[0].size)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows."""
+    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         return self._with(_parameters=tuple(value[rows] for value in self._parameters))
 
     def _of(self, method: str, points: FloatArray) -> FloatArray:
@@ -97,24 +96,19 @@ class ScipyForecast(Forecast):
             found = getattr(self._distribution, method)(points.T).T
         return np.ascontiguousarray(np.broadcast_to(found, (len(self), points.shape[1])))
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
+    def _cdf(self, y: FloatArray) -> FloatArray:
         return self._of("cdf", y)
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
         return self._of("cdf", np.ceil(y) - 1.0) if self._is_discrete else self._of("cdf", y)
 
-    def sf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y) at checked points."""
+    def _sf(self, y: FloatArray) -> FloatArray:
         return self._of("sf", y)
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
+    def _ppf(self, u: FloatArray) -> FloatArray:
         return self._of("ppf", u)
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
+    def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._of("logpmf" if self._is_discrete else "logpdf", y)
 
     @property
@@ -122,11 +116,10 @@ class ScipyForecast(Forecast):
         """Whether the distribution is discrete."""
         return self._is_discrete
 
-    def crps_of(self, y: FloatArray) -> FloatArray:
-        """Return the CRPS of each row of checked outcomes."""
+    def _crps(self, y: FloatArray) -> FloatArray:
         if not self._is_discrete:
-            return super().crps_of(y)
-        ends = self.ppf_at(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]]))
+            return super()._crps(y)
+        ends = self._ppf(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]]))
         low = np.minimum(ends[:, 0], np.floor(y))
         steps = int(np.max(np.maximum(ends[:, 1], np.ceil(y)) - low)) + 1
         rows = max(_BATCH // steps, 1)
@@ -135,7 +128,7 @@ class ScipyForecast(Forecast):
             part = slice(start, start + rows)
             at = low[part, None] + np.arange(steps, dtype=np.float64)
             left = np.clip(y[part, None] - at, 0.0, 1.0)  # of the step from one whole number to the next
-            cdf = self[part].cdf_at(at)
+            cdf = self[part].cdf(at)
             scores[part] = np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2, axis=1)
         return scores
 

@@ -55,7 +55,7 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
     """
     rows = read_outcomes(forecast, y, sample_weight)
     if not fair:
-        return rows.mean(rows.forecast.crps_of(rows.y))
+        return rows.mean(rows.forecast.crps(rows.y))
     if not isinstance(rows.forecast, SampleForecast):
         raise InvalidTypeError(
             f"fair=True with a {type(forecast).__name__}: only samples have a score to be made fair. Pass a "

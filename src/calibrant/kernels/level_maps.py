@@ -27,15 +27,23 @@ _TOGETHER = 64
 #: A map of at most this many knots per level is walked along, in place of looking each level up.
 _WALKED = 2
 _STEEPEST = 1e300
+#: Buckets of [0, 1] of each map: one per knot, and not fewer than these.
+_FEWEST_BUCKETS = 64
 
 
 @compiled
-def index_knots(
-    x: FloatArray, y: FloatArray, start: StartArray, bucket_start: StartArray, knots: Knots, buckets: KnotNumbers
-) -> None:
-    """Write the knots of the maps with the one at infinity, the slope after each, and the knot of each bucket."""
-    at, height, slope = knots
-    for j in range(start.size - 1):
+def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartArray, Knots, KnotNumbers]:
+    """Return the index of maps: where the buckets of each begin, its knots, and the knot that each bucket begins at."""
+    n_maps = start.size - 1
+    bucket_start = np.zeros(n_maps + 1, np.int64)
+    for j in range(n_maps):
+        n_buckets = _FEWEST_BUCKETS
+        while n_buckets < start[j + 1] - start[j]:
+            n_buckets *= 2
+        bucket_start[j + 1] = bucket_start[j] + n_buckets + 2
+    at, height, slope = np.empty(x.size + n_maps), np.empty(x.size + n_maps), np.empty(x.size + n_maps)
+    buckets = np.empty(bucket_start[n_maps], np.uint32)
+    for j in range(n_maps):
         first = start[j]
         base = first + j
         m = start[j + 1] - first
@@ -56,6 +64,7 @@ def index_knots(
                 p += 1
             buckets[bucket_start[j] + c] = p
         buckets[bucket_start[j] + n_buckets + 1] = p
+    return bucket_start, (at, height, slope), buckets
 
 
 @compiled

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
@@ -50,9 +52,10 @@ def _between(v: float, a: float, b: float, f: float, g: float) -> float:
 
 @compiled
 def piecewise_cdf(
-    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, is_below: bool, out: FloatArray
-) -> None:
-    """Write P(Y <= t), or P(Y < t), of each row at each point t."""
+    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, is_below: bool
+) -> FloatArray:
+    """Return P(Y <= t), or P(Y < t), of each row at each point t."""
+    out = np.empty((scales.shape[0], points.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
         knots, f, at = _row(y, i), _row(heights, i), _row(points, i)
@@ -67,11 +70,13 @@ def piecewise_cdf(
                 out[i, j] = 1.0 - above
             else:
                 out[i, j] = _between(t, knots[k - 1], knots[k], f[k - 1], f[k])
+    return out
 
 
 @compiled
-def piecewise_quantiles(u: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray) -> None:
-    """Write the least t with P(Y <= t) >= u, of each row at each level u; at 0 where the support begins."""
+def piecewise_quantiles(u: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the least t with P(Y <= t) >= u, of each row at each level u; at 0 where the support begins."""
+    out = np.empty((scales.shape[0], u.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
         knots, f, at = _row(y, i), _row(heights, i), _row(u, i)
@@ -94,13 +99,13 @@ def piecewise_quantiles(u: FloatArray, y: FloatArray, heights: FloatArray, scale
             else:
                 k = _count(f, v, True)
                 out[i, j] = knots[0] if k == 0 else _between(v, f[k - 1], f[k], knots[k - 1], knots[k])
+    return out
 
 
 @compiled
-def piecewise_density(
-    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray
-) -> None:
-    """Write the density of each row at each point: to the right of a knot, and infinite at an atom."""
+def piecewise_density(points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the density of each row at each point: to the right of a knot, and infinite at an atom."""
+    out = np.empty((scales.shape[0], points.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
         knots, f, at = _row(y, i), _row(heights, i), _row(points, i)
@@ -119,6 +124,7 @@ def piecewise_density(
                 out[i, j] = _slope(knots, f, low) if at_end else tail
             else:
                 out[i, j] = (f[k] - f[k - 1]) / (knots[k] - knots[k - 1])
+    return out
 
 
 @compiled
@@ -142,10 +148,9 @@ def _square(f: float, g: float, width: float) -> float:
 
 
 @compiled
-def piecewise_crps(
-    outcomes: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray
-) -> None:
-    """Write the CRPS of each row, exactly."""
+def piecewise_crps(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the CRPS of each row, exactly."""
+    out = np.empty(outcomes.size)
     last = y.shape[1] - 1
     for i in range(out.size):
         knots, f = _row(y, i), _row(heights, i)
@@ -164,6 +169,7 @@ def piecewise_crps(
                 middle = _between(t, a, b, p, q)
                 total += _square(p, middle, t - a) + _square(1.0 - middle, 1.0 - q, b - t)
         out[i] = total
+    return out
 
 
 @compiled
@@ -178,33 +184,38 @@ def _tail_score(outside: float, mass: float, scale: float) -> float:
 
 
 @compiled
-def sample_cdf(points: FloatArray, samples: FloatArray, shares: FloatArray, is_below: bool, out: FloatArray) -> None:
-    """Write the share of each row's sorted samples at or below each point, or below it.
+def sample_cdf(points: FloatArray, samples: FloatArray, shares: FloatArray, is_below: bool) -> FloatArray:
+    """Return the share of each row's sorted samples at or below each point, or below it.
 
     `shares` holds, of all rows or of each, the share of the samples up to each.
     """
+    out = np.empty((samples.shape[0], points.shape[1]))
     for i in range(out.shape[0]):
         own, at = samples[i], _row(points, i)
         share = _row(shares, i)
         for j in range(out.shape[1]):
             k = _count(own, at[j], is_below)
             out[i, j] = share[k - 1] if k > 0 else 0.0
+    return out
 
 
 @compiled
-def sample_quantiles(u: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
-    """Write the least of each row's sorted samples that has a share of at least u, and any at all, up to it."""
+def sample_quantiles(u: FloatArray, samples: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the least of each row's sorted samples that has a share of at least u, and any at all, up to it."""
+    out = np.empty((samples.shape[0], u.shape[1]))
     for i in range(out.shape[0]):
         own, at = samples[i], _row(u, i)
         share = _row(shares, i)
         first = _count(share, 0.0, False)
         for j in range(out.shape[1]):
             out[i, j] = own[max(_count(share, at[j], True), first)]
+    return out
 
 
 @compiled
-def sample_crps(outcomes: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
-    """Write the CRPS of the step function at each row's sorted samples, exactly."""
+def sample_crps(outcomes: FloatArray, samples: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the CRPS of the step function at each row's sorted samples, exactly."""
+    out = np.empty(outcomes.size)
     last = samples.shape[1] - 1
     for i in range(out.size):
         own, t = samples[i], outcomes[i]
@@ -216,3 +227,4 @@ def sample_crps(outcomes: FloatArray, samples: FloatArray, shares: FloatArray, o
             left = min(max(t - a, 0.0), b - a)
             total += left * below * below + (b - a - left) * (1.0 - below) * (1.0 - below)
         out[i] = total
+    return out

@@ -244,8 +244,9 @@ def test_rounds_say_what_they_split_on() -> None:
 
 
 def test_replaying_the_fitting_rows_gives_the_state_of_the_fit() -> None:
-    from calibrant.forecasts.recalibrators.rounds import Rounds, Smooth
     from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds
+
+    from calibrant.forecasts.recalibrators.rounds import Rounds, Smooth
 
     forecast, y = misspecified(500)
     weight = np.ones(500)

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calibrant.forecasts.packed_maps import PackedMaps
+from calibrant.forecasts.recalibrators.grid_state import GridState
+from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
+from calibrant.forecasts.recalibrators.search_state import SearchState
 from fixture_rows import misspecified
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import kernels
-from calibrant.forecasts.packed_maps import PackedMaps
 from calibrant.forecasts.recalibrated import ChainRows
-from calibrant.forecasts.recalibrators.grid_state import GridState
-from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
-from calibrant.forecasts.recalibrators.search_state import SearchState
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ALPHAS = np.linspace(0.05, 0.95, 20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from calibrant.forecasts.level_maps import empirical_map, smooth_map
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
@@ -10,6 +12,7 @@ from calibrant.validation import check_integer, check_number
 
 
 @named("average")
+@dataclass(kw_only=True, eq=False, repr=False)
 class AverageRecalibrator(Recalibrator):
     """Recalibrate so that, over all rows, a share c of outcomes lies below the quantile of level c.
 
@@ -48,9 +51,8 @@ class AverageRecalibrator(Recalibrator):
     array([[0.16, 0.51, 0.84]])
     """
 
-    def __init__(self, *, n_knots: int | None = None, pseudo_counts: float = 20.0) -> None:
-        self.n_knots = n_knots
-        self.pseudo_counts = pseudo_counts
+    n_knots: int | None = None
+    pseudo_counts: float = 20.0
 
     def _check_settings(self) -> None:
         check_number("pseudo_counts", self.pseudo_counts, minimum=0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import fields
 from operator import methodcaller
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -51,14 +52,22 @@ class Layer(ABC):
     def apply(self, forecast: Forecast) -> Forecast:
         """Return the recalibrated forecast."""
 
-    @abstractmethod
     def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
+        """Return the layer, a dataclass, as plain data: its fields by name."""
+        return {field.name: _encoded(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     @abstractmethod
     def decode(cls, body: Field) -> Self:
         """Check plain data, and return the layer that they are of."""
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_encoded(each) for each in value]
+    return value.encode() if hasattr(value, "encode") and not isinstance(value, str) else value
 
 
 class MapLayer(Layer):
@@ -188,13 +197,13 @@ class Recalibrator(ABC):
     @classmethod
     def decode(cls, body: Field) -> Self:
         """Check the body of a document, and return the fitted recalibrator that it holds."""
-        fields = body.members(("method", "n_rows", "layers", *cls._own_fields), ("settings",))
+        found = body.members(("method", "n_rows", "layers", *cls._own_fields), ("settings",))
         made = cls()
-        if "settings" in fields:
-            made._take_settings(fields["settings"])
-        made.n_rows_ = fields["n_rows"].integer(minimum=1)
-        made.layers_ = tuple(map(_decode_layer, fields["layers"].items(minimum=0)))
-        made._restore(fields)
+        if "settings" in found:
+            made._take_settings(found["settings"])
+        made.n_rows_ = found["n_rows"].integer(minimum=1)
+        made.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
+        made._restore(found)
         return made
 
     def _restore(self, fields: dict[str, Field]) -> None:

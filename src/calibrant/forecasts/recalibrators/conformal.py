@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, cast, get_args
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
 
 
 @named("conformal")
+@dataclass(eq=False, repr=False)
 class ConformalRecalibrator(Recalibrator):
     """Replace forecasts by split conformal predictive distributions of their residuals.
 
@@ -69,10 +70,8 @@ class ConformalRecalibrator(Recalibrator):
 
     _not_settings = ("conformity",)
 
-    scores_: FloatArray
-
-    def __init__(self, conformity: Conformity = "normalised") -> None:
-        self.conformity = conformity
+    conformity: Conformity = "normalised"
+    scores_: FloatArray = field(init=False)
 
     def _check_settings(self) -> None:
         check_choice("conformity", self.conformity, CONFORMITIES)
@@ -134,11 +133,6 @@ class ConformalScores(Layer):
         high = below[np.searchsorted(self.at, scores, side="right")]
         return low / total, (high + 1.0) / total
 
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        arrays = {"at": self.at, "levels": self.levels, "mass": self.mass}
-        return {"conformity": self.conformity} | {key: values.tolist() for key, values in arrays.items()}
-
     @classmethod
     def decode(cls, body: Field) -> Self:
         """Check plain data, and return the layer that they are of."""
@@ -169,13 +163,12 @@ class ConformalForecast(DerivedForecast):
         self._centre, self._scale = centre, scale
         self._at, self._levels = at, levels
         low, high = (centre + scale * end for end in (at[0], at[-1]))
-        outer = np.column_stack((base.cdf_at(low[:, None]), base.sf_at(high[:, None])))
+        outer = np.column_stack((base.cdf(low[:, None]), base.sf(high[:, None])))
         self._outer = np.where(outer > SMALLEST_CLIP, outer, 0.0)  # less has no shape that levels could follow
 
-    def take(self, rows: RowNumbers) -> Self:
-        """Return the forecast of some of the rows."""
+    def _take(self, rows: RowNumbers) -> Self:
         return self._with(
-            _base=self._base.take(rows),
+            _base=self._base[rows],
             _centre=self._centre[rows],
             _scale=self._scale[rows],
             _outer=self._outer[rows],
@@ -184,7 +177,7 @@ class ConformalForecast(DerivedForecast):
     def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""
         low, high = self._outer[:, :1], self._outer[:, 1:]
-        below, above = self._base.cdf_at(y), self._base.sf_at(y)
+        below, above = self._base.cdf(y), self._base.sf(y)
         with np.errstate(over="ignore"):  # of a tail that is next to nothing
             left = np.divide(below, low, out=np.zeros_like(below), where=low > 0.0)
             right = np.divide(above, high, out=np.zeros_like(above), where=high > 0.0)
@@ -194,16 +187,14 @@ class ConformalForecast(DerivedForecast):
         score: FloatArray = (y - self._centre[:, None]) / self._scale[:, None]
         return score
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
+    def _cdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)
         left, right = self._shares(y)
         first, last = self._levels[0], self._levels[-1]
         out = np.where(score > self._at[-1], 1.0 - (1.0 - last) * right, np.interp(score, self._at, self._levels))
         return np.where(score < self._at[0], first * left, out)
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
+    def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
         low, high = self._outer[:, :1], self._outer[:, 1:]
         first, last = self._levels[0], self._levels[-1]
@@ -215,13 +206,12 @@ class ConformalForecast(DerivedForecast):
         right = np.where(high > 0.0, np.maximum(base_quantiles(self._base, 1.0 - above, u), inner), inner)
         return refine_quantiles(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
+    def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)
         is_left = score < self._at[0]
         mass = np.where(is_left, self._levels[0], 1.0 - self._levels[-1])
         with np.errstate(divide="ignore", invalid="ignore"):  # no density is right where the base has none
-            tail = self._base.logpdf_at(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
+            tail = self._base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
         tail = np.where(np.isfinite(tail), tail, -np.inf)
         if self._at.size < 2:
             return tail

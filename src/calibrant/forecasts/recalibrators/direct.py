@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,8 @@ class AnchoredForecast(DerivedForecast):
         # Where the base is sure that Y lies below a threshold, so are we: nothing would carry the rest.
         self._anchors = np.column_stack((np.zeros(n), np.where(levels >= 1.0, 1.0, anchors), np.ones(n)))
 
-    def take(self, rows: RowNumbers) -> Self:
-        """Return the forecast of some of the rows."""
-        return self._with(_base=self._base.take(rows), _levels=self._levels[rows], _anchors=self._anchors[rows])
+    def _take(self, rows: RowNumbers) -> Self:
+        return self._with(_base=self._base[rows], _levels=self._levels[rows], _anchors=self._anchors[rows])
 
     def _ends(self, k: npt.NDArray[np.intp]) -> Iterator[FloatArray]:
         """Yield the base's levels and the anchors at both ends of the pieces k, shape (n, m)."""
@@ -56,16 +55,13 @@ class AnchoredForecast(DerivedForecast):
         low, high, start, end = self._ends(pieces)
         return start + (end - start) * _share(level - low, high - low)
 
-    def cdf_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y) at checked points."""
-        return self._between(self._base.cdf_at(y), self._pieces_of(y, "right"))
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self._between(self._base.cdf(y), self._pieces_of(y, "right"))
 
-    def cdf_below_at(self, y: FloatArray) -> FloatArray:
-        """Return P(Y < y) at checked points."""
-        return self._between(self._base.cdf_below_at(y), self._pieces_of(y, "left"))
+    def _cdf_below(self, y: FloatArray) -> FloatArray:
+        return self._between(self._base.cdf_below(y), self._pieces_of(y, "left"))
 
-    def ppf_at(self, u: FloatArray) -> FloatArray:
-        """Return the quantiles at checked levels."""
+    def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
         k = np.empty(u.shape, dtype=np.int64)
         for i, anchors in enumerate(self._anchors):
@@ -78,14 +74,13 @@ class AnchoredForecast(DerivedForecast):
         # Where the base has nothing between two thresholds, what we have there sits on the upper one.
         return refine_quantiles(self, np.where((high <= low) & (rise > 0.0), bounds[k + 1], y), u)
 
-    def logpdf_at(self, y: FloatArray) -> FloatArray:
-        """Return the log of the density at checked points."""
+    def _logpdf(self, y: FloatArray) -> FloatArray:
         low, high, start, end = self._ends(self._pieces_of(y, "right"))
         width = high - low
         # Levels saturate in the far tails, densities don't: there the base's is left alone.
         slope = np.divide(end - start, width, out=np.ones_like(width), where=width > 0.0)
         with np.errstate(divide="ignore"):  # none is right where a threshold's map is flat at 0 or 1
-            density: FloatArray = self._base.logpdf_at(y) + np.log(slope)
+            density: FloatArray = self._base.logpdf(y) + np.log(slope)
         return density
 
 
@@ -109,16 +104,12 @@ class ThresholdLevels(Layer):
 
     def apply(self, forecast: Forecast) -> Forecast:
         """Return the forecast with each threshold's probability mapped, put in order, and the base's shape between."""
-        levels = forecast.cdf_at(self.thresholds[None, :])
+        levels = forecast.cdf(self.thresholds[None, :])
         anchors = np.empty_like(levels)
         for k in range(self.thresholds.size):
             anchors[:, k] = np.interp(levels[:, k], *self.maps.knots(k))
         anchors = (1.0 - self.share) * np.sort(anchors, axis=1) + self.share * levels
         return AnchoredForecast(forecast, self.thresholds, levels, anchors)
-
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        return {"thresholds": self.thresholds.tolist(), "maps": self.maps.encode(), "share": self.share}
 
     @classmethod
     def decode(cls, body: Field) -> Self:
@@ -135,7 +126,7 @@ def fit_levels(rows: Outcomes, n_thresholds: int, pseudo_counts: float) -> Thres
     """Regress, for each threshold, the outcome Y <= threshold on its probability."""
     weight = rows.weights
     thresholds = _with_atoms(rows.y, weight, n_thresholds)
-    levels = rows.forecast.cdf_at(thresholds[None, :])
+    levels = rows.forecast.cdf(thresholds[None, :])
     maps = [
         _isotonic(levels[:, k], (rows.y <= threshold).astype(np.float64), weight, pseudo_counts)
         for k, threshold in enumerate(thresholds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _QUARTILES = np.array([[0.25, 0.5, 0.75]])
 
 
 @named("distribution")
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributionRecalibrator(Recalibrator):
     """Recalibrate rows of like forecasts by themselves: one map of levels per bin of median and width.
 
@@ -66,18 +67,10 @@ class DistributionRecalibrator(Recalibrator):
     array([1.7, 6.4])
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: tuple[int, int] = (5, 3),
-        min_leaf: int = 20,
-        n_knots: int = 20,
-        pseudo_counts: float = 20.0,
-    ) -> None:
-        self.n_bins = n_bins
-        self.min_leaf = min_leaf
-        self.n_knots = n_knots
-        self.pseudo_counts = pseudo_counts
+    n_bins: tuple[int, int] = (5, 3)
+    min_leaf: int = 20
+    n_knots: int = 20
+    pseudo_counts: float = 20.0
 
     def _check_settings(self) -> None:
         check_integer("min_leaf", self.min_leaf, minimum=1)
@@ -125,10 +118,6 @@ class BinnedMaps(MapLayer):
         bins = _bins(*centre_and_width(forecast), self.edges, self.width_edges)
         return ChainRows(self.maps, bins.astype(np.int32)[:, None])
 
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        return {"edges": self.edges.tolist(), "width_edges": self.width_edges.tolist(), "maps": self.maps.encode()}
-
     @classmethod
     def decode(cls, body: Field) -> Self:
         """Check plain data, and return the layer that they are of."""
@@ -155,7 +144,7 @@ def _decode_edges(field: Field) -> FloatArray:
 
 def centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
     """Return median and interquartile range of each row."""
-    quartiles = forecast.ppf_at(_QUARTILES)
+    quartiles = forecast.ppf(_QUARTILES)
     return quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.level_maps import MapNumbers, PackedMaps, decode_knots, encode_knots
+from calibrant.forecasts.level_maps import MapNumbers, PackedMaps, decode_knots
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
 from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
@@ -30,10 +30,6 @@ class OneMap(MapLayer):
         """Return the same map for each row."""
         return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
 
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        return {**encode_knots(self.x, self.y)}
-
     @classmethod
     def decode(cls, body: Field) -> Self:
         """Check plain data, and return the layer that they are of."""
@@ -53,18 +49,8 @@ class ThresholdChain(MapLayer):
     alpha: FloatArray
     maps: PackedMaps
 
-    @classmethod
-    def of_rounds(cls, thresholds: FloatArray, column: IntArray, alpha: FloatArray, maps: PackedMaps) -> Self:
-        """Keep, of all thresholds that were searched, those that rounds ask for."""
-        used, column = np.unique(column, return_inverse=True)
-        return cls(thresholds[used], column.astype(np.int64), alpha, maps)
-
     def __len__(self) -> int:
         return self.column.size
-
-    def first(self, n: int) -> Self:
-        """Return the first `n` rounds."""
-        return self.of_rounds(self.thresholds, self.column[:n], self.alpha[:n], self.maps.first(2 * n))
 
     def rows(self, forecast: Forecast) -> RowMaps:
         """Return the chain of each row: every round maps the probabilities that later rounds ask for."""
@@ -78,14 +64,9 @@ class ThresholdChain(MapLayer):
         step = max(_BATCH // max(self.thresholds.size, 1), 1)
         for start in range(0, len(forecast), step):
             part = slice(start, start + step)
-            level = np.ascontiguousarray(forecast[part].cdf_at(self.thresholds[None, :])[:, order])
+            level = np.ascontiguousarray(forecast[part].cdf(self.thresholds[None, :])[:, order])
             self.maps.choose(level, column, n_needed, self.alpha, chosen[part])
         return ChainRows(self.maps, chosen)
-
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        arrays = {"thresholds": self.thresholds, "column": self.column, "alpha": self.alpha}
-        return {key: value.tolist() for key, value in arrays.items()} | {"maps": self.maps.encode()}
 
     @classmethod
     def decode(cls, body: Field) -> Self:
@@ -111,10 +92,6 @@ class MeanOfChains(MapLayer):
     def rows(self, forecast: Forecast) -> RowMaps:
         """Return the mean of each row's maps."""
         return MeanRows(tuple(chain.rows(forecast) for chain in self.chains))
-
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        return {"chains": [chain.encode() for chain in self.chains]}
 
     @classmethod
     def decode(cls, body: Field) -> Self:

@@ -160,7 +160,7 @@ class Regularised(Rule):
 
 
 class Rounds:
-    """Rounds on one set of rows, made one at a time: `records` of them, their `splits`, and their pairs of `knots`."""
+    """Rounds on one set of rows, made one at a time: their `records`, their `splits` and the `maps` of both sides."""
 
     def __init__(self, rows: Outcomes, thresholds: FloatArray, rule: Rule, epsilon: float) -> None:
         self.state = State(rows, thresholds)
@@ -168,7 +168,7 @@ class Rounds:
         self.epsilon = epsilon
         self.records: list[ThresholdRound] = []
         self.splits: list[Split] = []
-        self.knots: list[tuple[Knots, Knots]] = []
+        self.maps: list[PackedMaps] = []
         self._next = rule.find(self.state)
 
     @property
@@ -183,18 +183,16 @@ class Rounds:
             return False
         side = state.side(split)
         by_level = state.order[-1]  # in which fits of maps, which sort, are fast
-        left, right = (
-            self.rule.fit_map(state.level[part], state.weight[part])
-            for part in (by_level[side[by_level] == s] for s in (0, 1))
-        )
-        state.apply(side, PackedMaps.pack([left, right]))
+        parts = (by_level[side[by_level] == s] for s in (0, 1))
+        maps = PackedMaps.pack([self.rule.fit_map(state.level[part], state.weight[part]) for part in parts])
+        state.apply(side, maps)
         self._next = self.rule.find(state)
         n_left = float(state.weight[side == 0].sum())
         sizes = (n_left, float(state.weight.sum()) - n_left)
         y0 = float(state.thresholds[split.k])
         self.records.append(ThresholdRound(y0, split.alpha, split.error, self.greatest_error, *sizes))
         self.splits.append(split)
-        self.knots.append((left, right))
+        self.maps.append(maps)
         return True
 
     def run(self, most: int) -> Iterator[int]:
@@ -202,13 +200,15 @@ class Rounds:
         while len(self.records) < most and self.step():
             yield len(self.records)
 
-    def chain(self) -> ThresholdChain:
-        """Return the rounds so far as a layer."""
-        return ThresholdChain.of_rounds(
-            self.state.thresholds,
-            np.array([split.k for split in self.splits], dtype=np.int64),
-            np.array([split.alpha for split in self.splits], dtype=np.float64),
-            PackedMaps.pack([knots for pair in self.knots for knots in pair]),
+    def chain(self, most: int | None = None) -> ThresholdChain:
+        """Return the rounds so far, or the first of them, as a layer."""
+        splits, maps = self.splits[:most], self.maps[:most]
+        used, column = np.unique(np.array([split.k for split in splits], dtype=np.int64), return_inverse=True)
+        return ThresholdChain(
+            self.state.thresholds[used],
+            column.astype(np.int64),
+            np.array([split.alpha for split in splits], dtype=np.float64),
+            PackedMaps.pack([pair.knots(side) for pair in maps for side in (0, 1)]),
         )
 
 

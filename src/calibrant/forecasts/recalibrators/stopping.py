@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.forecasts.level_maps import Knots, PackedMaps, sum_by
+from calibrant.forecasts.level_maps import Knots, sum_by
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrators.layers import ThresholdChain
 from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
@@ -66,7 +66,7 @@ class _Fold:
         self.rounds = rounds
         self._n_searched = rounds.state.thresholds.size
         points = np.concatenate((rounds.state.thresholds, scored))
-        self._levels = np.array(left_out.forecast.cdf_at(points[None, :]), dtype=np.float64, order="C")
+        self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
         self._is_below = left_out.y[:, None] <= scored
         self._weight = left_out.weights
         self._part = np.arange(len(left_out)) * _N_PARTS // len(left_out)
@@ -77,7 +77,7 @@ class _Fold:
             return False
         split = self.rounds.splits[-1]
         side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
-        PackedMaps.pack(list(self.rounds.knots[-1])).apply(self._levels, side)
+        self.rounds.maps[-1].apply(self._levels, side)
         return True
 
     def score(self, by: Knots | None = None) -> FloatArray:
@@ -123,7 +123,7 @@ def choose(
         n_rounds,
         float(np.sum(average)) / total,
         np.array(totals) / total,
-        tuple(fold.rounds.chain().first(min(n_rounds, len(fold.rounds.records))) for fold in folds),
+        tuple(fold.rounds.chain(n_rounds) for fold in folds),
     )
 
 

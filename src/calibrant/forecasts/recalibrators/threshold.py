@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import refuse
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
 from calibrant.forecasts.recalibrators.direct import fit_levels
 from calibrant.forecasts.recalibrators.layers import MeanOfChains, OneMap
@@ -46,6 +48,7 @@ _ROUND_FIELDS = ("y0", "alpha", "error_before", "error_after", "n_left", "n_righ
 
 
 @named("threshold")
+@dataclass(eq=False, repr=False)
 class ThresholdRecalibrator(Recalibrator):
     """Recalibrate so that outcomes are as the forecast says among the rows on either side of every threshold.
 
@@ -148,44 +151,25 @@ class ThresholdRecalibrator(Recalibrator):
     _own_fields = ("choice", "rounds")
     _not_settings = ("progress",)
 
-    rounds_: tuple[ThresholdRound, ...]
-    choice_: Choice
-    cv_: Chosen | None
-
-    def __init__(
-        self,
-        algorithm: Algorithm = "regularised",
-        *,
-        epsilon: float = 0.0,
-        max_rounds: int | None = None,
-        min_leaf: int | None = None,
-        learning_rate: float = 0.3,
-        pseudo_counts: float = 20.0,
-        n_thresholds: int = 50,
-        n_cuts: int | None = None,
-        stopping: Stopping = "auto",
-        n_folds: int | None = None,
-        validation_share: float = 0.2,
-        bagged: bool = False,
-        direct_layer: bool = False,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.epsilon = epsilon
-        self.max_rounds = max_rounds
-        self.min_leaf = min_leaf
-        self.learning_rate = learning_rate
-        self.pseudo_counts = pseudo_counts
-        self.n_thresholds = n_thresholds
-        self.n_cuts = n_cuts
-        self.stopping = stopping
-        self.n_folds = n_folds
-        self.validation_share = validation_share
-        self.bagged = bagged
-        self.direct_layer = direct_layer
-        self.seed = seed
-        self.progress = progress
+    algorithm: Algorithm = "regularised"
+    _: KW_ONLY
+    epsilon: float = 0.0
+    max_rounds: int | None = None
+    min_leaf: int | None = None
+    learning_rate: float = 0.3
+    pseudo_counts: float = 20.0
+    n_thresholds: int = 50
+    n_cuts: int | None = None
+    stopping: Stopping = "auto"
+    n_folds: int | None = None
+    validation_share: float = 0.2
+    bagged: bool = False
+    direct_layer: bool = False
+    seed: int = 0
+    progress: Progress | None = None
+    rounds_: tuple[ThresholdRound, ...] = field(init=False)
+    choice_: Choice = field(init=False)
+    cv_: Chosen | None = field(init=False)
 
     def fit_more(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
         """Go on from what was fitted, on other rows or more of them: further rounds are made of what is left to do.
@@ -325,12 +309,8 @@ def _repeated(rows: Outcomes) -> Outcomes:
     """Return each row as often as its weight says."""
     if rows.weight is None:
         return rows
-    bad = rows.weight != np.floor(rows.weight)
-    if bad.any():
-        row = int(bad.argmax())
-        raise InvalidWeightError(
-            f"sample_weight row {row}: {rows.weight[row].item()!r} is no whole number ({bad.sum():,} of "
-            f'{bad.size:,} rows), but algorithm="paper" counts rows. Use algorithm="regularised", or whole numbers.'
-        )
+    problem = 'is no whole number, but algorithm="paper" counts rows'
+    fix = 'Use algorithm="regularised", or whole numbers.'
+    refuse(rows.weight != np.floor(rows.weight), rows.weight, "sample_weight", problem, fix, InvalidWeightError)
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
     return Outcomes(repeated.forecast, repeated.y, None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,6 +20,7 @@ from calibrant.validation import check_flag
 
 
 @named("variance_scaling")
+@dataclass(kw_only=True, eq=False, repr=False)
 class VarianceScalingRecalibrator(Recalibrator):
     """Widen or narrow all forecasts by one factor, and on request move them by one number of standard deviations.
 
@@ -59,11 +60,9 @@ class VarianceScalingRecalibrator(Recalibrator):
     array([1.99])
     """
 
-    scale_: float
-    shift_: float
-
-    def __init__(self, *, shift: bool = False) -> None:
-        self.shift = shift
+    shift: bool = False
+    scale_: float = field(init=False)
+    shift_: float = field(init=False)
 
     def _check_settings(self) -> None:
         check_flag("shift", self.shift)
@@ -105,10 +104,6 @@ class ProbitScale(Layer):
             std = forecast.std()
             return GaussianForecast(forecast.mean() + self.shift * std, self.scale * std)
         return RecalibratedForecast(forecast, ProbitRows(self.scale, self.shift))
-
-    def encode(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
-        return {"scale": self.scale, "shift": self.shift}
 
     @classmethod
     def decode(cls, body: Field) -> Self:
