@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +41,14 @@ class Forecast(ABC):
     it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
     count alike. Densities are computed without a CDF and saturate nowhere.
 
-    **Kinds.** A kind of forecast defines `__len__`, `_cdf`, `_ppf` and `_take`; where it has a density, `_logpdf`;
-    where it has atoms, `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape
-    (n, m).
+    **Kinds.** A kind of forecast defines `__len__`, `_cdf` and `_ppf`; where it has a density, `_logpdf`; where it has
+    atoms, `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape (n, m). What
+    it keeps of each row is in attributes that `_by_row` names: arrays, or what else can be indexed by row numbers. An
+    array of one row belongs to all rows.
     """
 
     __slots__ = ()
+    _by_row: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -60,9 +62,17 @@ class Forecast(ABC):
     def _ppf(self, u: FloatArray) -> FloatArray:
         """Return the least y with P(Y <= y) >= u at checked levels."""
 
-    @abstractmethod
     def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         """Return the forecast of some of the rows, by their numbers."""
+        taken = copy.copy(self)
+        for name in self._by_row:
+            of_rows = getattr(self, name)
+            if len(of_rows) == len(self):
+                of_rows = of_rows[rows]
+                if isinstance(of_rows, np.ndarray):
+                    of_rows.flags.writeable = False
+                setattr(taken, name, of_rows)
+        return taken
 
     def _logpdf(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
         raise InvalidTypeError(
@@ -167,13 +177,6 @@ class Forecast(ABC):
             part = self._take(np.arange(start, min(start + step, len(self))))
             parts.append(of(part, part.ppf(levels), outcomes[start : start + step]))
         return np.concatenate(parts)
-
-    def _with(self, **state: object) -> Self:
-        """Return a forecast of this kind with some of its state replaced; nothing is checked."""
-        made = copy.copy(self)
-        for name, value in state.items():
-            setattr(made, name, value)
-        return made
 
     def __getitem__(self, index: Any) -> Self:
         """Return the forecast of some rows: a slice, a mask, row numbers, or one number for a forecast of one row."""

@@ -10,12 +10,14 @@ import numpy as np
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.points import as_numbers, as_rising_levels, check_bins
+from calibrant.forecasts.points import as_level, as_numbers, as_rising_levels, check_bins
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_integer, check_number
 
 #: An atom of fewer levels than this is a point: its slope would swamp the others'.
 _NARROW = 1e-9
+#: Rows that a rule must leave on both sides to be counted.
+MIN_ROWS = 21
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +54,7 @@ class ThresholdErrors:
     @property
     def worst(self) -> tuple[float, float] | None:
         """The (y0, alpha) of the greatest error; None if no rule has enough rows on both sides."""
-        if not np.isfinite(self.values).any():
+        if np.isnan(self.values).all():
             return None
         k, a = np.unravel_index(int(np.nanargmax(self.values)), self.values.shape)
         return float(self.y0[k]), float(self.alpha[a])
@@ -171,7 +173,7 @@ def threshold_calibration_error(
     """
     rows = read_outcomes(forecast, y, sample_weight)
     levels = rows.forecast.cdf(check_number("y0", y0))
-    return distance_of_sides(rows, levels <= check_number("alpha", alpha, minimum=0.0, maximum=1.0))
+    return distance_of_sides(rows, levels <= as_level(alpha, name="alpha"))
 
 
 def distance_of_sides(rows: Outcomes, picked: BoolArray) -> float:
@@ -186,7 +188,7 @@ def threshold_calibration_errors(
     *,
     y0: ArrayLike | None = None,
     alpha: ArrayLike | None = None,
-    min_rows: int = 21,
+    min_rows: int = MIN_ROWS,
     sample_weight: ArrayLike | None = None,
 ) -> ThresholdErrors:
     """Measure threshold calibration errors over a family of rules.
@@ -203,14 +205,15 @@ def threshold_calibration_errors(
         Rules that leave fewer rows than this on a side are NaN.
     sample_weight : array-like of shape (n,), optional
     """
-    rows = read_outcomes(forecast, y, sample_weight)
-    return table_of_errors(
-        rows, thresholds_of(rows, y0), alphas_of(alpha, 20), check_integer("min_rows", min_rows, minimum=1)
-    )
+    return table_of_errors(read_outcomes(forecast, y, sample_weight), y0, alpha, min_rows)
 
 
-def table_of_errors(rows: Outcomes, y0: FloatArray, alpha: FloatArray, min_rows: int) -> ThresholdErrors:
-    """Return the threshold calibration errors of checked rows."""
+def table_of_errors(
+    rows: Outcomes, y0: ArrayLike | None = None, alpha: ArrayLike | None = None, min_rows: int = MIN_ROWS
+) -> ThresholdErrors:
+    """Return what `threshold_calibration_errors` does of checked rows."""
+    y0, alpha = _thresholds_of(rows, y0), alphas_of(alpha, 20)
+    check_integer("min_rows", min_rows, minimum=1)
     events, weight = Events.of(rows), rows.weights
     shape = (y0.size, alpha.size)
     values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -229,7 +232,7 @@ def first_cuts(rows: Outcomes, y0: float, alpha: FloatArray) -> IntArray:
     return np.searchsorted(alpha, rows.forecast.cdf(y0)).astype(np.int64)
 
 
-def enough_rows(first: IntArray, n_cuts: int, min_rows: int) -> BoolArray:
+def enough_rows(first: IntArray, n_cuts: int, min_rows: int = MIN_ROWS) -> BoolArray:
     """Say which cuts have `min_rows` on both sides; see `Events.distances`."""
     n_left = np.cumsum(np.bincount(first, minlength=n_cuts + 1))[:n_cuts]
     enough: BoolArray = (n_left >= min_rows) & (first.size - n_left >= min_rows)
@@ -237,11 +240,7 @@ def enough_rows(first: IntArray, n_cuts: int, min_rows: int) -> BoolArray:
 
 
 def distribution_calibration_error(
-    forecast: Forecast,
-    y: ArrayLike,
-    *,
-    n_bins: tuple[int, int] = (5, 3),
-    sample_weight: ArrayLike | None = None,
+    forecast: Forecast, y: ArrayLike, *, n_bins: tuple[int, int] = (5, 3), sample_weight: ArrayLike | None = None
 ) -> float:
     """Measure how far PIT values are from uniform among rows with like forecasts, on average over the rows.
 
@@ -294,7 +293,7 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
+def _thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
     """Check thresholds, or make the paper's: 50 equal steps between the 20% and 80% quantiles of the outcomes."""
     if y0 is not None:
         return as_numbers(y0, name="y0")

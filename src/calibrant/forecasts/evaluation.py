@@ -9,26 +9,26 @@ import numpy as np
 
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import (
-    alphas_of,
+    MIN_ROWS,
+    ThresholdErrors,
     distance_of_sides,
     enough_rows,
     first_cuts,
     mean_distance_in_bins,
     rows_in_bins,
     table_of_errors,
-    thresholds_of,
     uniform_distance,
 )
 from calibrant.forecasts.decisions import (
+    SCALE,
+    LossFunction,
+    ReliabilityGaps,
     ThresholdRule,
+    as_loss,
     as_rule,
-    costs_of,
-    gap_thresholds,
-    mean_decision_loss,
     rule_losses,
     table_of_gaps,
 )
-from calibrant.forecasts.losses import LossFunction, as_loss
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
@@ -42,10 +42,7 @@ _FLOOR_ROWS = 2_000
 _FLOOR_DRAWS = 20
 #: Thresholds at which the noise of the threshold calibration errors is followed.
 _NOISE_THRESHOLDS = 10
-#: What both errors of a decision together cost, rows that a rule must leave on both sides, and bins by predicted
-#: distribution: those of the single metrics by default.
-_SCALE = 10.0
-_MIN_ROWS = 21
+#: Bins by predicted median and width of the distribution calibration error.
 _BINS = (5, 3)
 #: Draws from which the noise floors of one rule are taken.
 _RULE_DRAWS = 50
@@ -125,19 +122,15 @@ def scores_and_floors(
     rows: Outcomes, interval_level: float, level: float, generator: np.random.Generator, evaluated_on: str
 ) -> tuple[Scores, dict[str, NoiseFloor]]:
     """Return what `evaluate` does of checked rows, and the noise floor of each gap."""
+    errors, gaps = table_of_errors(rows), table_of_gaps(rows)
     estimates = _means(rows, interval_level, level)
-    gaps = _gaps(rows)
     floors = _floors(rows, level, generator)
-    noise = _noise(rows, generator)
-    for name, value in gaps.items():
+    noise = _noise(rows, errors, gaps, generator)
+    for name, value in _gaps(rows, errors, gaps).items():
         estimates[name] = _bounded(value, noise[name], floors[name], level)
-    losses = mean_decision_loss(rows, gap_thresholds(rows, None), costs_of(None), _SCALE)
-    estimates["decision_loss"] = replace(
-        _loss_estimate(rows, level), value=losses.true, note=f"promised {losses.predicted:.4f}"
-    )
-    return Scores(
-        _scores(estimates, rows, level, evaluated_on), verdict=_verdict(estimates, floors, interval_level)
-    ), floors
+    estimates["decision_loss"] = _loss_estimate(rows, gaps, level)
+    verdict = _verdict(estimates, floors, interval_level)
+    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=verdict), floors
 
 
 def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
@@ -173,10 +166,8 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
     }
 
 
-def _gaps(rows: Outcomes) -> dict[str, float]:
-    """Measure every gap."""
-    errors = table_of_errors(rows, thresholds_of(rows, None), alphas_of(None, 20), _MIN_ROWS)
-    gaps = table_of_gaps(rows, gap_thresholds(rows, None), alphas_of(None, 50), costs_of(None), _SCALE)
+def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
+    """Return every gap."""
     return {
         "average_calibration_error": uniform_distance(rows),
         "threshold_calibration_error": errors.mean,
@@ -188,23 +179,25 @@ def _gaps(rows: Outcomes) -> dict[str, float]:
 
 
 def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str, NoiseFloor]:
-    """Measure every gap on outcomes drawn from the forecast, over the same thresholds each time."""
+    """Measure every gap on outcomes drawn from the forecast."""
     kept = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
-    found = [_gaps(kept.drawn(rng)) for _ in range(_FLOOR_DRAWS)]
+    drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
+    found = [_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
     shrink = float(np.sqrt(kept.effective_size / rows.effective_size))
     return {name: floor_of(shrink * np.array([each[name] for each in found]), level) for name in found[0]}
 
 
-def _noise(rows: Outcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
+def _noise(
+    rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """Draw the noise of every gap, shape (draws,) each."""
-    alpha, thresholds = alphas_of(None, 20), thresholds_of(rows, None)
-    thresholds = thresholds[np.linspace(0, thresholds.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
-    firsts = [first_cuts(rows, threshold, alpha) for threshold in thresholds]
-    drawn = np.stack(level_noise(rows, firsts, alpha.size, rng)).sum(axis=3)
-    enough = np.array([enough_rows(first, alpha.size, _MIN_ROWS) for first in firsts])
+    thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
+    n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
+    drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)
+    enough = np.array([enough_rows(first, n_cuts) for first in firsts])
     by_rule = drawn.transpose(1, 0, 2)[:, enough] if enough.any() else np.full((drawn.shape[1], 1), np.nan)
     average = _noise_of_all(rows, rng)
-    mean_gap, max_gap = gap_noise(rows, gap_thresholds(rows, None), alphas_of(None, 50), costs_of(None), _SCALE, rng)
+    mean_gap, max_gap = gap_noise(rows, gaps, rng)
     total = float(rows.weights.sum())
     in_bins = [_noise_of_all(part, rng) * (mass / total) for mass, part in rows_in_bins(rows, *_BINS)]
     return {
@@ -226,26 +219,26 @@ def _noise_of_all(rows: Outcomes, rng: np.random.Generator) -> FloatArray:
 def _bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -> Estimate:
     """Estimate a gap by the noise in it: less and plus a quantile of that, with its floor as the note."""
     if not np.isfinite(value):
-        note = f"undefined: no rule leaves {_MIN_ROWS} rows on both sides"
+        note = f"undefined: no rule leaves {MIN_ROWS} rows on both sides"
         return Estimate(value, value, value, "none", note)
     reach = float(np.quantile(noise, level))
     note = f"noise floor {floor.mean:.4f}"
     return Estimate(value, max(value - reach, 0.0), value + reach, "noise bounds", note)
 
 
-def _loss_estimate(rows: Outcomes, level: float) -> Estimate:
-    """Estimate the mean decision loss: a mean over rows of each row's mean over the rules."""
-    cost = costs_of(None)
-    paid = np.zeros(len(rows))
-    thresholds = gap_thresholds(rows, None)
+def _loss_estimate(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> Estimate:
+    """Estimate the mean loss of the best rules, alpha = c for cost ratio c, from the mean over them in each row."""
+    cost, paid = gaps.cost, np.zeros(len(rows))
     rising = np.concatenate(([0.0], np.cumsum(1.0 - cost)))
     falling = np.concatenate((np.cumsum(cost[::-1])[::-1], [0.0]))
-    for threshold in thresholds:
+    for threshold in gaps.y0:
         first = first_cuts(rows, threshold, cost)  # rules from here on decide yes, those before no
-        yes = rising[-1] - rising[first]
-        no = falling[0] - falling[first]
-        paid += np.where(rows.y <= threshold, yes, no) * (_SCALE / (cost.size * thresholds.size))
-    return rows.mean_estimate(paid, level, least=0.0, most=_SCALE)
+        loss = np.where(rows.y <= threshold, rising[-1] - rising[first], falling[0] - falling[first])
+        paid += loss * (SCALE / (cost.size * gaps.y0.size))
+    best = np.arange(cost.size)
+    promised, value = (float(table[:, best, best].mean()) for table in (gaps.predicted, gaps.true))
+    estimate = rows.mean_estimate(paid, level, least=0.0, most=SCALE)
+    return replace(estimate, value=value, note=f"promised {promised:.4f}")
 
 
 def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], interval_level: float) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from calibrant.forecasts.base import Forecast
@@ -44,7 +42,7 @@ class GaussianForecast(Forecast):
     (2, 3)
     """
 
-    __slots__ = ("_mean", "_std")
+    __slots__ = _by_row = ("_mean", "_std")
 
     def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean = frozen(as_numbers(mean, name="mean"))
@@ -58,9 +56,6 @@ class GaussianForecast(Forecast):
 
     def __len__(self) -> int:
         return self._mean.size
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        return self._with(_mean=frozen(self._mean[rows]), _std=frozen(self._std[rows]))
 
     def _z(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinitely many standard deviations away is right

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.decisions import SCALE, ReliabilityGaps
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
@@ -148,19 +149,17 @@ def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
     return area
 
 
-def gap_noise(
-    rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw the noise of reliability gaps over a family: its mean and its maximum in each draw, shape (draws,) each."""
     weight = rows.weights / rows.weights.sum()
     subsets = RandomSubsets(len(rows), rng)
     mean, largest = np.zeros(_DRAWS), np.zeros(_DRAWS)
-    for threshold in y0:
+    for threshold in gaps.y0:
         levels = rows.forecast.cdf(threshold)
-        first = np.searchsorted(alpha, levels).astype(np.int64)
-        excess = subsets.sums(first, alpha.size + 1, weight * (levels - (rows.y <= threshold)))
+        first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
+        excess = subsets.sums(first, gaps.alpha.size + 1, weight * (levels - (rows.y <= threshold)))
         up_to = subsets.noise(excess).cumsum(axis=1)
-        noise = scale * np.abs(up_to[:, :-1, None] - cost * up_to[:, -1:, None])
-        mean += noise.mean(axis=(1, 2)) / y0.size
+        noise = SCALE * np.abs(up_to[:, :-1, None] - gaps.cost * up_to[:, -1:, None])
+        mean += noise.mean(axis=(1, 2)) / gaps.y0.size
         largest = np.maximum(largest, noise.max(axis=(1, 2)))
     return mean, largest

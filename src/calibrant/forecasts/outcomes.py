@@ -69,13 +69,7 @@ class Outcomes:
 
 
 def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Outcomes:
-    """Check a forecast and its outcomes, and drop rows of weight zero.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-    """
+    """Check a forecast and its outcomes, and drop rows of weight zero."""
     forecast = as_forecast(forecast)
     values = as_numbers(y, name="y")
     check_same_length(len(forecast), values.size, "forecast", "y")

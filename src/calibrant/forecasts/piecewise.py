@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.errors import DataWarning, InvalidProbabilityError, ShapeError
@@ -27,7 +26,7 @@ class PiecewiseForecast(Forecast):
     positive width, or sits on that knot itself where `tails` is "atoms" or no piece has a width.
     """
 
-    __slots__ = ("_levels", "_scales", "_y")
+    __slots__ = _by_row = ("_levels", "_scales", "_y")
 
     def __init__(self, y: FloatArray, levels: FloatArray, tails: Tails) -> None:
         self._y, self._levels = frozen(y), frozen(levels)
@@ -37,10 +36,6 @@ class PiecewiseForecast(Forecast):
 
     def __len__(self) -> int:
         return len(self._scales)
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        own = [part if len(part) < len(self) else frozen(part[rows]) for part in (self._y, self._levels, self._scales)]
-        return self._with(_y=own[0], _levels=own[1], _scales=own[2])
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return kernels.piecewise_cdf(y, self._y, self._levels, self._scales, False)

@@ -11,8 +11,14 @@ from calibrant.errors import NotFittedError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.decisions import ThresholdRule
-from calibrant.forecasts.losses import LossFunction, ThresholdLoss, as_loss, expected_losses, realised_losses
+from calibrant.forecasts.decisions import (
+    LossFunction,
+    ThresholdLoss,
+    ThresholdRule,
+    as_loss,
+    expected_losses,
+    realised_losses,
+)
 from calibrant.forecasts.outcomes import read_outcomes
 from calibrant.forecasts.points import as_matrix, as_numbers
 from calibrant.metrics import mean_of, normal_estimate

@@ -180,7 +180,7 @@ class RecalibratedForecast(DerivedForecast):
         return self._base.has_atoms
 
     def _take(self, rows: RowNumbers) -> Self:
-        return self._with(_base=self._base[rows], _maps=self._maps.take(rows))
+        return type(self)(self._base[rows], self._maps.take(rows))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return self._maps.apply(self._base.cdf(y))

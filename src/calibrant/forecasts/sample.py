@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.errors import InvalidWeightError, ShapeError
@@ -51,7 +48,7 @@ class SampleForecast(Forecast):
     array([0.6])
     """
 
-    __slots__ = ("_samples", "_shares")
+    __slots__ = _by_row = ("_samples", "_shares")
 
     def __init__(self, samples: ArrayLike, weights: ArrayLike | None = None) -> None:
         given = as_matrix(samples, name="samples")
@@ -67,10 +64,6 @@ class SampleForecast(Forecast):
 
     def __len__(self) -> int:
         return len(self._samples)
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        shares = self._shares if len(self._shares) == 1 else frozen(self._shares[rows])
-        return self._with(_samples=frozen(self._samples[rows]), _shares=shares)
 
     @property
     def _masses(self) -> FloatArray:
@@ -140,9 +133,9 @@ def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
         raise ShapeError(
             f"weights has shape {np.shape(weights)} for samples of shape {(n, m)}. Pass ({m},) or {(n, m)}."
         )
-    is_negative, is_nothing = (weight < 0.0).any(axis=1), ~(weight > 0.0).any(axis=1)
-    refuse(is_negative, weight.min(axis=1), "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
+    least, largest = weight.min(axis=1), weight.max(axis=1)
+    refuse(least < 0.0, least, "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
     problem, fix = "is the weight of all samples", "Give a sample a positive weight."
-    refuse(is_nothing, weight.max(axis=1), "weights", problem, fix, InvalidWeightError)
-    scaled: FloatArray = weight / weight.max(axis=1, keepdims=True)
+    refuse(largest <= 0.0, largest, "weights", problem, fix, InvalidWeightError)
+    scaled: FloatArray = weight / largest[:, None]
     return scaled

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
@@ -46,9 +45,7 @@ class ScipyForecast(Forecast):
     """
 
     __slots__ = ("_is_discrete", "_kind", "_parameters")
-
-    _kind: Any
-    _parameters: tuple[FloatArray, ...]
+    _by_row = ("_parameters",)
 
     def __init__(self, frozen: Any, *, n: int | None = None) -> None:
         if not is_frozen(frozen):
@@ -56,9 +53,9 @@ class ScipyForecast(Forecast):
                 f"frozen is a {type(frozen).__name__}, not a frozen distribution. Pass one such as "
                 "scipy.stats.norm(loc=mean, scale=std)."
             )
-        kind = frozen.dist
-        shapes, location, scale = kind._parse_args(*frozen.args, **frozen.kwds)
-        self._is_discrete = hasattr(kind, "pmf")
+        self._kind: Any = frozen.dist
+        shapes, location, scale = self._kind._parse_args(*frozen.args, **frozen.kwds)
+        self._is_discrete = hasattr(self._kind, "pmf")
         given = [*shapes, location] if self._is_discrete else [*shapes, location, scale]
         parameters = [np.asarray(value, dtype=np.float64) for value in given]
         rows = {value.shape for value in parameters if value.ndim}
@@ -69,26 +66,22 @@ class ScipyForecast(Forecast):
         size = rows.pop()[0] if rows else check_integer("n", 1 if n is None else n, minimum=1)
         if n is not None and size != n:
             raise ShapeError(f"n={n!r} for a distribution with parameters of {size:,} rows. Leave n out.")
-        self._kind = kind
-        self._parameters = tuple(np.broadcast_to(value, (size,)) for value in parameters)
+        self._parameters = np.column_stack([np.broadcast_to(value, (size,)) for value in parameters])
         bad = np.isnan(np.atleast_1d(self._distribution.cdf(0.0)))
         if bad.any():
             row = int(bad.argmax())
-            found = [value[row].item() for value in self._parameters]
             raise InvalidInputError(
-                f"frozen row {row}: {kind.name} has no distribution with parameters {found!r} "
-                f"({bad.sum():,} of {bad.size:,} rows). Give scales above zero, and shapes that it takes."
+                f"frozen row {row}: {self._kind.name} has no distribution with parameters "
+                f"{self._parameters[row].tolist()!r} ({bad.sum():,} of {bad.size:,} rows). Give scales above zero, and "
+                "shapes that it takes."
             )
 
     @property
     def _distribution(self) -> Any:
-        return self._kind(*self._parameters)
+        return self._kind(*np.ascontiguousarray(self._parameters.T))
 
     def __len__(self) -> int:
-        return int(self._parameters[0].size)
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        return self._with(_parameters=tuple(value[rows] for value in self._parameters))
+        return len(self._parameters)
 
     def _of(self, method: str, points: FloatArray) -> FloatArray:
         """Call a method of the distribution; SciPy lines rows up with the last axis."""

@@ -281,12 +281,7 @@ def _split_error(rising: FloatArray, by_level: RowArray, side: SideArray, n_left
 
 @compiled
 def map_state(
-    values: FloatArray,
-    order: RowArray,
-    side: SideArray,
-    bucket_start: StartArray,
-    knots: Knots,
-    buckets: KnotNumbers,
+    values: FloatArray, order: RowArray, side: SideArray, bucket_start: StartArray, knots: Knots, buckets: KnotNumbers
 ) -> None:
     """Map each line of the state by the map of each row's `side`, in place, and put it in order again by one merge.
 

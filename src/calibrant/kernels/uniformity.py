@@ -30,7 +30,7 @@ def distances_of_sides(
     has its row on the first side, as all later ones have. `mass` holds the weight of each side, shape (A, 2); a side
     without weight has distance 0.
     """
-    out = np.zeros(mass.shape)
+    out = np.zeros((len(mass), 2))
     for a in range(out.shape[0]):
         last = np.zeros(2)
         height = np.zeros(2)

@@ -47,9 +47,11 @@ def check_number(
         place = f"({minimum:g}, {maximum:g})" if is_open else f"[{minimum:g}, {maximum:g}]"
         problem, wanted = f"outside {place}", f"a number in {place}"
     elif minimum is not None:
-        problem, wanted = "too small", f"a number above {minimum:g}" if is_open else f"a number of at least {minimum:g}"
+        wanted = f"a number above {minimum:g}" if is_open else f"a number of at least {minimum:g}"
+        problem = f"not above {minimum:g}" if is_open else f"below {minimum:g}"
     elif maximum is not None:
-        problem, wanted = "too large", f"a number below {maximum:g}" if is_open else f"a number of at most {maximum:g}"
+        wanted = f"a number below {maximum:g}" if is_open else f"a number of at most {maximum:g}"
+        problem = f"not below {maximum:g}" if is_open else f"above {maximum:g}"
     else:
         problem, wanted = "", "a finite number"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

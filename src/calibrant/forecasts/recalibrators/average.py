@@ -24,11 +24,6 @@ class AverageRecalibrator(Recalibrator):
     pseudo_counts : float
         With `n_knots`, the rows of the identity that the map is drawn towards.
 
-    Attributes
-    ----------
-    layers_, n_rows_
-        See `Recalibrator`.
-
     Notes
     -----
     The map goes through (u_(i), i / (n + 2)), u_(i) being the i-th smallest level of an outcome, tied ones at their

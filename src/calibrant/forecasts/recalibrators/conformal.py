@@ -13,7 +13,7 @@ from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.recalibrated import DerivedForecast, RowNumbers
+from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.layers import OneMap
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
@@ -155,6 +155,7 @@ class ConformalForecast(DerivedForecast):
     """Distributions of `centre` + `scale` * score: straight between the scores, and beyond them a base's shape."""
 
     __slots__ = ("_at", "_centre", "_levels", "_outer", "_scale")
+    _by_row = ("_base", "_centre", "_outer", "_scale")
 
     def __init__(
         self, base: Forecast, centre: FloatArray, scale: FloatArray, at: FloatArray, levels: FloatArray
@@ -165,14 +166,6 @@ class ConformalForecast(DerivedForecast):
         low, high = (centre + scale * end for end in (at[0], at[-1]))
         outer = np.column_stack((base.cdf(low[:, None]), base.sf(high[:, None])))
         self._outer = np.where(outer > SMALLEST_CLIP, outer, 0.0)  # less has no shape that levels could follow
-
-    def _take(self, rows: RowNumbers) -> Self:
-        return self._with(
-            _base=self._base[rows],
-            _centre=self._centre[rows],
-            _scale=self._scale[rows],
-            _outer=self._outer[rows],
-        )
 
     def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""

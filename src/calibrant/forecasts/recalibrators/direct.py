@@ -14,7 +14,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import Knots, PackedMaps, sum_by, with_ends
 from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrated import DerivedForecast, RowNumbers
+from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.rounds import middle_thresholds
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
@@ -31,6 +31,7 @@ class AnchoredForecast(DerivedForecast):
     """
 
     __slots__ = ("_anchors", "_levels", "_thresholds")
+    _by_row = ("_anchors", "_base", "_levels")
 
     def __init__(self, base: Forecast, thresholds: FloatArray, levels: FloatArray, anchors: FloatArray) -> None:
         super().__init__(base)
@@ -39,9 +40,6 @@ class AnchoredForecast(DerivedForecast):
         self._levels = np.column_stack((np.zeros(n), levels, np.ones(n)))
         # Where the base is sure that Y lies below a threshold, so are we: nothing would carry the rest.
         self._anchors = np.column_stack((np.zeros(n), np.where(levels >= 1.0, 1.0, anchors), np.ones(n)))
-
-    def _take(self, rows: RowNumbers) -> Self:
-        return self._with(_base=self._base[rows], _levels=self._levels[rows], _anchors=self._anchors[rows])
 
     def _ends(self, k: npt.NDArray[np.intp]) -> Iterator[FloatArray]:
         """Yield the base's levels and the anchors at both ends of the pieces k, shape (n, m)."""

@@ -38,11 +38,6 @@ class DistributionRecalibrator(Recalibrator):
     pseudo_counts : float
         Rows of the identity that each map is drawn towards.
 
-    Attributes
-    ----------
-    layers_, n_rows_
-        See `Recalibrator`.
-
     Notes
     -----
     A forecast is calibrated in distribution where, of all rows that were given the same distribution, the outcomes

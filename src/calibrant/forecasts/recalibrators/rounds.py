@@ -10,9 +10,9 @@ Algorithm 1 of Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with thre
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +53,7 @@ class ThresholdRound:
     n_right: float
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """A split of the rows, at threshold number k and alpha, and its error."""
 
     k: int
@@ -93,29 +92,18 @@ class State:
         self.level[self.order[-1]] = self.values[-1]
 
 
-class Rule(ABC):
-    """How rounds find their split, and which map they fit on either side."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def find(self, state: State) -> Split | None:
-        """Return the split with the greatest error; None if no split leaves enough rows on both sides."""
-
-    @abstractmethod
-    def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:
-        """Return the map that brings these levels to uniform, or closer to it."""
-
-
 @dataclass(frozen=True, slots=True)
-class Paper(Rule):
-    """The paper's rounds as its official code runs them: a grid of alphas, and empirical distributions as maps."""
+class Paper:
+    """The paper's rounds as its official code runs them: a grid of alphas, and empirical distributions as maps.
+
+    Each side of a split has more than `least` rows.
+    """
 
     alphas: FloatArray
     least: float
 
     def find(self, state: State) -> Split | None:
-        """Return the first split of the grid with the greatest error."""
+        """Return the first split of the grid with the greatest error; None if no split leaves enough rows."""
         k, a, error = kernels.search_grid(state.values, state.order, self.alphas, self.least)
         return None if error < 0.0 else Split(k, float(self.alphas[a]), error)
 
@@ -125,10 +113,11 @@ class Paper(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class Regularised(Rule):
+class Regularised:
     """Splits by the mass-weighted Cramer-von Mises distance, and small steps along smooth maps, which keep the density.
 
-    `n_cuts` None searches all cuts, exactly; else so many of equal weight, with the levels counted in bins.
+    Each side of a split has a weight of at least `least`. `n_cuts` None searches all cuts, exactly; else so many at
+    equal steps of weight, with the levels counted in bins.
     """
 
     least: float
@@ -138,7 +127,7 @@ class Regularised(Rule):
     learning_rate: float
 
     def find(self, state: State) -> Split | None:
-        """Return the split with the greatest distance, its error the root of that, between two probabilities."""
+        """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
         given = state.values, state.order, state.level, state.weight
         if self.n_cuts is None:
             k, cut, distance = kernels.search_all_cuts(*given, self.least)
@@ -162,7 +151,7 @@ class Regularised(Rule):
 class Rounds:
     """Rounds on one set of rows, made one at a time: their `records`, their `splits` and the `maps` of both sides."""
 
-    def __init__(self, rows: Outcomes, thresholds: FloatArray, rule: Rule, epsilon: float) -> None:
+    def __init__(self, rows: Outcomes, thresholds: FloatArray, rule: Paper | Regularised, epsilon: float) -> None:
         self.state = State(rows, thresholds)
         self.rule = rule
         self.epsilon = epsilon
