@@ -98,13 +98,6 @@ class Events:
 def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Measure how far the PIT values are from uniform: int |P[h(Y) <= c] - c| dc over levels c, exactly.
 
-    Parameters
-    ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
-    sample_weight : array-like of shape (n,), optional
-
     Returns
     -------
     float
@@ -138,12 +131,10 @@ def threshold_calibration_error(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y, sample_weight
+        See `crps`.
     y0, alpha : float
         The rule picks the rows with P(Y <= y0) <= alpha.
-    sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
@@ -195,15 +186,14 @@ def threshold_calibration_errors(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     y0 : array-like of shape (K,), optional
         Thresholds; by default 50 at equal steps from the 20% to the 80% quantile of the outcomes, as in the paper.
     alpha : array-like of shape (A,), optional
         Levels; 20 at equal steps from 0.05 to 0.95 by default.
     min_rows : int
         Rules that leave fewer rows than this on a side are NaN.
-    sample_weight : array-like of shape (n,), optional
     """
     return table_of_errors(read_outcomes(forecast, y, sample_weight), y0, alpha, min_rows)
 
@@ -246,12 +236,11 @@ def distribution_calibration_error(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     n_bins : pair of int
         Bins of near-equal size by predicted median, and in each of these by predicted width (90th less 10th
         percentile). Fewer where rows are few or forecasts equal.
-    sample_weight : array-like of shape (n,), optional
 
     Notes
     -----

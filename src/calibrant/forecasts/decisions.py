@@ -191,15 +191,13 @@ def reliability_gap(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y, sample_weight
+        See `crps`.
     decision : ThresholdRule or (y0, alpha)
         Yes where P(Y <= y0) <= alpha.
     loss : array-like of shape (2, 2), ThresholdLoss or callable
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
         y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
-    sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
@@ -267,15 +265,14 @@ def reliability_gaps(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     y0 : array-like of shape (K,), optional
         Thresholds of rules and losses; by default 50 at equal steps from the least to the greatest outcome.
     alpha, cost : array-like, optional
         Levels and cost ratios; 50 each at equal steps from 0.05 to 0.95 by default, as in the paper.
     scale : float
         What both errors together cost; 10 in the paper.
-    sample_weight : array-like of shape (n,), optional
 
     Notes
     -----

@@ -85,11 +85,6 @@ def evaluate(
         `distribution_calibration_error`, `reliability_gap` and `max_reliability_gap` (over 50 thresholds, levels and
         cost ratios), `decision_loss` (of the best rules). The `note` of each gap gives its noise floor.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     All intervals take rows to be independent. Those of means are normal, that of `coverage` Wilson's. Those of gaps
@@ -275,31 +270,18 @@ def evaluate_rule(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y, sample_weight, level, rng, evaluated_on
+        See `evaluate`.
     decision : ThresholdRule or (y0, alpha)
         Yes where P(Y <= y0) <= alpha.
     loss : array-like of shape (2, 2), ThresholdLoss or callable, optional
         See `reliability_gap`.
-    sample_weight : array-like of shape (n,), optional
-    level : float
-        Nominal coverage of the intervals.
-    rng : int, Generator or None
-        Seed of the noise.
-    evaluated_on : str
-        What the rows are, such as "held-out"; kept in each score.
 
     Returns
     -------
     Scores
         `decided_yes` (the share of rows) and `threshold_calibration_error`; with a loss also `promised_loss`,
         `realised_loss` and `reliability_gap`.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----

@@ -52,12 +52,6 @@ def smooth_map(u: FloatArray, weight: FloatArray, n_knots: int, pseudo_counts: f
     return x, (total * f + pseudo_counts * x) / (total + pseudo_counts)
 
 
-def towards_identity(knots: Knots, share: float) -> Knots:
-    """Return the map that goes only this share of the way from the identity: a learning rate."""
-    x, y = knots
-    return x, share * y + (1.0 - share) * x
-
-
 def with_ends(x: FloatArray, y: FloatArray) -> Knots:
     """Return knots with (0, 0) before and (1, 1) after them."""
     return np.concatenate(([0.0], x, [1.0])), np.concatenate(([0.0], y, [1.0]))

@@ -1,4 +1,4 @@
-"""CDFs that run in straight lines between knots, given by quantiles or on a grid, with a stated tail on either side."""
+"""CDFs that are straight lines between knots, given by quantiles or on a grid, with a stated tail on either side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAILS: tuple[str, ...] = get_args(Tails)
 
 
 class PiecewiseForecast(Forecast):
-    """Distributions whose CDFs run in straight lines between knots.
+    """Distributions whose CDFs are straight lines between knots.
 
     `y` and `levels` have shape (n, K), or (1, K) where all rows share them; at least one has n rows. Probability
     below the first knot and above the last is an exponential tail whose density goes on from the nearest piece of
@@ -61,7 +61,7 @@ class PiecewiseForecast(Forecast):
         y, mass = self._y - origin, np.diff(self._levels, axis=1)
         first, last = self._levels[:, 0], 1.0 - self._levels[:, -1]
         inner: FloatArray = np.sum(mass * (y[:, :-1] + y[:, 1:]), axis=1) * 0.5
-        tails = last * (y[:, -1] + self._scales[:, 1]) - first * self._scales[:, 0]
+        tails: FloatArray = last * (y[:, -1] + self._scales[:, 1]) - first * self._scales[:, 0]
         mean: FloatArray = origin[:, 0] + inner + tails
         return mean
 
@@ -69,8 +69,7 @@ class PiecewiseForecast(Forecast):
         """Return the standard deviation of each row, shape (n,)."""
         y, mass = self._y - self.mean()[:, None], np.diff(self._levels, axis=1)
         first, last = self._levels[:, 0], 1.0 - self._levels[:, -1]
-        left, right = self._scales.T
-        a, b = y[:, :-1], y[:, 1:]
+        (left, right), a, b = self._scales.T, y[:, :-1], y[:, 1:]
         inner: FloatArray = np.sum(mass * (a * a + a * b + b * b), axis=1) / 3.0
         tails = first * ((y[:, 0] - left) ** 2 + left**2) + last * ((y[:, -1] + right) ** 2 + right**2)
         std: FloatArray = np.sqrt(inner + tails)

@@ -134,9 +134,8 @@ def pit_histogram(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-    sample_weight : array-like of shape (n,), optional
+    forecast, y, sample_weight
+        See `crps`.
     n_bins : int
         Number of equal bins, at least 2.
     level : float
@@ -166,10 +165,8 @@ def level_curve(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
-    sample_weight : array-like of shape (n,), optional
+    forecast, y, sample_weight
+        See `crps`.
     level : float
         Coverage of the band of forecasts that are calibrated, at each level by itself.
     label : str
@@ -233,10 +230,8 @@ def pit_test(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-    sample_weight : array-like of shape (n,), optional
-        The tests take Kish's effective number of rows.
+    forecast, y, sample_weight
+        See `crps`; the tests take Kish's effective number of rows.
     rng : int, Generator or None
         For outcomes on atoms; see `pit`.
 

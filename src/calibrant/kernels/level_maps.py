@@ -1,6 +1,6 @@
 """Chains of rising maps of levels, chosen per row: indexed, and applied to many levels.
 
-A map runs in straight lines between its knots (0, 0) .. (1, 1), both coordinates strictly rising. The maps of a chain
+A map has straight lines between its knots (0, 0) .. (1, 1), both coordinates strictly rising. The maps of a chain
 lie one after the other in `x` and `y`; map j has the knots `start[j]` to `start[j + 1]`. `chosen`, shape (n, T),
 names the map that each row takes in each round.
 

@@ -1,6 +1,6 @@
 """Distance of weighted levels from uniform, on both sides of many cuts: int_0^1 |F(c) - c| dc, exactly.
 
-The distribution F of the levels on a side runs in straight lines between events, so that one walk over the sorted
+The distribution F of the levels on a side has straight lines between events, so that one walk over the sorted
 events of all rows adds up triangles and trapezia.
 """
 

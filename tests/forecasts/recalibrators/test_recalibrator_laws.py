@@ -27,7 +27,7 @@ from calibrant.forecasts import (
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
 )
-from calibrant.forecasts.recalibrators.layers import ThresholdChain
+from calibrant.forecasts.recalibrators.chains import ThresholdChain
 from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
 
 METHODS: dict[str, Callable[[], Recalibrator]] = {

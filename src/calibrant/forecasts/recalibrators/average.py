@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
-from calibrant.forecasts.level_maps import empirical_map, smooth_map
+import numpy as np
+
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.level_maps import PackedMaps, decode_knots, empirical_map, smooth_map
 from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
-from calibrant.forecasts.recalibrators.layers import OneMap
+from calibrant.forecasts.recalibrated import ChainRows, RowMaps
+from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named
+from calibrant.numerics import FloatArray
+from calibrant.persistence import Field
 from calibrant.validation import check_integer, check_number
 
 
@@ -59,3 +65,21 @@ class AverageRecalibrator(Recalibrator):
         if self.n_knots is None:
             return (OneMap(*empirical_map(level, rows.weights)),)
         return (OneMap(*smooth_map(level, rows.weights, self.n_knots, self.pseudo_counts)),)
+
+
+@named("one_map")
+@dataclass(frozen=True, slots=True)
+class OneMap(MapLayer):
+    """One map for all rows."""
+
+    x: FloatArray
+    y: FloatArray
+
+    def rows(self, forecast: Forecast) -> RowMaps:
+        """Return the same map for each row."""
+        return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
+
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        return cls(*decode_knots(body.members(("x", "y"))))

@@ -116,15 +116,6 @@ class Recalibrator(ABC):
             The outcomes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts as two rows, of 0 as none.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         self._check_settings()
         rows = read_outcomes(forecast, y, sample_weight)
@@ -171,15 +162,7 @@ class Recalibrator(ABC):
             raise NotFittedError(f"this {name} is not fitted. Call fit(forecast, y) first.")
 
     def encode(self) -> dict[str, Any]:
-        """Return the body of a document.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        InvalidTypeError
-            If it is of a class that documents have no name for.
-        """
+        """Return the body of a document."""
         self._check_fitted()
         if _RECALIBRATORS.get(self.document_name) is not type(self):
             raise InvalidTypeError(
@@ -197,16 +180,19 @@ class Recalibrator(ABC):
     @classmethod
     def decode(cls, body: Field) -> Self:
         """Check the body of a document, and return the fitted recalibrator that it holds."""
-        found = body.members(("method", "n_rows", "layers", *cls._own_fields), ("settings",))
-        made = cls()
-        if "settings" in found:
-            made._take_settings(found["settings"])
-        made.n_rows_ = found["n_rows"].integer(minimum=1)
-        made.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
-        made._restore(found)
-        return made
+        return cls().restore(body)
 
-    def _restore(self, fields: dict[str, Field]) -> None:
+    def restore(self, body: Field) -> Self:
+        """Check the body of a document, and take over what it says."""
+        found = body.members(("method", "n_rows", "layers", *self._own_fields), ("settings",))
+        if "settings" in found:
+            self._take_settings(found["settings"])
+        self.n_rows_ = found["n_rows"].integer(minimum=1)
+        self.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
+        self._take_own(found)
+        return self
+
+    def _take_own(self, found: dict[str, Field]) -> None:
         """Take over the fields of this class's own, and what follows from the layers."""
 
     @classmethod
@@ -224,7 +210,7 @@ class Recalibrator(ABC):
             raise DocumentError(f"{field.path}: {error}") from None
 
     def _only_layer(self, kind: type[_Layer], field: Field) -> _Layer:
-        """Return the single layer of a kind that a document of this class must hold."""
+        """Return the one layer, of a kind, that documents of this class hold."""
         only = self.layers_[0] if len(self.layers_) == 1 else None
         if not isinstance(only, kind):
             field.refuse(f"is not one layer of the type {kind.document_name!r}")

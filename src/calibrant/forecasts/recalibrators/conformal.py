@@ -14,8 +14,8 @@ from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.points import as_numbers
 from calibrant.forecasts.recalibrated import DerivedForecast
+from calibrant.forecasts.recalibrators.average import OneMap
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
-from calibrant.forecasts.recalibrators.layers import OneMap
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.persistence import Field
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
@@ -87,8 +87,8 @@ class ConformalRecalibrator(Recalibrator):
         """Say what was ranked."""
         return "levels" if self.conformity == "level" else f"{self.conformity} residuals"
 
-    def _restore(self, fields: dict[str, Field]) -> None:
-        only = self._only_layer(ConformalScores, fields["layers"])
+    def _take_own(self, found: dict[str, Field]) -> None:
+        only = self._only_layer(ConformalScores, found["layers"])
         self.conformity, self.scores_ = only.conformity, only.at
 
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

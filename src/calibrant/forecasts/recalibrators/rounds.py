@@ -10,9 +10,10 @@ Algorithm 1 of Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with thre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, fields
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,12 @@ from calibrant.forecasts.level_maps import (
     PackedMaps,
     empirical_map,
     smooth_map,
-    towards_identity,
     weighted_quantiles,
 )
 from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrators.layers import ThresholdChain
+from calibrant.forecasts.recalibrators.chains import ThresholdChain
 from calibrant.numerics import FloatArray
+from calibrant.persistence import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,17 @@ class ThresholdRound:
     error_after: float
     n_left: float
     n_right: float
+
+    def encode(self) -> dict[str, float | None]:
+        """Return the round as plain data."""
+        return {key: None if math.isnan(value) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the round that they are of."""
+        found = body.members([field.name for field in fields(cls)])
+        numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}
+        return cls(**{"error_after": math.nan} | numbers)
 
 
 class Split(NamedTuple):
@@ -145,7 +157,8 @@ class Regularised:
 
     def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:
         """Return a step of the learning rate towards the smoothed distribution."""
-        return towards_identity(self.smooth_map(level, weight), self.learning_rate)
+        x, y = self.smooth_map(level, weight)
+        return x, self.learning_rate * y + (1.0 - self.learning_rate) * x
 
 
 class Rounds:

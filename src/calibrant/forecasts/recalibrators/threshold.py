@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -13,9 +12,10 @@ from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import refuse
+from calibrant.forecasts.recalibrators.average import OneMap
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
+from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.layers import MeanOfChains, OneMap
 from calibrant.forecasts.recalibrators.rounds import Paper, Regularised, Rounds, ThresholdRound, middle_thresholds
 from calibrant.forecasts.recalibrators.stopping import (
     CHOICES,
@@ -31,10 +31,7 @@ from calibrant.persistence import Field
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
-ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
-STOPPINGS: tuple[str, ...] = get_args(Stopping)
-
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
 _MOST_EXACT = 5_000
@@ -44,7 +41,6 @@ _N_CUTS = 64
 _LEAST_LEAF = 5
 #: Steps of equal weight of the regularised maps.
 _N_KNOTS = 20
-_ROUND_FIELDS = ("y0", "alpha", "error_before", "error_after", "n_left", "n_right")
 
 
 @named("threshold")
@@ -84,8 +80,8 @@ class ThresholdRecalibrator(Recalibrator):
     stopping : {"auto", "cross-validation", "validation", "epsilon"}
         What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows; no
         recalibration and the average one are candidates too, and the simplest within half a standard error of the
-        best is taken. "epsilon" runs until the greatest error is at most
-        `epsilon`, or `max_rounds`. "auto" uses folds up to 20,000 rows and one part above.
+        best is taken. "epsilon" runs until the greatest error is at most `epsilon`, or `max_rounds`. "auto" uses
+        folds up to 20,000 rows and one part above.
     n_folds : int, optional
         By default 5, and up to 20 where there are less than 1,000 rows.
     validation_share : float
@@ -122,7 +118,7 @@ class ThresholdRecalibrator(Recalibrator):
     of at most epsilon, KL being what the log score could gain at all. This holds of the mass-weighted error, not of
     the paper's plain sum. "regularised" takes smaller steps; `max_rounds` is its bound.
 
-    **Weights.** A weight of 2 is two rows in every map, leaf and error. Only folds count rows.
+    **Weights.** A weight of 2 is two rows in every map, leaf and error; only folds are drawn without regard to weights.
     "paper" counts rows, so that its weights must be whole numbers.
 
     "Threshold calibration" also names P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting), which is another notion.
@@ -185,8 +181,6 @@ class ThresholdRecalibrator(Recalibrator):
         ------
         NotFittedError
             Before `fit`.
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         self._check_fitted()
         forecast = as_forecast(forecast)
@@ -222,7 +216,7 @@ class ThresholdRecalibrator(Recalibrator):
         thresholds = np.linspace(low, high, self.n_thresholds) if low < high else np.array([low])
         least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
-        return self._run(Rounds(rows, thresholds, Paper(alphas, float(least)), self.epsilon), self._max_rounds())
+        return self._run(Rounds(rows, thresholds, Paper(alphas, float(least)), self.epsilon))
 
     def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
         total = float(rows.weights.sum())
@@ -230,20 +224,20 @@ class ThresholdRecalibrator(Recalibrator):
         n_cuts = self.n_cuts if self.n_cuts is not None or len(rows) <= _MOST_EXACT else _N_CUTS
         rule = Regularised(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
         thresholds = middle_thresholds(rows.y, rows.weights, self.n_thresholds, 0.02, 0.98)
-        most = self._max_rounds()
-        if self.stopping != "epsilon":
-            self.choice_ = "none"
-            if len(rows) < 2:
-                return ()
-            self.cv_ = choose(rows, thresholds, rule, self.epsilon, self._folds(len(rows)), most, self.progress)
-            self.choice_, most = self.cv_.choice, self.cv_.n_rounds
-            if self.choice_ == "none":
-                return ()
-            if self.choice_ == "average":
-                return (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
-            if self.bagged:
-                return (MeanOfChains(self.cv_.chains),)
-        return self._run(Rounds(rows, thresholds, rule, self.epsilon), most)
+        if self.stopping == "epsilon":
+            return self._run(Rounds(rows, thresholds, rule, self.epsilon))
+        self.choice_ = "none"
+        if len(rows) > 1:
+            folds = self._folds(len(rows))
+            self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, self._most, self.progress)
+            self.choice_ = self.cv_.choice
+        if self.cv_ is None or self.choice_ == "none":
+            return ()
+        if self.choice_ == "average":
+            return (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
+        if self.bagged:
+            return (MeanOfChains(self.cv_.chains),)
+        return self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
 
     def _folds(self, n: int) -> IntArray:
         """Return the fold that leaves each row out."""
@@ -254,7 +248,8 @@ class ThresholdRecalibrator(Recalibrator):
             return random_part(n, self.validation_share, self.seed)
         return random_folds(n, self.n_folds, self.seed)
 
-    def _run(self, rounds: Rounds, most: int) -> tuple[Layer, ...]:
+    def _run(self, rounds: Rounds, most: int | None = None) -> tuple[Layer, ...]:
+        most = self._most if most is None else most
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)
@@ -262,12 +257,13 @@ class ThresholdRecalibrator(Recalibrator):
         self.choice_ = "rounds" if self.rounds_ else "none"
         return (rounds.chain(),) if self.rounds_ else ()
 
-    def _max_rounds(self) -> int:
+    @property
+    def _most(self) -> int:
         return _MAX_ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
 
     def _check_settings(self) -> None:
-        check_choice("algorithm", self.algorithm, ALGORITHMS)
-        check_choice("stopping", self.stopping, STOPPINGS)
+        check_choice("algorithm", self.algorithm, get_args(Algorithm))
+        check_choice("stopping", self.stopping, get_args(Stopping))
         check_integer("n_thresholds", self.n_thresholds, minimum=1)
         check_integer("seed", self.seed, minimum=0)
         for name, minimum in (("max_rounds", 1), ("min_leaf", 1), ("n_cuts", 2), ("n_folds", 2)):
@@ -284,25 +280,12 @@ class ThresholdRecalibrator(Recalibrator):
     def encode(self) -> dict[str, Any]:
         """Return the body of a document."""
         body = super().encode()
-        return {**body, "choice": self.choice_, "rounds": [_encode_round(made) for made in self.rounds_]}
+        return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
 
-    def _restore(self, fields: dict[str, Field]) -> None:
-        self.choice_ = fields["choice"].choice(CHOICES)
-        self.rounds_ = tuple(map(_decode_round, fields["rounds"].items(minimum=0)))
+    def _take_own(self, found: dict[str, Field]) -> None:
+        self.choice_ = found["choice"].choice(CHOICES)
+        self.rounds_ = tuple(map(ThresholdRound.decode, found["rounds"].items(minimum=0)))
         self.cv_ = None
-
-
-def _encode_round(made: ThresholdRound) -> dict[str, float | None]:
-    values = {key: getattr(made, key) for key in _ROUND_FIELDS}
-    return {key: None if math.isnan(value) else value for key, value in values.items()}
-
-
-def _decode_round(item: Field) -> ThresholdRound:
-    fields = item.members(_ROUND_FIELDS)
-    is_last = fields["error_after"].value is None
-    return ThresholdRound(
-        *(math.nan if key == "error_after" and is_last else fields[key].number() for key in _ROUND_FIELDS)
-    )
 
 
 def _repeated(rows: Outcomes) -> Outcomes:

@@ -85,8 +85,8 @@ class VarianceScalingRecalibrator(Recalibrator):
         moved = f", moved by {self.shift_:.4g} of them" if self.shift_ else ""
         return f"standard deviations times {self.scale_:.4g}{moved}"
 
-    def _restore(self, fields: dict[str, Field]) -> None:
-        only = self._only_layer(ProbitScale, fields["layers"])
+    def _take_own(self, found: dict[str, Field]) -> None:
+        only = self._only_layer(ProbitScale, found["layers"])
         self.scale_, self.shift_ = only.scale, only.shift
 
 

@@ -1,4 +1,4 @@
-"""Fitted recalibrations by maps of levels: one for all rows, chains chosen by threshold, and the mean of chains."""
+"""Chains of maps, as rounds of threshold recalibration leave them: a row's map in a round is chosen by a threshold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.level_maps import MapNumbers, PackedMaps, decode_knots
+from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
 from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
@@ -16,24 +16,6 @@ from calibrant.persistence import Field
 
 #: Probabilities at thresholds that are held at once.
 _BATCH = 20_000_000
-
-
-@named("one_map")
-@dataclass(frozen=True, slots=True)
-class OneMap(MapLayer):
-    """One map for all rows."""
-
-    x: FloatArray
-    y: FloatArray
-
-    def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the same map for each row."""
-        return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
-
-    @classmethod
-    def decode(cls, body: Field) -> Self:
-        """Check plain data, and return the layer that they are of."""
-        return cls(*decode_knots(body.members(("x", "y"))))
 
 
 @named("rounds")
