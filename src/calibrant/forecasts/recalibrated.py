@@ -170,11 +170,6 @@ class RecalibratedForecast(DerivedForecast):
         self._maps = maps
 
     @property
-    def maps(self) -> RowMaps:
-        """The maps of its rows."""
-        return self._maps
-
-    @property
     def has_atoms(self) -> bool:
         """Whether the forecast before may give single values a positive probability."""
         return self._base.has_atoms

@@ -120,17 +120,11 @@ def piecewise_density(points: FloatArray, y: FloatArray, heights: FloatArray, sc
             elif k > last:
                 scale = scales[i, 1]
                 tail = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) / scale if scale > 0.0 else 0.0
-                at_end = low <= last and last > 0 and scale == 0.0  # the support ends here: the slope to the left
-                out[i, j] = _slope(knots, f, low) if at_end else tail
+                at_end = 0 < low <= last and scale == 0.0  # the support ends here: the slope to the left
+                out[i, j] = (f[low] - f[low - 1]) / (knots[low] - knots[low - 1]) if at_end else tail
             else:
                 out[i, j] = (f[k] - f[k - 1]) / (knots[k] - knots[k - 1])
     return out
-
-
-@compiled
-def _slope(knots: FloatArray, f: FloatArray, k: int) -> float:
-    """Return the slope of the line that ends at knot k, the first of those at one place."""
-    return (f[k] - f[k - 1]) / (knots[k] - knots[k - 1]) if k > 0 else 0.0
 
 
 @compiled

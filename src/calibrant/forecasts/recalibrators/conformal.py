@@ -85,7 +85,7 @@ class ConformalRecalibrator(Recalibrator):
 
     def describe(self) -> str:
         """Say what was ranked."""
-        return "levels" if self.conformity == "level" else f"{self.conformity} residuals"
+        return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
 
     def _take_own(self, found: dict[str, Field]) -> None:
         only = self._only_layer(ConformalScores, found["layers"])

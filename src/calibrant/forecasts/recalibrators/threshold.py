@@ -196,7 +196,8 @@ class ThresholdRecalibrator(Recalibrator):
         if self.choice_ == "rounds" and self.rounds_:
             return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
         if self.choice_ == "none":
-            return "no rounds, since none does better on rows held out"
+            is_chosen = self.algorithm == "regularised" and self.stopping != "epsilon"
+            return "no rounds" + (", since none does better on rows held out" if is_chosen else "")
         return "one map of levels for all rows" if self.choice_ == "average" else "a mixture of rounds"
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
