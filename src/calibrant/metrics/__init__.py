@@ -16,7 +16,6 @@ from calibrant.metrics.classes import ClassScores, evaluate_classes
 from calibrant.metrics.cumulative import CumulativeTest, kolmogorov_smirnov, kuiper
 from calibrant.metrics.decomposition import Decomposition, decompose
 from calibrant.metrics.e_value import EValueTest, calibration_e_value
-from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate, rate_estimate
 from calibrant.metrics.evaluation import evaluate
 from calibrant.metrics.groups import GroupScores, evaluate_groups
 from calibrant.metrics.hosmer_lemeshow import HosmerLemeshowTest, hosmer_lemeshow
@@ -27,6 +26,13 @@ from calibrant.metrics.slope_intercept import SlopeIntercept, calibration_interc
 from calibrant.metrics.smooth_ece import smooth_ece
 from calibrant.metrics.spiegelhalter import SpiegelhalterTest, spiegelhalter_z
 
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.metrics.estimates import Estimate as Estimate
+from calibrant.metrics.estimates import mean_of as mean_of
+from calibrant.metrics.estimates import normal_estimate as normal_estimate
+from calibrant.metrics.estimates import rate_estimate as rate_estimate
+
 __all__ = [
     "Audit",
     "CalibrationIndex",
@@ -34,7 +40,6 @@ __all__ = [
     "CumulativeTest",
     "Decomposition",
     "EValueTest",
-    "Estimate",
     "Finding",
     "GroupScores",
     "HosmerLemeshowTest",
@@ -62,9 +67,6 @@ __all__ = [
     "log_loss",
     "marginal_calibration_error",
     "max_calibration_error",
-    "mean_of",
-    "normal_estimate",
-    "rate_estimate",
     "reliability_curve",
     "roc_auc",
     "smooth_ece",

@@ -7,11 +7,13 @@ from calibrant.persistence.export.sql import to_sql
 from calibrant.persistence.fields import Field
 from calibrant.persistence.files import load, read_document, save
 from calibrant.persistence.map_codec import decode_map, encode_map
-from calibrant.persistence.plain import as_plain
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.persistence.plain import as_plain as as_plain
 
 __all__ = [
     "Field",
-    "as_plain",
     "decode_calibrator",
     "decode_map",
     "encode_calibrator",
