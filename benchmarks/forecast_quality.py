@@ -21,6 +21,7 @@ from calibrant.forecasts import (
     ConformalRecalibrator,
     DistributionRecalibrator,
     Forecast,
+    Outcomes,
     Recalibrator,
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
@@ -30,9 +31,8 @@ from calibrant.forecasts import (
     reliability_gaps,
     threshold_calibration_errors,
 )
-from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.layers import MeanOfChains
 
 N_SEEDS = 10
 METHODS: dict[str, Callable[[], Recalibrator] | None] = {

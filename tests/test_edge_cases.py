@@ -41,8 +41,8 @@ FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strin
 ELSEWHERE = {
     "CalibratedClassifierCV": "features, which the classifier checks: tests/classifier",
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
-    "CostPolicy": "a matrix of costs: tests/forecasts/test_forecast_decisions.py",
-    "Forecast": "abstract: tests/forecasts/test_forecast_types.py",
+    "CostPolicy": "a matrix of costs: tests/forecasts/test_policy.py",
+    "Forecast": "abstract: tests/forecasts/test_forecast_base.py",
     "ForecastReliabilityDisplay": "forecasts: tests/displays/test_forecast_displays.py",
     "ForecastReport": "forecasts: tests/report/test_forecast_report.py",
     "AverageRecalibrator": "forecasts: tests/forecasts/recalibrators",
@@ -52,12 +52,12 @@ ELSEWHERE = {
     "RecalibratedForecast": "forecasts: tests/forecasts/recalibrators",
     "ThresholdRecalibrator": "forecasts: tests/forecasts/recalibrators",
     "VarianceScalingRecalibrator": "forecasts: tests/forecasts/recalibrators",
-    "GridForecast": "points and levels: tests/forecasts/test_forecast_types.py",
+    "GridForecast": "points and levels: tests/forecasts/test_points.py",
     "PitDisplay": "forecasts: tests/displays/test_forecast_displays.py",
-    "QuantileForecast": "levels and values: tests/forecasts/test_forecast_types.py",
+    "QuantileForecast": "levels and values: tests/forecasts/test_points.py",
     "ReliabilityGapDisplay": "forecasts: tests/displays/test_forecast_displays.py",
-    "ScipyForecast": "a frozen distribution: tests/forecasts/test_forecast_types.py",
-    "ThresholdPolicy": "a loss: tests/forecasts/test_forecast_decisions.py",
+    "ScipyForecast": "a frozen distribution: tests/forecasts/test_points.py",
+    "ThresholdPolicy": "a loss: tests/forecasts/test_policy.py",
     "MultilabelCalibrator": "a matrix of labels: tests/calibrators/test_multilabel_calibrator.py",
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
     "CombinatorialPurgedKFold": "times: tests/test_splits.py",
@@ -90,13 +90,13 @@ ELSEWHERE = {
     "encode_calibrator": "a fitted calibrator: tests/persistence",
     "encode_map": "a fitted map: tests/persistence",
     "from_document": "documents: tests/attacks",
-    "from_ngboost": "a model: tests/forecasts/test_forecast_adapters.py",
-    "from_quantile_forest": "a model: tests/forecasts/test_forecast_adapters.py",
-    "from_quantile_regressors": "models: tests/forecasts/test_forecast_adapters.py",
+    "from_ngboost": "a model: tests/forecasts/test_adapters.py",
+    "from_quantile_forest": "a model: tests/forecasts/test_adapters.py",
+    "from_quantile_regressors": "models: tests/forecasts/test_adapters.py",
     "margins_from_estimate": "an estimate: tests/rank_preserving/test_rank_margins.py",
     "margins_from_labels": "labels without scores: tests/rank_preserving/test_rank_margins.py",
     "load": "files: tests/attacks",
-    "noise_floor": "a forecast and a metric: tests/forecasts/test_forecast_calibration.py",
+    "noise_floor": "a forecast and a metric: tests/forecasts/test_calibration.py",
     "read_columns": "files: tests/tables",
     "read_document": "files: tests/attacks",
     "register_kind": "a class: tests/persistence/test_kinds.py",
@@ -224,7 +224,8 @@ def is_result(value: object) -> bool:
     """Say whether this is a value that functions return or raise, or a module."""
     if isinstance(value, (ModuleType, str)):
         return True
-    return isinstance(value, type) and (is_dataclass(value) or issubclass(value, (tuple, Exception)))
+    is_frozen = is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return isinstance(value, type) and (is_frozen or issubclass(value, (tuple, Exception)))
 
 
 def test_every_public_name_is_in_the_table_or_tested_elsewhere() -> None:

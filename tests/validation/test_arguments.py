@@ -33,6 +33,7 @@ def test_any_number_becomes_a_float(value: Any) -> None:
         (True, {}, InvalidTypeError, "x=True is not a number"),
         (None, {"minimum": 0.0}, InvalidTypeError, r"Pass a number in \[0, inf\)"),
         (np.nan, {}, InvalidInputError, "x=nan is outside"),
+        (10**400, {}, InvalidInputError, r"is outside \(-inf, inf\)"),
         (np.inf, {"minimum": 0.0}, InvalidInputError, r"x=inf is outside \[0, inf\)"),
         (-0.1, {"minimum": 0.0, "maximum": 1.0}, InvalidInputError, r"x=-0\.1 is outside \[0, 1\]"),
         (0.0, {"minimum": 0.0, "is_open": True}, InvalidInputError, r"x=0\.0 is outside \(0, inf\)"),

@@ -21,12 +21,13 @@ from calibrant.forecasts import (
     AverageRecalibrator,
     ConformalRecalibrator,
     DistributionRecalibrator,
+    Outcomes,
     Recalibrator,
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
+    crps_change,
+    scores_and_floors,
 )
-from calibrant.forecasts.evaluation import crps_change, scores_and_floors
-from calibrant.forecasts.points import Outcomes
 from calibrant.validation import as_generator
 
 METHODS: dict[str, type[Recalibrator]] = {
@@ -143,21 +144,8 @@ def new_recalibrator(method: str, params: dict[str, Any], seed: int, advance: An
 def describe(fitted: Recalibrator) -> str:
     """Say what was fitted, and on how much."""
     name = next(name for name, cls in METHODS.items() if isinstance(fitted, cls))
-    what = f"{name} on {count(fitted.n_rows_, 'row')}"
-    match fitted:
-        case ThresholdRecalibrator(choice_="rounds", rounds_=rounds) if rounds:
-            return f"{what}: {count(len(rounds), 'round')}"
-        case ThresholdRecalibrator(choice_="none"):
-            return f"{what}: no rounds, since none does better on rows held out"
-        case ThresholdRecalibrator(choice_=choice):
-            return f"{what}: {'one map of levels for all rows' if choice == 'average' else 'a mixture of rounds'}"
-        case VarianceScalingRecalibrator():
-            moved = f", moved by {fitted.shift_:.4g} of them" if fitted.shift_ else ""
-            return f"{what}: standard deviations times {fitted.scale_:.4g}{moved}"
-        case ConformalRecalibrator():
-            return f"{what}, {fitted.conformity} residuals" if fitted.conformity != "level" else f"{what}, levels"
-        case _:
-            return what
+    what, more = f"{name} on {count(fitted.n_rows_, 'row')}", fitted.describe()
+    return f"{what}: {more}" if more else what
 
 
 def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:

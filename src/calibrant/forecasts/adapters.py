@@ -1,4 +1,4 @@
-"""Forecasts from the models that people have: NGBoost, quantile forests, and a regressor per quantile."""
+"""Forecasts from what people have: NGBoost, quantile forests, a regressor per quantile, distributions of SciPy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.gaussian import GaussianForecast
+from calibrant.forecasts.piecewise import QuantileForecast
 from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.quantile import QuantileForecast
-from calibrant.forecasts.scipy_adapter import ScipyForecast
+from calibrant.forecasts.scipy_adapter import ScipyForecast, is_frozen
 from calibrant.validation import ArrayLike
 
 #: Levels asked of a quantile forest: 0.02, 0.04, ..., 0.98.
 _LEVELS = np.arange(1, 50) / 50.0
+
+
+def as_forecast(forecast: object) -> Forecast:
+    """Return one of the forecasts, a frozen distribution of SciPy being made one; raise InvalidTypeError of others."""
+    if isinstance(forecast, Forecast):
+        return forecast
+    if is_frozen(forecast):
+        return ScipyForecast(forecast)
+    raise InvalidTypeError(
+        f"forecast is a {type(forecast).__name__}, not a forecast. Wrap it first, such as in "
+        "calibrant.forecasts.GaussianForecast(mean, std) or SampleForecast(samples)."
+    )
 
 
 def from_ngboost(model: Any, X: Any) -> GaussianForecast | ScipyForecast:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +16,9 @@ from calibrant.forecasts.points import as_levels, as_numbers, as_points
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
-#: Levels between which integrals over a distribution are taken piece by piece: even steps of the logit.
-_STEPS = 96
-#: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each piece.
+#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit.
+_N_PANELS = 96
+#: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each panel.
 _NODES, _WEIGHTS = (a * 0.5 for a in np.polynomial.legendre.leggauss(5))
 _NODES = _NODES + 0.5
 #: Numbers that the generic integrals hold at once.
@@ -39,11 +41,14 @@ class Forecast(ABC):
     it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
     count alike. Densities are computed without a CDF and saturate nowhere.
 
-    A kind of forecast defines `__len__`, `_cdf`, `_ppf` and `_take`; where it has a density, `_logpdf`; where it has
-    atoms, `_cdf_below`. Their points have shape (n, m) or (1, m), and their answers (n, m).
+    **Kinds.** A kind of forecast defines `__len__`, `_cdf` and `_ppf`; where it has a density, `_logpdf`; where it has
+    atoms, `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape (n, m). What
+    it keeps of each row is in attributes that `_by_row` names: arrays, or what else can be indexed by row numbers. An
+    array of one row belongs to all rows.
     """
 
     __slots__ = ()
+    _by_row: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -51,15 +56,23 @@ class Forecast(ABC):
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y), shape (n, m), at points of shape (n, m) or (1, m)."""
+        """Return P(Y <= y) at checked points."""
 
     @abstractmethod
     def _ppf(self, u: FloatArray) -> FloatArray:
-        """Return the least y with P(Y <= y) >= u, shape (n, m), at levels of shape (n, m) or (1, m)."""
+        """Return the least y with P(Y <= y) >= u at checked levels."""
 
-    @abstractmethod
     def _take(self, rows: npt.NDArray[np.intp]) -> Self:
         """Return the forecast of some of the rows, by their numbers."""
+        taken = copy.copy(self)
+        for name in self._by_row:
+            of_rows = getattr(self, name)
+            if len(of_rows) == len(self):
+                of_rows = of_rows[rows]
+                if isinstance(of_rows, np.ndarray):
+                    of_rows.flags.writeable = False
+                setattr(taken, name, of_rows)
+        return taken
 
     def _logpdf(self, y: FloatArray) -> FloatArray:  # noqa: ARG002 - kinds with a density need it
         raise InvalidTypeError(
@@ -73,35 +86,37 @@ class Forecast(ABC):
     def _sf(self, y: FloatArray) -> FloatArray:
         return 1.0 - self._cdf(y)
 
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self._integrals(_ranked_score, y)[:, 0]
+
     @property
     def has_density(self) -> bool:
         """Whether `pdf` and `logpdf` can be asked for."""
-        return type(self)._logpdf is not Forecast._logpdf
+        return self._defines("_logpdf")
 
     @property
     def has_atoms(self) -> bool:
         """Whether single values may have positive probability, so that `cdf_below` may differ from `cdf`."""
-        return type(self)._cdf_below is not Forecast._cdf_below
+        return self._defines("_cdf_below")
+
+    def _defines(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(Forecast, method)
 
     def cdf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y <= y) of each row; see the class for the shapes."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self._cdf(points.values))
+        return self._answer(self._cdf, as_points(y, len(self), name="y"))
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
         """Return P(Y < y) of each row: less than `cdf` where y is an atom."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self._cdf_below(points.values))
+        return self._answer(self._cdf_below, as_points(y, len(self), name="y"))
 
     def sf(self, y: ArrayLike) -> FloatArray:
         """Return P(Y > y) of each row, with its digits where it is tiny if the kind of forecast allows."""
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self._sf(points.values))
+        return self._answer(self._sf, as_points(y, len(self), name="y"))
 
     def ppf(self, u: ArrayLike) -> FloatArray:
         """Return the quantiles at levels `u` of each row: the least y with P(Y <= y) >= u."""
-        levels = as_levels(u, len(self), name="u")
-        return levels.shaped(self._ppf(levels.values))
+        return self._answer(self._ppf, as_levels(u, len(self), name="u"))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the log of the density of each row at y.
@@ -111,8 +126,11 @@ class Forecast(ABC):
         InvalidTypeError
             If this kind of forecast has none.
         """
-        points = as_points(y, len(self), name="y")
-        return points.shaped(self._logpdf(points.values))
+        return self._answer(self._logpdf, as_points(y, len(self), name="y"))
+
+    def _answer(self, of: Callable[[FloatArray], FloatArray], points: FloatArray) -> FloatArray:
+        """Evaluate at checked points, and bring the answers to the shape that was asked for."""
+        return of(points) if points.ndim == 2 else of(points.reshape(-1, 1))[:, 0]
 
     def pdf(self, y: ArrayLike) -> FloatArray:
         """Return the density of each row at y; see `logpdf`."""
@@ -148,19 +166,16 @@ class Forecast(ABC):
         check_same_length(len(self), values.size, "the forecast", "y")
         return self._crps(values)
 
-    def _crps(self, y: FloatArray) -> FloatArray:
-        return self._integrals(_ranked_score, y)[:, 0]
-
     def _integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
-        """Integrate over the number line in batches of rows: `of` takes the forecast, the piece ends and outcomes."""
-        z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _STEPS + 1)
+        """Integrate over the number line in batches of rows: `of` takes the forecast, the panels' ends and outcomes."""
+        z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _N_PANELS + 1)
         levels = np.minimum(1.0 / (1.0 + np.exp(-z)), 1.0 - SMALLEST_CLIP)[None, :]
-        step = max(_BATCH // (_STEPS * _NODES.size), 1)
+        outcomes = np.zeros(len(self)) if y is None else y
+        step = max(_BATCH // (_N_PANELS * _NODES.size), 1)
         parts = []
         for start in range(0, len(self), step):
             part = self._take(np.arange(start, min(start + step, len(self))))
-            outcomes = None if y is None else y[start : start + step]
-            parts.append(of(part, part._ppf(levels), outcomes))
+            parts.append(of(part, part.ppf(levels), outcomes[start : start + step]))
         return np.concatenate(parts)
 
     def __getitem__(self, index: Any) -> Self:
@@ -188,26 +203,25 @@ def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
 
 
 def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of shape (n, pieces * nodes) of the pieces between `ends`, shape (n, pieces + 1)."""
+    """Return nodes and weights, shape (n, panels * nodes) each, of the panels between `ends`, shape (n, panels + 1)."""
     width = np.diff(ends, axis=1)[:, :, None]
     at = ends[:, :-1, None] + width * _NODES
     return at.reshape(len(ends), -1), (width * _WEIGHTS).reshape(len(ends), -1)
 
 
-def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray | None) -> FloatArray:
+def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray) -> FloatArray:
     """Return mean and standard deviation, shape (n, 2), of the distribution cut off at the outermost quantiles."""
     at, weight = _nodes(ends)
-    above = 1.0 - forecast._cdf(at)
+    above = 1.0 - forecast.cdf(at)
     low = ends[:, 0]
     mean = low + np.sum(weight * above, axis=1)
     variance = (low - mean) ** 2 + np.sum(2.0 * weight * (at - mean[:, None]) * above, axis=1)
     return np.column_stack((mean, np.sqrt(np.maximum(variance, 0.0))))
 
 
-def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray | None) -> FloatArray:
-    """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand has no jump in a piece."""
-    y = np.zeros(len(forecast)) if y is None else y
+def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand jumps within no panel."""
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
-    cdf = forecast._cdf(at)
+    cdf = forecast.cdf(at)
     score: FloatArray = np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
     return score

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant import kernels
-from calibrant.errors import InvalidProbabilityError, InvalidTypeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.pit import pit_ends
-from calibrant.forecasts.points import Outcomes, as_number, as_numbers, read_outcomes
-from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import ArrayLike, check_integer
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import as_level, as_numbers, as_rising_levels, check_bins
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.validation import ArrayLike, check_integer, check_number
 
 #: An atom of fewer levels than this is a point: its slope would swamp the others'.
 _NARROW = 1e-9
+#: Rows that a rule must leave on both sides to be counted.
+MIN_ROWS = 21
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,19 +44,17 @@ class ThresholdErrors:
     @property
     def mean(self) -> float:
         """Mean over the rules with enough rows on both sides; NaN if none has."""
-        kept = self.values[np.isfinite(self.values)]
-        return float(kept.mean()) if kept.size else float("nan")
+        return float("nan") if self.worst is None else float(self.values[np.isfinite(self.values)].mean())
 
     @property
     def max(self) -> float:
         """Greatest over the rules with enough rows on both sides; NaN if none has."""
-        kept = self.values[np.isfinite(self.values)]
-        return float(kept.max()) if kept.size else float("nan")
+        return float("nan") if self.worst is None else float(np.nanmax(self.values))
 
     @property
     def worst(self) -> tuple[float, float] | None:
         """The (y0, alpha) of the greatest error; None if no rule has enough rows on both sides."""
-        if not np.isfinite(self.values).any():
+        if np.isnan(self.values).all():
             return None
         k, a = np.unravel_index(int(np.nanargmax(self.values)), self.values.shape)
         return float(self.y0[k]), float(self.alpha[a])
@@ -72,7 +72,7 @@ class Events:
     @classmethod
     def of(cls, rows: Outcomes) -> Events:
         """Make the events of forecasts and outcomes: a jump at each PIT, a ramp over each atom's levels."""
-        low, high = pit_ends(rows)
+        low, high = rows.pit_ends()
         weight = rows.weights
         is_ramp = high - low > _NARROW
         numbers = np.arange(high.size)
@@ -85,27 +85,18 @@ class Events:
         row = np.concatenate((numbers[~is_ramp], numbers[is_ramp], numbers[is_ramp]))
         return cls(place[order], jump[order], slope[order], row[order].astype(np.int64))
 
-    def distances(self, cell: IntArray, weight: FloatArray, n_cuts: int) -> tuple[FloatArray, FloatArray]:
+    def distances(self, first: IntArray, weight: FloatArray, n_cuts: int) -> tuple[FloatArray, FloatArray]:
         """Return distance from uniform and weight of both sides of each cut, shape (n_cuts, 2) each.
 
-        Rows in cells up to `a` are on the first side of cut `a`.
+        `first` is the first cut that has a row on its first side, as all later ones have; `n_cuts` where none has.
         """
-        in_cell: FloatArray = np.bincount(cell, weights=weight, minlength=n_cuts + 1).astype(np.float64)
-        mass = np.column_stack((np.cumsum(in_cell)[:n_cuts], np.cumsum(in_cell[::-1])[::-1][1:]))
-        out = np.empty((n_cuts, 2))
-        kernels.distances_of_sides(self.place, self.jump, self.slope, cell[self.row], mass, out)
-        return out, mass
+        added: FloatArray = np.bincount(first, weights=weight, minlength=n_cuts + 1).astype(np.float64)
+        mass = np.column_stack((np.cumsum(added)[:n_cuts], np.cumsum(added[::-1])[::-1][1:]))
+        return kernels.distances_of_sides(self.place, self.jump, self.slope, first[self.row], mass), mass
 
 
 def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Measure how far the PIT values are from uniform: int |P[h(Y) <= c] - c| dc over levels c, exactly.
-
-    Parameters
-    ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
-    sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
@@ -124,8 +115,7 @@ def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight
     >>> average_calibration_error(GaussianForecast([0.0], 1.0), [0.0])
     0.25
     """
-    rows = read_outcomes(forecast, y, sample_weight)
-    return uniform_distance(rows)
+    return uniform_distance(read_outcomes(forecast, y, sample_weight))
 
 
 def uniform_distance(rows: Outcomes) -> float:
@@ -141,12 +131,10 @@ def threshold_calibration_error(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y, sample_weight
+        See `crps`.
     y0, alpha : float
         The rule picks the rows with P(Y <= y0) <= alpha.
-    sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
@@ -175,9 +163,13 @@ def threshold_calibration_error(
     0.5
     """
     rows = read_outcomes(forecast, y, sample_weight)
-    levels = rows.forecast._cdf(np.array([[as_number(y0, name="y0")]]))[:, 0]
-    is_other = (levels > _as_alpha(alpha)).astype(np.int64)
-    distances, _ = Events.of(rows).distances(is_other, rows.weights, 1)
+    levels = rows.forecast.cdf(check_number("y0", y0))
+    return distance_of_sides(rows, levels <= as_level(alpha, name="alpha"))
+
+
+def distance_of_sides(rows: Outcomes, picked: BoolArray) -> float:
+    """Return the threshold calibration error of checked rows, of which a rule picks some."""
+    distances, _ = Events.of(rows).distances((~picked).astype(np.int64), rows.weights, 1)
     return float(distances.sum())
 
 
@@ -187,100 +179,97 @@ def threshold_calibration_errors(
     *,
     y0: ArrayLike | None = None,
     alpha: ArrayLike | None = None,
-    min_rows: int = 21,
+    min_rows: int = MIN_ROWS,
     sample_weight: ArrayLike | None = None,
 ) -> ThresholdErrors:
     """Measure threshold calibration errors over a family of rules.
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     y0 : array-like of shape (K,), optional
         Thresholds; by default 50 at equal steps from the 20% to the 80% quantile of the outcomes, as in the paper.
     alpha : array-like of shape (A,), optional
         Levels; 20 at equal steps from 0.05 to 0.95 by default.
     min_rows : int
         Rules that leave fewer rows than this on a side are NaN.
-    sample_weight : array-like of shape (n,), optional
     """
-    rows = read_outcomes(forecast, y, sample_weight)
-    return table_of_errors(
-        rows, thresholds_of(rows, y0), alphas_of(alpha, 20), check_integer("min_rows", min_rows, minimum=1)
-    )
+    return table_of_errors(read_outcomes(forecast, y, sample_weight), y0, alpha, min_rows)
 
 
-def table_of_errors(rows: Outcomes, y0: FloatArray, alpha: FloatArray, min_rows: int) -> ThresholdErrors:
-    """Return the threshold calibration errors of checked rows."""
+def table_of_errors(
+    rows: Outcomes, y0: ArrayLike | None = None, alpha: ArrayLike | None = None, min_rows: int = MIN_ROWS
+) -> ThresholdErrors:
+    """Return what `threshold_calibration_errors` does of checked rows."""
+    y0, alpha = _thresholds_of(rows, y0), alphas_of(alpha, 20)
+    check_integer("min_rows", min_rows, minimum=1)
     events, weight = Events.of(rows), rows.weights
     shape = (y0.size, alpha.size)
     values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
     for k, threshold in enumerate(y0):
-        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
-        cell = np.searchsorted(alpha, levels).astype(np.int64)
-        first = np.cumsum(np.bincount(cell, minlength=alpha.size + 1))[: alpha.size]
-        enough = (first >= min_rows) & (len(rows) - first >= min_rows)
+        first = first_cuts(rows, threshold, alpha)
+        enough = enough_rows(first, alpha.size, min_rows)
         if enough.any():
-            distances, mass = events.distances(cell, weight, alpha.size)
+            distances, mass = events.distances(first, weight, alpha.size)
             values[k] = np.where(enough, distances.sum(axis=1), np.nan)
             weighted[k] = np.where(enough, np.sum(distances * mass, axis=1) / weight.sum(), np.nan)
     return ThresholdErrors(y0, alpha, values, weighted)
 
 
+def first_cuts(rows: Outcomes, y0: float, alpha: FloatArray) -> IntArray:
+    """Return the number of the first of rising levels that P(Y <= y0) of each row does not exceed."""
+    return np.searchsorted(alpha, rows.forecast.cdf(y0)).astype(np.int64)
+
+
+def enough_rows(first: IntArray, n_cuts: int, min_rows: int = MIN_ROWS) -> BoolArray:
+    """Say which cuts have `min_rows` on both sides; see `Events.distances`."""
+    n_left = np.cumsum(np.bincount(first, minlength=n_cuts + 1))[:n_cuts]
+    enough: BoolArray = (n_left >= min_rows) & (first.size - n_left >= min_rows)
+    return enough
+
+
 def distribution_calibration_error(
-    forecast: Forecast,
-    y: ArrayLike,
-    *,
-    n_bins: tuple[int, int] = (5, 3),
-    sample_weight: ArrayLike | None = None,
+    forecast: Forecast, y: ArrayLike, *, n_bins: tuple[int, int] = (5, 3), sample_weight: ArrayLike | None = None
 ) -> float:
     """Measure how far PIT values are from uniform among rows with like forecasts, on average over the rows.
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     n_bins : pair of int
         Bins of near-equal size by predicted median, and in each of these by predicted width (90th less 10th
         percentile). Fewer where rows are few or forecasts equal.
-    sample_weight : array-like of shape (n,), optional
 
     Notes
     -----
     A binned form of distribution calibration (Song, Diethe, Kull and Flach 2019, *Distribution calibration for
     regression*, ICML): zero error in all bins is necessary for it. Biased upward, more with more bins.
     """
-    by_median, by_width = _pair_of_bins(n_bins)
+    by_median, by_width = check_bins("n_bins", n_bins)
     rows = read_outcomes(forecast, y, sample_weight)
-    return distance_in_bins(rows, forecast_bins(rows, by_median, by_width))
+    return mean_distance_in_bins(rows, by_median, by_width)
 
 
-def _pair_of_bins(n_bins: object) -> tuple[int, int]:
-    if not isinstance(n_bins, (tuple, list)) or len(n_bins) != 2:
-        raise InvalidTypeError(f"n_bins={n_bins!r} is no pair. Pass bins by median and by width, such as (5, 3).")
-    return check_integer("n_bins", n_bins[0], minimum=1), check_integer("n_bins", n_bins[1], minimum=1)
+def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> float:
+    """Return the distribution calibration error of checked rows."""
+    bins = rows_in_bins(rows, by_median, by_width)
+    return sum(mass * uniform_distance(part) for mass, part in bins) / float(rows.weights.sum())
 
 
-def forecast_bins(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
-    """Return the bin of each row by its predicted median and, within those, its predicted width."""
-    low, median, high = rows.forecast._ppf(np.array([[0.1, 0.5, 0.9]])).T
+def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tuple[float, Outcomes]]:
+    """Yield weight and rows of each bin of the predicted median and, within that, of the predicted width."""
+    low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
     outer = _equal_mass(median, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
     for j in range(by_median):
         own = outer == j
         if own.any():
             bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
-    return bins
-
-
-def distance_in_bins(rows: Outcomes, bins: IntArray) -> float:
-    """Return the mean over rows of the distance from uniform in their bin."""
-    total = 0.0
     for j in np.unique(bins):
-        own = np.flatnonzero(bins == j)
-        part = Outcomes(rows.forecast[own], rows.y[own], rows.weights[own])
-        total += float(rows.weights[own].sum()) * uniform_distance(part)
-    return total / float(rows.weights.sum())
+        part = rows.take(bins == j)
+        yield float(part.weights.sum()), part
 
 
 def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
@@ -293,7 +282,7 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
+def _thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
     """Check thresholds, or make the paper's: 50 equal steps between the 20% and 80% quantiles of the outcomes."""
     if y0 is not None:
         return as_numbers(y0, name="y0")
@@ -307,19 +296,4 @@ def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:
     """Check rising levels, or make `count` at equal steps from 0.05 to 0.95."""
     if alpha is None:
         return np.linspace(0.05, 0.95, count)
-    levels = as_numbers(alpha, name="alpha")
-    bad = (levels < 0.0) | (levels > 1.0) | (np.diff(levels, prepend=-1.0) <= 0.0)
-    if bad.any():
-        k = int(bad.argmax())
-        raise InvalidProbabilityError(
-            f"alpha row {k}: {levels[k].item()!r} doesn't rise within [0, 1] ({bad.sum():,} of {bad.size:,}). "
-            "Pass distinct levels in rising order."
-        )
-    return levels
-
-
-def _as_alpha(alpha: float) -> float:
-    value = as_number(alpha, name="alpha")
-    if not 0.0 <= value <= 1.0:
-        raise InvalidProbabilityError(f"alpha={alpha!r} is outside [0, 1]. Pass a level such as 0.5.")
-    return value
+    return as_rising_levels(alpha, name="alpha")

@@ -1,18 +1,29 @@
-"""Losses that forecasts promise and losses that come true, under decisions by a threshold."""
+"""Yes-or-no decisions by a threshold: their rules, what they cost, and what forecasts promised that they would."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.losses import LossFunction, as_loss, expected_losses, realised_losses
-from calibrant.forecasts.points import Outcomes, as_forecast, as_number, as_numbers, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation import ArrayLike
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import as_level, as_numbers, refuse
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.validation import ArrayLike, check_number
+
+#: Levels at whose quantiles a loss without a table is averaged, to expect it.
+_N_QUANTILES = 200
+
+#: A loss of decisions and outcomes: takes arrays of one shape, booleans and numbers, and gives losses of that shape.
+LossFunction: TypeAlias = Callable[[BoolArray, FloatArray], FloatArray]
+#: What both errors of a decision together cost, as in the paper.
+SCALE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +45,72 @@ class ThresholdRule:
     is_above: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y0", as_number(self.y0, name="y0"))
-        object.__setattr__(self, "alpha", as_number(self.alpha, name="alpha"))
-        if not 0.0 <= self.alpha <= 1.0:
-            raise InvalidProbabilityError(f"alpha={self.alpha!r} is outside [0, 1]. Pass a level such as 0.5.")
+        object.__setattr__(self, "y0", check_number("y0", self.y0))
+        object.__setattr__(self, "alpha", as_level(self.alpha, name="alpha"))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
-        forecast = as_forecast(forecast)
-        is_low: BoolArray = forecast._cdf(np.array([[self.y0]]))[:, 0] <= self.alpha
+        is_low: BoolArray = as_forecast(forecast).cdf(self.y0) <= self.alpha
         return is_low ^ self.is_above
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdLoss:
+    """A loss that depends on a decision and on whether the number stays at or below a threshold.
+
+    Attributes
+    ----------
+    y0 : float
+        The threshold.
+    table : pair of pairs of float
+        ``table[d][e]``: what decision d (0 no, 1 yes) costs where the event Y <= y0 does not (e = 0) or does (e = 1)
+        happen.
+
+    Examples
+    --------
+    Spraying costs 2; frost that finds the field unprotected costs 10.
+
+    >>> from calibrant.forecasts import ThresholdLoss
+    >>> loss = ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
+    >>> float(loss.level)
+    0.2
+    """
+
+    y0: float
+    table: tuple[tuple[float, float], tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y0", check_number("y0", self.y0))
+        try:
+            table = np.asarray(self.table, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(f"table={self.table!r} holds no numbers. Pass ((0.0, 10.0), (2.0, 2.0)).") from None
+        if table.shape != (2, 2):
+            raise ShapeError(f"table has shape {table.shape}. Pass a row per decision, a column per event: (2, 2).")
+        if not np.isfinite(table).all():
+            raise InvalidInputError(f"table={table.tolist()!r} is not finite. Pass the loss of each case.")
+        (a, b), (c, d) = table.tolist()
+        object.__setattr__(self, "table", ((a, b), (c, d)))
+
+    @property
+    def level(self) -> float:
+        """The probability of the event at which both decisions cost the same; NaN where none is worth its loss."""
+        (no_0, no_1), (yes_0, yes_1) = self.table
+        slope = (no_1 - no_0) - (yes_1 - yes_0)
+        return (yes_0 - no_0) / slope if slope else float("nan")
+
+    def __call__(self, decision: BoolArray, y: FloatArray) -> FloatArray:
+        """Return the loss of decisions with the numbers that came, of one shape."""
+        table = np.array(self.table)
+        losses: FloatArray = table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
+        return losses
+
+    def expected(self, forecast: Forecast) -> FloatArray:
+        """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
+        table = np.array(self.table)
+        level = forecast.cdf(self.y0)
+        expected: FloatArray = table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0])
+        return expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +191,13 @@ def reliability_gap(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y, sample_weight
+        See `crps`.
     decision : ThresholdRule or (y0, alpha)
         Yes where P(Y <= y0) <= alpha.
     loss : array-like of shape (2, 2), ThresholdLoss or callable
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
         y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
-    sample_weight : array-like of shape (n,), optional
 
     Returns
     -------
@@ -175,9 +240,7 @@ def decision_loss(
     checked = as_loss(loss, rule.y0)
     rows = read_outcomes(forecast, y, sample_weight)
     promised, realised = rule_losses(rows, rule, checked)
-    return DecisionLoss(
-        float(np.average(promised, weights=rows.weight)), float(np.average(realised, weights=rows.weight))
-    )
+    return DecisionLoss(rows.mean(promised), rows.mean(realised))
 
 
 def rule_losses(rows: Outcomes, rule: ThresholdRule, loss: LossFunction) -> tuple[FloatArray, FloatArray]:
@@ -195,87 +258,120 @@ def reliability_gaps(
     y0: ArrayLike | None = None,
     alpha: ArrayLike | None = None,
     cost: ArrayLike | None = None,
-    scale: float = 10.0,
+    scale: float = SCALE,
     sample_weight: ArrayLike | None = None,
 ) -> ReliabilityGaps:
     """Measure predicted and true losses over a family of threshold rules and losses; see `ReliabilityGaps`.
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
+    forecast, y, sample_weight
+        See `crps`.
     y0 : array-like of shape (K,), optional
         Thresholds of rules and losses; by default 50 at equal steps from the least to the greatest outcome.
     alpha, cost : array-like, optional
         Levels and cost ratios; 50 each at equal steps from 0.05 to 0.95 by default, as in the paper.
     scale : float
         What both errors together cost; 10 in the paper.
-    sample_weight : array-like of shape (n,), optional
 
     Notes
     -----
     The gap is scale * |A(alpha, y0) - c A(1, y0)| with A(alpha, y0) = mean[(h(y0) - 1{Y <= y0}) 1{h(y0) <= alpha}],
     so that the whole family takes one pass over the rows per y0.
     """
-    rows = read_outcomes(forecast, y, sample_weight)
-    scale = as_number(scale, name="scale")
-    if scale <= 0.0:
-        raise InvalidInputError(f"scale={scale!r} is not above zero. Pass what both errors together cost.")
-    return table_of_gaps(rows, gap_thresholds(rows, y0), alphas_of(alpha, 50), costs_of(cost), scale)
+    return table_of_gaps(read_outcomes(forecast, y, sample_weight), y0, alpha, cost, scale)
 
 
-def table_of_gaps(rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float) -> ReliabilityGaps:
-    """Return the losses of checked rows over a family."""
+def table_of_gaps(
+    rows: Outcomes,
+    y0: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    cost: ArrayLike | None = None,
+    scale: float = SCALE,
+) -> ReliabilityGaps:
+    """Return what `reliability_gaps` does of checked rows."""
+    scale = check_number("scale", scale, minimum=0.0, is_open=True)
+    y0 = np.linspace(rows.y.min(), rows.y.max(), 50) if y0 is None else as_numbers(y0, name="y0")
+    alpha, cost = alphas_of(alpha, 50), _costs_of(cost)
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
     for k, threshold in enumerate(y0):
-        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
-        cell = np.searchsorted(alpha, levels)
-        predicted[k] = _mean_losses(cell, weight, levels, alpha.size, cost)
-        true[k] = _mean_losses(cell, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
+        levels = rows.forecast.cdf(threshold)
+        first = np.searchsorted(alpha, levels).astype(np.int64)
+        predicted[k] = _mean_losses(first, weight, levels, alpha.size, cost)
+        true[k] = _mean_losses(first, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
     return ReliabilityGaps(y0, alpha, cost, scale * predicted, scale * true)
 
 
-def _mean_losses(
-    cell: np.ndarray[tuple[int, ...], np.dtype[np.intp]],
-    weight: FloatArray,
-    event: FloatArray,
-    n_alpha: int,
-    cost: FloatArray,
-) -> FloatArray:
-    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances."""
-    yes_wrong = np.cumsum(np.bincount(cell, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
-    other = np.bincount(cell, weights=weight * (1.0 - event), minlength=n_alpha + 1)
+def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha: int, cost: FloatArray) -> FloatArray:
+    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances.
+
+    `first` is the first alpha at which a row is decided with yes, as at all later ones.
+    """
+    yes_wrong = np.cumsum(np.bincount(first, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
+    other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
     no_wrong = np.cumsum(other[::-1])[::-1][1:]
     losses: FloatArray = (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
     return losses
 
 
-def mean_decision_loss(rows: Outcomes, y0: FloatArray, cost: FloatArray, scale: float) -> DecisionLoss:
-    """Return the mean loss over thresholds and cost ratios c of the best rule for each, alpha = c."""
-    table = table_of_gaps(rows, y0, cost, cost, scale)
-    best = np.arange(cost.size)
-    return DecisionLoss(float(table.predicted[:, best, best].mean()), float(table.true[:, best, best].mean()))
-
-
-def gap_thresholds(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
-    """Check thresholds, or make 50 at equal steps from the least to the greatest outcome."""
-    return np.linspace(rows.y.min(), rows.y.max(), 50) if y0 is None else as_numbers(y0, name="y0")
-
-
-def costs_of(cost: ArrayLike | None) -> FloatArray:
-    """Check cost ratios, or make 50 at equal steps from 0.05 to 0.95."""
+def _costs_of(cost: ArrayLike | None) -> FloatArray:
     if cost is None:
         return np.linspace(0.05, 0.95, 50)
     ratios = as_numbers(cost, name="cost")
-    bad = (ratios < 0.0) | (ratios > 1.0)
-    if bad.any():
-        k = int(bad.argmax())
-        raise InvalidInputError(
-            f"cost row {k}: {ratios[k].item()!r} is outside [0, 1] ({bad.sum():,} of {bad.size:,}). Pass the share of "
-            "`scale` that a wrong no costs."
-        )
+    fix = "Pass the share of `scale` that a wrong no costs."
+    refuse((ratios < 0.0) | (ratios > 1.0), ratios, "cost", "is outside [0, 1]", fix)
     return ratios
+
+
+def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:
+    """Return what deciding no and yes is expected to cost in each row, shape (n, 2).
+
+    Exact for a `ThresholdLoss`; a mean over 200 quantiles at even levels for a function.
+    """
+    if isinstance(loss, ThresholdLoss):
+        return loss.expected(forecast)
+    levels = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
+    expected = np.empty((len(forecast), 2))
+    step = 10_000
+    for start in range(0, len(forecast), step):
+        part = forecast[start : start + step]
+        values = part.ppf(levels[None, :])
+        for d in (0, 1):
+            expected[start : start + step, d] = _called(loss, np.full(values.shape, bool(d)), values).mean(axis=1)
+    return expected
+
+
+def realised_losses(y: FloatArray, loss: LossFunction) -> FloatArray:
+    """Return what deciding no and yes costs with each outcome, shape (n, 2)."""
+    return np.column_stack([_called(loss, np.full(y.size, bool(d)), y) for d in (0, 1)])
+
+
+def as_loss(loss: object, y0: float | None = None) -> LossFunction:
+    """Check a loss: a `ThresholdLoss`, a function of decisions and outcomes, or a (2, 2) table of losses at `y0`."""
+    if callable(loss):
+        return loss
+    if y0 is None:
+        raise InvalidTypeError(
+            f"loss is a {type(loss).__name__}. Pass a ThresholdLoss(y0, table), or a function of decisions (booleans) "
+            "and outcomes."
+        )
+    return ThresholdLoss(y0, loss)  # type: ignore[arg-type]  # its own gate
+
+
+def _called(loss: LossFunction, decision: BoolArray, y: FloatArray) -> FloatArray:
+    found = np.asarray(loss(decision, y), dtype=np.float64)
+    if found.shape != y.shape:
+        raise ShapeError(
+            f"loss gives shape {found.shape} for decisions and outcomes of shape {y.shape}. Return a loss for each."
+        )
+    if not np.isfinite(found).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
+        raise InvalidInputError(
+            f"loss row {place[0]}: {found[place].item()!r} for decision {bool(decision[place])!r} and outcome "
+            f"{y[place].item()!r} ({(~np.isfinite(found)).sum():,} of {found.size:,} values). Return finite losses."
+        )
+    return found
 
 
 def as_rule(decision: object) -> ThresholdRule:

@@ -1,26 +1,39 @@
-"""All scores of one set of forecasts, with intervals, and each gap beside what chance makes of it."""
+"""All scores of one set of forecasts, or of one threshold rule, with intervals, and each gap beside its noise floor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import (
-    alphas_of,
-    distance_in_bins,
-    forecast_bins,
+    MIN_ROWS,
+    ThresholdErrors,
+    distance_of_sides,
+    enough_rows,
+    first_cuts,
+    mean_distance_in_bins,
+    rows_in_bins,
     table_of_errors,
-    thresholds_of,
     uniform_distance,
 )
-from calibrant.forecasts.decisions import costs_of, gap_thresholds, mean_decision_loss, table_of_gaps
+from calibrant.forecasts.decisions import (
+    SCALE,
+    LossFunction,
+    ReliabilityGaps,
+    ThresholdRule,
+    as_loss,
+    as_rule,
+    rule_losses,
+    table_of_gaps,
+)
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
-from calibrant.forecasts.points import Outcomes, read_outcomes
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
-from calibrant.metrics import Estimate, mean_of, normal_estimate, rate_estimate
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.metrics import Estimate, rate_estimate
+from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
@@ -29,9 +42,10 @@ _FLOOR_ROWS = 2_000
 _FLOOR_DRAWS = 20
 #: Thresholds at which the noise of the threshold calibration errors is followed.
 _NOISE_THRESHOLDS = 10
-_SCALE = 10.0
-_MIN_ROWS = 21
+#: Bins by predicted median and width of the distribution calibration error.
 _BINS = (5, 3)
+#: Draws from which the noise floors of one rule are taken.
+_RULE_DRAWS = 50
 
 
 def evaluate(
@@ -71,16 +85,12 @@ def evaluate(
         `distribution_calibration_error`, `reliability_gap` and `max_reliability_gap` (over 50 thresholds, levels and
         cost ratios), `decision_loss` (of the best rules). The `note` of each gap gives its noise floor.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     All intervals take rows to be independent. Those of means are normal, that of `coverage` Wilson's. Those of gaps
     are "noise bounds": the measured gap, less and plus a quantile of the same gap measured on noise alone, drawn from
-    how sums over 100 groups of rows vary. By the triangle inequality they cover at least as often as `level` says.
+    how sums over 100 random subsets of rows vary. By the triangle inequality they cover at least as often as `level`
+    says.
 
     Gaps are biased upward. A noise floor is the mean of the gap over draws of the outcomes from the forecast, on at
     most 2,000 of the rows and scaled by the root of the number of rows. The verdict names a gap above the greater part
@@ -107,45 +117,41 @@ def scores_and_floors(
     rows: Outcomes, interval_level: float, level: float, generator: np.random.Generator, evaluated_on: str
 ) -> tuple[Scores, dict[str, NoiseFloor]]:
     """Return what `evaluate` does of checked rows, and the noise floor of each gap."""
+    errors, gaps = table_of_errors(rows), table_of_gaps(rows)
     estimates = _means(rows, interval_level, level)
-    gaps = _gaps(rows)
     floors = _floors(rows, level, generator)
-    noise = _noise(rows, generator)
-    for name, value in gaps.items():
-        estimates[name] = bounded(value, noise[name], floors[name], level)
-    losses = mean_decision_loss(rows, gap_thresholds(rows, None), costs_of(None), _SCALE)
-    estimates["decision_loss"] = Estimate(
-        losses.true, *_loss_interval(rows, level), "normal (CLT)", f"promised {losses.predicted:.4f}"
-    )
-    scores = [
-        Score(name, e.value, e.low, e.high, level, len(rows), e.method, evaluated_on, e.note)
-        for name, e in estimates.items()
-    ]
-    return Scores(scores, verdict=_verdict(estimates, floors, interval_level)), floors
+    noise = _noise(rows, errors, gaps, generator)
+    for name, value in _gaps(rows, errors, gaps).items():
+        estimates[name] = _bounded(value, noise[name], floors[name], level)
+    estimates["decision_loss"] = _loss_estimate(rows, gaps, level)
+    verdict = _verdict(estimates, floors, interval_level)
+    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=verdict), floors
 
 
 def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
     """Estimate the mean CRPS of the same rows after less before, with the interval of the paired differences."""
-    change = after.forecast._crps(after.y) - before.forecast._crps(before.y)
-    found = mean_of([(change, before.weights)], before.effective_size)
-    return normal_estimate(found, level, least=-np.inf, most=np.inf)
+    return before.mean_estimate(after.forecast.crps(after.y) - before.forecast.crps(before.y), level)
+
+
+def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evaluated_on: str) -> list[Score]:
+    return [e.to_score(name, level=level, n=len(rows), evaluated_on=evaluated_on) for name, e in estimates.items()]
 
 
 def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:
     """Estimate what is a mean over rows."""
 
     def mean(values: FloatArray, least: float) -> Estimate:
-        found = mean_of([(values, rows.weights)], rows.effective_size)
-        if not np.isfinite(found.value):
-            return Estimate(found.value, found.value, found.value, "none", "infinite: see log_score")
-        return normal_estimate(found, level, least=least, most=np.inf)
+        found = rows.mean_estimate(values, level, least=least)
+        if np.isfinite(found.value):
+            return found
+        return Estimate(found.value, found.value, found.value, "none", "infinite: see log_score")
 
     forecast = rows.forecast
     low, high = forecast.interval(interval_level)
-    estimates = {"crps": mean(forecast._crps(rows.y), 0.0)}
+    estimates = {"crps": mean(forecast.crps(rows.y), 0.0)}
     if forecast.has_density:
         estimates["log_score"] = mean(row_log_score(rows), -np.inf)
-    covered = float(np.average(row_is_covered(rows, interval_level), weights=rows.weight))
+    covered = rows.mean(row_is_covered(rows, interval_level))
     return estimates | {
         "pinball_loss": mean(row_pinball(rows, 0.5), 0.0),
         "interval_score": mean(row_interval_score(rows, interval_level), 0.0),
@@ -155,97 +161,79 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
     }
 
 
-def _gaps(rows: Outcomes) -> dict[str, float]:
-    """Measure every gap."""
-    errors = table_of_errors(rows, thresholds_of(rows, None), alphas_of(None, 20), _MIN_ROWS)
-    gaps = table_of_gaps(rows, gap_thresholds(rows, None), alphas_of(None, 50), costs_of(None), _SCALE)
+def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
+    """Return every gap."""
     return {
         "average_calibration_error": uniform_distance(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
-        "distribution_calibration_error": distance_in_bins(rows, forecast_bins(rows, *_BINS)),
+        "distribution_calibration_error": mean_distance_in_bins(rows, *_BINS),
         "reliability_gap": gaps.mean,
         "max_reliability_gap": gaps.max,
     }
 
 
 def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str, NoiseFloor]:
-    """Measure every gap on outcomes drawn from the forecast, over the same thresholds each time."""
-    kept = np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False))
-    forecast, weight = rows.forecast[kept], None if rows.weight is None else rows.weight[kept]
-    found = [
-        _gaps(Outcomes(forecast, forecast._ppf(rng.random((kept.size, 1)))[:, 0], weight)) for _ in range(_FLOOR_DRAWS)
-    ]
-    shrink = float(np.sqrt(Outcomes(forecast, rows.y[kept], weight).effective_size / rows.effective_size))
+    """Measure every gap on outcomes drawn from the forecast."""
+    kept = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
+    drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
+    found = [_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
+    shrink = float(np.sqrt(kept.effective_size / rows.effective_size))
     return {name: floor_of(shrink * np.array([each[name] for each in found]), level) for name in found[0]}
 
 
-def _noise(rows: Outcomes, rng: np.random.Generator) -> dict[str, FloatArray]:
+def _noise(
+    rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """Draw the noise of every gap, shape (draws,) each."""
-    alpha = alphas_of(None, 20)
-    thresholds = thresholds_of(rows, None)
-    thresholds = thresholds[np.linspace(0, thresholds.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
-    cells = [
-        np.searchsorted(alpha, rows.forecast._cdf(np.array([[threshold]]))[:, 0]).astype(np.int64)
-        for threshold in thresholds
-    ]
-    drawn, enough = np.stack(level_noise(rows, cells, alpha.size + 1, rng)).sum(axis=3), _enough(cells, alpha.size)
+    thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
+    n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
+    drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)
+    enough = np.array([enough_rows(first, n_cuts) for first in firsts])
     by_rule = drawn.transpose(1, 0, 2)[:, enough] if enough.any() else np.full((drawn.shape[1], 1), np.nan)
-    nothing = np.zeros(len(rows), dtype=np.int64)
-    (average,) = level_noise(rows, [nothing], 1, rng)
-    bins = forecast_bins(rows, *_BINS)
-    mean_gap, max_gap = gap_noise(rows, gap_thresholds(rows, None), alphas_of(None, 50), costs_of(None), _SCALE, rng)
+    average = _noise_of_all(rows, rng)
+    mean_gap, max_gap = gap_noise(rows, gaps, rng)
+    total = float(rows.weights.sum())
+    in_bins = [_noise_of_all(part, rng) * (mass / total) for mass, part in rows_in_bins(rows, *_BINS)]
     return {
-        "average_calibration_error": average[:, 0, 0],
+        "average_calibration_error": average,
         "threshold_calibration_error": by_rule.mean(axis=1),
         "max_threshold_calibration_error": by_rule.max(axis=1),
-        "distribution_calibration_error": _noise_in_bins(rows, bins, rng),
+        "distribution_calibration_error": np.sum(in_bins, axis=0),
         "reliability_gap": mean_gap,
         "max_reliability_gap": max_gap,
     }
 
 
-def _enough(cells: list[IntArray], n_cuts: int) -> BoolArray:
-    """Say which rules leave enough rows on both sides, shape (thresholds, cuts)."""
-    first = np.cumsum([np.bincount(cell, minlength=n_cuts + 1)[:n_cuts] for cell in cells], axis=1)
-    return (first >= _MIN_ROWS) & (len(cells[0]) - first >= _MIN_ROWS)
+def _noise_of_all(rows: Outcomes, rng: np.random.Generator) -> FloatArray:
+    """Draw the noise of the distance from uniform of all rows together, shape (draws,)."""
+    (noise,) = level_noise(rows, [np.zeros(len(rows), dtype=np.int64)], 0, rng)
+    return noise[:, 0, 0]
 
 
-def _noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> FloatArray:
-    total, weight = np.zeros(1), rows.weights
-    for j in np.unique(bins):
-        own = np.flatnonzero(bins == j)
-        part = Outcomes(rows.forecast[own], rows.y[own], weight[own])
-        (noise,) = level_noise(part, [np.zeros(own.size, dtype=np.int64)], 1, rng)
-        total = total + noise[:, 0, 0] * float(weight[own].sum() / weight.sum())
-    return total
-
-
-def bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -> Estimate:
+def _bounded(value: float, noise: FloatArray, floor: NoiseFloor, level: float) -> Estimate:
     """Estimate a gap by the noise in it: less and plus a quantile of that, with its floor as the note."""
     if not np.isfinite(value):
-        note = f"undefined: no rule leaves {_MIN_ROWS} rows on both sides"
+        note = f"undefined: no rule leaves {MIN_ROWS} rows on both sides"
         return Estimate(value, value, value, "none", note)
     reach = float(np.quantile(noise, level))
     note = f"noise floor {floor.mean:.4f}"
     return Estimate(value, max(value - reach, 0.0), value + reach, "noise bounds", note)
 
 
-def _loss_interval(rows: Outcomes, level: float) -> tuple[float, float]:
-    """Return the interval of the mean decision loss: a mean over rows of each row's mean over the rules."""
-    cost = costs_of(None)
-    paid = np.zeros(len(rows))
-    thresholds = gap_thresholds(rows, None)
+def _loss_estimate(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> Estimate:
+    """Estimate the mean loss of the best rules, alpha = c for cost ratio c, from the mean over them in each row."""
+    cost, paid = gaps.cost, np.zeros(len(rows))
     rising = np.concatenate(([0.0], np.cumsum(1.0 - cost)))
     falling = np.concatenate((np.cumsum(cost[::-1])[::-1], [0.0]))
-    for threshold in thresholds:
-        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
-        cell = np.searchsorted(cost, levels)  # rules from here on decide yes, those before no
-        yes = rising[-1] - rising[cell]
-        no = falling[0] - falling[cell]
-        paid += np.where(rows.y <= threshold, yes, no) * (_SCALE / (cost.size * thresholds.size))
-    estimate = normal_estimate(mean_of([(paid, rows.weights)], rows.effective_size), level, least=0.0, most=_SCALE)
-    return estimate.low, estimate.high
+    for threshold in gaps.y0:
+        first = first_cuts(rows, threshold, cost)  # rules from here on decide yes, those before no
+        loss = np.where(rows.y <= threshold, rising[-1] - rising[first], falling[0] - falling[first])
+        paid += loss * (SCALE / (cost.size * gaps.y0.size))
+    best = np.arange(cost.size)
+    promised, value = (float(table[:, best, best].mean()) for table in (gaps.predicted, gaps.true))
+    estimate = rows.mean_estimate(paid, level, least=0.0, most=SCALE)
+    return replace(estimate, value=value, note=f"promised {promised:.4f}")
 
 
 def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], interval_level: float) -> str:
@@ -265,3 +253,89 @@ def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], inte
     if not seen:
         return f"No gap is beyond what chance gives a forecast that is right.{side}"
     return f"Not calibrated: {', '.join(seen)}, beyond what chance gives.{side}"
+
+
+def evaluate_rule(
+    forecast: Forecast,
+    y: ArrayLike,
+    decision: ThresholdRule | tuple[float, float],
+    loss: LossFunction | ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = 0,
+    evaluated_on: str = "given data",
+) -> Scores:
+    """Measure one threshold rule, each figure with an interval and each gap beside its noise floor.
+
+    Parameters
+    ----------
+    forecast, y, sample_weight, level, rng, evaluated_on
+        See `evaluate`.
+    decision : ThresholdRule or (y0, alpha)
+        Yes where P(Y <= y0) <= alpha.
+    loss : array-like of shape (2, 2), ThresholdLoss or callable, optional
+        See `reliability_gap`.
+
+    Returns
+    -------
+    Scores
+        `decided_yes` (the share of rows) and `threshold_calibration_error`; with a loss also `promised_loss`,
+        `realised_loss` and `reliability_gap`.
+
+    Notes
+    -----
+    All intervals take rows to be independent, as many as Kish's effective number. That of `decided_yes` is Wilson's,
+    those of the losses are normal, and that of the reliability gap holds the sizes of the numbers in the normal
+    interval of promised less realised loss, paired by row. The threshold calibration error has "noise bounds", as in
+    `evaluate`. Noise floors are means over outcomes drawn from the forecast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import GaussianForecast, evaluate_rule
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(size=1000)
+    >>> forecast, y = GaussianForecast(mean, 0.5), mean + rng.normal(size=1000)
+    >>> print(evaluate_rule(forecast, y, (0.0, 0.2), ((0.0, 0.0), (-1.0, 4.0)))["reliability_gap"])
+    reliability_gap 0.2289 [0.1592, 0.2987]
+    """
+    level, generator = check_fraction("level", level), as_generator(rng)
+    rule = as_rule(decision)
+    checked = None if loss is None else as_loss(loss, rule.y0)
+    rows = read_outcomes(forecast, y, sample_weight)
+    picked = rule.decide(rows.forecast)
+    drawn = [rows.drawn(generator) for _ in range(_RULE_DRAWS)]
+    estimates = {"decided_yes": rate_estimate(rows.mean(picked.astype(np.float64)), rows.effective_size, level)}
+    if checked is not None:
+        promised, realised = rule_losses(rows, rule, checked)
+        estimates["promised_loss"] = rows.mean_estimate(promised, level)
+        estimates["realised_loss"] = rows.mean_estimate(realised, level)
+    (noise,) = level_noise(rows, [(~picked).astype(np.int64)], 1, generator)
+    floor = floor_of(np.array([distance_of_sides(each, picked) for each in drawn]), level)
+    error = _bounded(distance_of_sides(rows, picked), noise[:, 0].sum(axis=1), floor, level)
+    estimates["threshold_calibration_error"] = error
+    if checked is not None:
+        gaps = [abs(rows.mean(np.subtract(*rule_losses(each, rule, checked)))) for each in drawn]
+        gap = _size(rows.mean_estimate(promised - realised, level))
+        estimates["reliability_gap"] = replace(gap, note=f"noise floor {np.mean(gaps):.4f}")
+    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, floor.high))
+
+
+def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
+    """Say whether the rule's sides are calibrated, and whether its promise is kept."""
+    said = []
+    error = estimates["threshold_calibration_error"].value
+    if error > most:
+        said.append(f"Not calibrated on the sides of this rule (error {error:.3f}), beyond what chance gives.")
+    if "reliability_gap" in estimates and estimates["reliability_gap"].low > 0.0:
+        promised, realised = (estimates[name].value for name in ("promised_loss", "realised_loss"))
+        said.append(f"Decisions lose {realised:.3f} where {promised:.3f} was promised.")
+    return " ".join(said) or "Neither its sides nor its promise are off by more than chance."
+
+
+def _size(difference: Estimate) -> Estimate:
+    """Return the size of a difference, from its interval."""
+    ends = abs(difference.low), abs(difference.high)
+    low = 0.0 if difference.low <= 0.0 <= difference.high else min(ends)
+    return Estimate(abs(difference.value), low, max(ends), difference.method)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_numbers, as_row_numbers, frozen
+from calibrant.forecasts.points import as_numbers, frozen, is_number, refuse
 from calibrant.numerics import FloatArray
-from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike, check_number, check_same_length
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_PI = math.sqrt(math.pi)
@@ -45,26 +42,20 @@ class GaussianForecast(Forecast):
     (2, 3)
     """
 
-    __slots__ = ("_mean", "_std")
+    __slots__ = _by_row = ("_mean", "_std")
 
     def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean = frozen(as_numbers(mean, name="mean"))
-        self._std = frozen(as_row_numbers(std, self._mean.size, name="std", rows="mean"))
-        bad = self._std <= 0.0
-        if bad.any():
-            row = int(bad.argmax())
-            raise InvalidInputError(
-                f"std row {row}: {self._std[row].item()!r} is not above zero ({bad.sum():,} of {bad.size:,} rows). "
-                "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
-            )
+        if is_number(std):
+            self._std = frozen(np.full(self._mean.size, check_number("std", std)))
+        else:
+            self._std = frozen(as_numbers(std, name="std"))
+            check_same_length(self._mean.size, self._std.size, "mean", "std")
+        fix = "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
+        refuse(self._std <= 0.0, self._std, "std", "is not above zero", fix)
 
     def __len__(self) -> int:
         return self._mean.size
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._mean, taken._std = frozen(self._mean[rows]), frozen(self._std[rows])
-        return taken
 
     def _z(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinitely many standard deviations away is right

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.errors import InvalidTypeError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.pit import pit_ends
-from calibrant.forecasts.points import Outcomes, as_forecast
+from calibrant.forecasts.decisions import SCALE, ReliabilityGaps
+from calibrant.forecasts.outcomes import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
-#: Rows are put in this many groups, whose sums show how much sums over rows vary.
-_GROUPS = 100
+#: Random subsets that the rows are divided into: their sums show how much sums over rows vary.
+_N_SUBSETS = 100
 _DRAWS = 200
 #: Parts of [0, 1] on which the noise of a distribution of levels is followed.
 _PARTS = 32
@@ -82,10 +83,7 @@ def noise_floor(
         raise InvalidTypeError(f"metric={metric!r:.60} can't be called. Pass a function of a forecast and outcomes.")
     weight = as_weight(sample_weight, len(forecast), rows="the forecast")
     generator = as_generator(rng)
-    found = [
-        metric(forecast, forecast._ppf(generator.random((len(forecast), 1)))[:, 0], sample_weight=weight)
-        for _ in range(n_draws)
-    ]
+    found = [metric(forecast, forecast.sample(1, generator)[:, 0], sample_weight=weight) for _ in range(n_draws)]
     return floor_of(np.array(found), level)
 
 
@@ -95,46 +93,46 @@ def floor_of(found: FloatArray, level: float) -> NoiseFloor:
     return NoiseFloor(float(found.mean()), low, high, level, found.size)
 
 
-class RowGroups:
-    """Random groups of rows, and draws of how sums over the rows would vary over new rows."""
+class RandomSubsets:
+    """Random subsets of the rows, and draws of how sums over the rows would vary over new rows."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
-        self.n_groups = min(n, _GROUPS)
-        self.group: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n_groups)
-        self._rng = rng
+        self.n = min(n, _N_SUBSETS)
+        self._subset: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n)
+        drawn = rng.standard_normal((_DRAWS, self.n))
+        spread = math.sqrt(self.n / max(self.n - 1, 1))
+        self._draws: FloatArray = (drawn - drawn.mean(axis=1, keepdims=True)) * spread
 
-    def sums(self, cell: IntArray, n_cells: int, values: FloatArray) -> FloatArray:
-        """Return the sum of values by group and cell, shape (groups, cells)."""
-        at = self.group * n_cells + cell
-        summed: FloatArray = np.bincount(at, weights=values, minlength=self.n_groups * n_cells).astype(np.float64)
-        return summed.reshape(self.n_groups, n_cells)
+    def sums(self, place: IntArray, n_places: int, values: FloatArray) -> FloatArray:
+        """Return the sum of the values of each subset at each place, shape (subsets, places)."""
+        at = self._subset * n_places + place
+        summed: FloatArray = np.bincount(at, weights=values, minlength=self.n * n_places).astype(np.float64)
+        return summed.reshape(self.n, n_places)
 
-    def multipliers(self) -> FloatArray:
-        """Return a weight for each group in each draw, shape (draws, groups), of mean zero over the groups."""
-        drawn = self._rng.standard_normal((_DRAWS, self.n_groups))
-        spread = math.sqrt(self.n_groups / max(self.n_groups - 1, 1))
-        centred: FloatArray = (drawn - drawn.mean(axis=1, keepdims=True)) * spread
-        return centred
+    def noise(self, sums: FloatArray) -> FloatArray:
+        """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
+        drawn: FloatArray = np.einsum("dg,gm->dm", self._draws, sums)
+        return drawn
 
 
-def level_noise(rows: Outcomes, cells: list[IntArray], n_cells: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Draw the noise of distributions of PIT values, in total variation of area, for several ways to cut the rows.
+def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Draw the noise of distributions of PIT values, in total variation of area, for several families of cuts.
 
-    For each assignment of rows to cells, return the noise of int |F(c) - c| dc of the rows in cells up to each one
-    and of those in later cells, shape (draws, n_cells - 1, 2), or (draws, 1, 1) where there is one cell.
+    For each family, in which `first` is the first cut with a row on its first side, return the noise of
+    int |F(c) - c| dc of the rows on both sides of each cut, shape (draws, n_cuts, 2); of all rows, shape
+    (draws, 1, 1), where there is no cut.
     """
-    _, high = pit_ends(rows)
+    _, high = rows.pit_ends()
     part = np.minimum((high * _PARTS).astype(np.int64), _PARTS - 1)
     weight = rows.weights / rows.weights.sum()
-    groups = RowGroups(len(rows), rng)
-    draws = groups.multipliers()
+    subsets = RandomSubsets(len(rows), rng)
     found = []
-    for cell in cells:
-        counts = groups.sums(cell * _PARTS + part, n_cells * _PARTS, weight)
-        noise = np.einsum("dg,gm->dm", draws, counts).reshape(len(draws), n_cells, _PARTS)
-        share = counts.sum(axis=0).reshape(n_cells, _PARTS)
+    for first in firsts:
+        sums = subsets.sums(first * _PARTS + part, (n_cuts + 1) * _PARTS, weight)
+        noise = subsets.noise(sums).reshape(-1, n_cuts + 1, _PARTS)
+        share = sums.sum(axis=0).reshape(n_cuts + 1, _PARTS)
         sides = [(noise.cumsum(axis=1), share.cumsum(axis=0))]
-        if n_cells > 1:
+        if n_cuts:
             after = (noise[:, ::-1].cumsum(axis=1)[:, ::-1], share[::-1].cumsum(axis=0)[::-1])
             sides = [(sides[0][0][:, :-1], sides[0][1][:-1]), (after[0][:, 1:], after[1][1:])]
         found.append(np.stack([_area(*side) for side in sides], axis=2))
@@ -151,20 +149,17 @@ def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
     return area
 
 
-def gap_noise(
-    rows: Outcomes, y0: FloatArray, alpha: FloatArray, cost: FloatArray, scale: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw the noise of reliability gaps over a family: its mean and its maximum in each draw, shape (draws,) each."""
     weight = rows.weights / rows.weights.sum()
-    groups = RowGroups(len(rows), rng)
-    draws = groups.multipliers()
-    mean, largest = np.zeros(len(draws)), np.zeros(len(draws))
-    for threshold in y0:
-        levels = rows.forecast._cdf(np.array([[threshold]]))[:, 0]
-        cell = np.searchsorted(alpha, levels).astype(np.int64)
-        excess = groups.sums(cell, alpha.size + 1, weight * (levels - (rows.y <= threshold)))
-        up_to = np.einsum("dg,gm->dm", draws, excess).cumsum(axis=1)
-        noise = scale * np.abs(up_to[:, :-1, None] - cost * up_to[:, -1:, None])
-        mean += noise.mean(axis=(1, 2)) / y0.size
+    subsets = RandomSubsets(len(rows), rng)
+    mean, largest = np.zeros(_DRAWS), np.zeros(_DRAWS)
+    for threshold in gaps.y0:
+        levels = rows.forecast.cdf(threshold)
+        first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
+        excess = subsets.sums(first, gaps.alpha.size + 1, weight * (levels - (rows.y <= threshold)))
+        up_to = subsets.noise(excess).cumsum(axis=1)
+        noise = SCALE * np.abs(up_to[:, :-1, None] - gaps.cost * up_to[:, -1:, None])
+        mean += noise.mean(axis=(1, 2)) / gaps.y0.size
         largest = np.maximum(largest, noise.max(axis=(1, 2)))
     return mean, largest

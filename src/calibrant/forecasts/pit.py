@@ -1,4 +1,4 @@
-"""The probability integral transform: its values, histogram, and tests of whether they are uniform."""
+"""The probability integral transform: its values, histogram and distribution, and tests of whether they are uniform."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, read_outcomes
+from calibrant.forecasts.calibration import uniform_distance
+from calibrant.forecasts.decisions import ThresholdRule, as_rule
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
+
+#: Levels at which the curve is read.
+_LEVELS = np.linspace(0.0, 1.0, 101)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +46,37 @@ class PitHistogram:
     high_all: float
     level: float
     n: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelCurve:
+    """How often outcomes fell at or below their forecasts' quantiles.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (m,)
+        Levels of the quantiles.
+    share : ndarray of shape (m,)
+        Share of the weight at or below them: `levels` itself if the forecast is calibrated.
+    low, high : ndarray of shape (m,)
+        Where the share at each level would lie, at `level`, if the forecast were calibrated.
+    error : float
+        Area between the curve and the diagonal.
+    n : int
+        Number of rows.
+    level : float
+    label : str
+        What the curve shows, for a legend.
+    """
+
+    levels: FloatArray
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
+    error: float
+    n: int
+    level: float
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +124,18 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
     >>> pit(GaussianForecast([0.0, 1.0], 1.0), [0.0, 1.0])
     array([0.5, 0.5])
     """
-    low, high = pit_ends(read_outcomes(forecast, y))
-    if bool((low == high).all()):
-        return high
-    return low + (high - low) * as_generator(rng).random(low.size)
+    return _drawn(*read_outcomes(forecast, y).pit_ends(), rng)
 
 
 def pit_histogram(
-    forecast: Forecast,
-    y: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    n_bins: int = 20,
-    level: float = 0.95,
+    forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None, n_bins: int = 20, level: float = 0.95
 ) -> PitHistogram:
     """Count outcomes by where they fell in their forecasts.
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-    sample_weight : array-like of shape (n,), optional
+    forecast, y, sample_weight
+        See `crps`.
     n_bins : int
         Number of equal bins, at least 2.
     level : float
@@ -121,12 +149,74 @@ def pit_histogram(
     """
     n_bins, level = check_integer("n_bins", n_bins, minimum=2), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    low, high = pit_ends(rows)
     edges = np.linspace(0.0, 1.0, n_bins + 1)
-    density = np.diff(share_up_to(edges, low, high, rows.weights)) * n_bins
-    one = _binomial_band(rows.effective_size, n_bins, level)
-    every = _binomial_band(rows.effective_size, n_bins, 1.0 - (1.0 - level) / n_bins)
-    return PitHistogram(edges, density, *one, *every, level, len(rows))
+    density = np.diff(_share_up_to(edges, rows)) * n_bins
+    one, every = (
+        [float(end) * n_bins for end in _binomial_band(rows.effective_size, 1.0 / n_bins, each)]
+        for each in (level, 1.0 - (1.0 - level) / n_bins)
+    )
+    return PitHistogram(edges, density, one[0], one[1], every[0], every[1], level, len(rows))
+
+
+def level_curve(
+    forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None, level: float = 0.95, label: str = ""
+) -> LevelCurve:
+    """Measure how often outcomes fall below the quantiles of their forecasts.
+
+    Parameters
+    ----------
+    forecast, y, sample_weight
+        See `crps`.
+    level : float
+        Coverage of the band of forecasts that are calibrated, at each level by itself.
+    label : str
+        What the curve shows.
+
+    Examples
+    --------
+    >>> from calibrant.forecasts import GaussianForecast, level_curve
+    >>> curve = level_curve(GaussianForecast([0.0, 0.0], 1.0), [-1.0, 0.5])
+    >>> float(curve.share[50])
+    0.5
+    """
+    return _curve(read_outcomes(forecast, y, sample_weight), check_fraction("level", level), label)
+
+
+def threshold_curves(
+    forecast: Forecast,
+    y: ArrayLike,
+    decision: ThresholdRule | tuple[float, float],
+    *,
+    sample_weight: ArrayLike | None = None,
+    level: float = 0.95,
+) -> tuple[LevelCurve, LevelCurve]:
+    """Measure the curves of the rows on both sides of a threshold rule: yes, and no.
+
+    Their `error` adds up to the threshold calibration error of the rule.
+
+    Raises
+    ------
+    InvalidInputError
+        If all rows are on one side.
+    """
+    rule, level = as_rule(decision), check_fraction("level", level)
+    rows = read_outcomes(forecast, y, sample_weight)
+    yes = rule.decide(rows.forecast)
+    if yes.all() or not yes.any():
+        raise InvalidInputError(
+            f"decision={rule!r} says {'yes' if yes.all() else 'no'} in all {yes.size:,} rows. Pass a rule with rows on "
+            "both sides."
+        )
+    names = [f"P(Y ≤ {rule.y0:g}) {sign} {rule.alpha:g}" for sign in ("≤", ">")]
+    names = names[::-1] if rule.is_above else names
+    return _curve(rows.take(yes), level, names[0]), _curve(rows.take(~yes), level, names[1])
+
+
+def _curve(rows: Outcomes, level: float, label: str) -> LevelCurve:
+    share = _share_up_to(_LEVELS, rows)
+    low, high = _binomial_band(rows.effective_size, _LEVELS, level)
+    low[[0, -1]] = high[[0, -1]] = [0.0, 1.0]
+    return LevelCurve(_LEVELS, share, low, high, uniform_distance(rows), len(rows), level, label)
 
 
 def pit_test(
@@ -140,10 +230,8 @@ def pit_test(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-    sample_weight : array-like of shape (n,), optional
-        The tests take Kish's effective number of rows.
+    forecast, y, sample_weight
+        See `crps`; the tests take Kish's effective number of rows.
     rng : int, Generator or None
         For outcomes on atoms; see `pit`.
 
@@ -156,8 +244,7 @@ def pit_test(
     from scipy.stats import kstwo
 
     rows = read_outcomes(forecast, y, sample_weight)
-    low, high = pit_ends(rows)
-    values = high if bool((low == high).all()) else low + (high - low) * as_generator(rng).random(low.size)
+    values = _drawn(*rows.pit_ends(), rng)
     order = np.argsort(values)
     values, weight = values[order], rows.weights[order]
     above = np.cumsum(weight) / weight.sum()
@@ -174,6 +261,13 @@ def pit_test(
     )
 
 
+def _drawn(low: FloatArray, high: FloatArray, rng: int | np.random.Generator | None) -> FloatArray:
+    """Return a uniform draw between both ends of each PIT, from the generator only where outcomes are on atoms."""
+    if bool((low == high).all()):
+        return high
+    return low + (high - low) * as_generator(rng).random(low.size)
+
+
 def _cramer_p_value(statistic: float, size: float) -> float:
     """Return the chance of a larger statistic, as SciPy's test gives it to values that have this one."""
     from scipy.stats import cramervonmises
@@ -185,34 +279,26 @@ def _cramer_p_value(statistic: float, size: float) -> float:
     return float(cramervonmises(middle + shift, lambda values: values).pvalue)
 
 
-def pit_ends(rows: Outcomes) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
-    high = rows.forecast._cdf(rows.y[:, None])[:, 0]
-    if not rows.forecast.has_atoms:
-        return high, high
-    return rows.forecast._cdf_below(rows.y[:, None])[:, 0], high
-
-
-def share_up_to(levels: FloatArray, low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:
+def _share_up_to(levels: FloatArray, rows: Outcomes) -> FloatArray:
     """Return the share of the weight with a PIT up to each of some rising levels; of an atom, the part below."""
+    low, high = rows.pit_ends()
+    weight = rows.weights
     is_point = high <= low
-    total = weight.sum()
     order = np.argsort(high[is_point])
-    points, own = high[is_point][order], np.concatenate(([0.0], np.cumsum(weight[is_point][order])))
-    share: FloatArray = own[np.searchsorted(points, levels, side="right")]
+    up_to = np.concatenate(([0.0], np.cumsum(weight[is_point][order])))
+    share: FloatArray = up_to[np.searchsorted(high[is_point][order], levels, side="right")]
     if not is_point.all():
         a, b, w = low[~is_point], high[~is_point], weight[~is_point]
         share = share + np.array([float(np.sum(w * np.clip((c - a) / (b - a), 0.0, 1.0))) for c in levels])
-    share = share / total
+    share = share / weight.sum()
     share[levels <= 0.0] = 0.0
     share[levels >= 1.0] = 1.0
     return share
 
 
-def _binomial_band(size: float, n_bins: int, level: float) -> tuple[float, float]:
-    """Return where the density of one bin of uniform values lies with probability `level`, at least."""
+def _binomial_band(size: float, rate: FloatArray | float, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return between which shares of the rows an event of such a rate happens with probability `level`, at least."""
     from scipy.stats import binom
 
-    n = max(round(size), 1)
-    tail = 0.5 - 0.5 * level
-    return float(binom.ppf(tail, n, 1.0 / n_bins)) / n * n_bins, float(binom.isf(tail, n, 1.0 / n_bins)) / n * n_bins
+    n, tail = max(round(size), 1), 0.5 - 0.5 * level
+    return binom.ppf(tail, n, rate) / n, binom.isf(tail, n, rate) / n

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
+from calibrant.errors import NotFittedError, ShapeError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.decisions import ThresholdRule
-from calibrant.forecasts.losses import LossFunction, ThresholdLoss, as_loss, expected_losses, realised_losses
-from calibrant.forecasts.points import as_forecast, as_matrix, as_numbers, read_outcomes
-from calibrant.metrics import mean_of, normal_estimate
-from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.results import Score
-from calibrant.validation import (
-    ArrayLike,
-    as_labels,
-    as_probabilities,
-    as_weight,
-    check_fraction,
-    check_same_length,
+from calibrant.forecasts.decisions import (
+    LossFunction,
+    ThresholdLoss,
+    ThresholdRule,
+    as_loss,
+    expected_losses,
+    realised_losses,
 )
+from calibrant.forecasts.outcomes import read_outcomes
+from calibrant.forecasts.points import as_matrix, as_numbers
+from calibrant.metrics import mean_of, normal_estimate
+from calibrant.numerics import BoolArray, FloatArray, IntArray, effective_size
+from calibrant.results import Score
+from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +104,15 @@ class ThresholdPolicy:
         expected = expected_losses(forecast, loss) * counted[:, None] / counted.sum()
         saved = expected[:, 1] - expected[:, 0]  # what yes costs more than no
         alphas = None if self.alpha is None else alphas_of(self.alpha, 1)
-        best: tuple[float, float, float, bool] | None = None
+        found = []
         for threshold in self._thresholds(forecast, loss):
-            levels = forecast._cdf(np.array([[threshold]]))[:, 0]
-            cuts, up_to = _savings(levels, saved, alphas)
+            cuts, up_to = _savings(forecast.cdf(threshold), saved, alphas)
             for sums, is_above in ((up_to, False), (float(saved.sum()) - up_to, True)):
                 j = int(sums.argmin())
-                if best is None or sums[j] < best[0]:
-                    best = float(sums[j]), float(threshold), float(cuts[j]), is_above
-        if best is None:
-            raise InvalidInputError("y0 is empty. Pass at least one threshold.")
-        self.rule_ = ThresholdRule(*best[1:])
-        self.promised_ = float(expected[:, 0].sum()) + best[0]
+                found.append((float(sums[j]), float(threshold), float(cuts[j]), is_above))
+        least, y0, cut, is_above = min(found, key=lambda each: each[0])
+        self.rule_ = ThresholdRule(y0, cut, is_above)
+        self.promised_ = float(expected[:, 0].sum()) + least
         return self
 
     def _thresholds(self, forecast: Forecast, loss: LossFunction) -> FloatArray:
@@ -123,7 +121,7 @@ class ThresholdPolicy:
         if isinstance(loss, ThresholdLoss):
             return np.array([loss.y0])
         levels = np.linspace(0.02, 0.98, 50)[None, :]
-        return np.unique(np.quantile(forecast._ppf(levels), levels[0]))
+        return np.unique(np.quantile(forecast.ppf(levels), levels[0]))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
@@ -146,13 +144,10 @@ class ThresholdPolicy:
         """
         level = check_fraction("level", level)
         rows = read_outcomes(forecast, y, sample_weight)
-        decided = self.decide(rows.forecast)
+        decided = self.decide(rows.forecast).astype(np.int64)
         loss = as_loss(self.loss)
-        promised = _picked(expected_losses(rows.forecast, loss), decided.astype(np.int64))
-        realised = realised_losses(rows.y, loss)
-        return _policy_scores(
-            promised, realised, decided.astype(np.int64), rows.weights, level=level, evaluated_on=evaluated_on
-        )
+        expected, realised = expected_losses(rows.forecast, loss), realised_losses(rows.y, loss)
+        return _policy_scores(expected, realised, decided, rows.weights, level=level, evaluated_on=evaluated_on)
 
 
 class CostPolicy:
@@ -211,10 +206,8 @@ class CostPolicy:
         kept = np.arange(len(expected)) if weight is None else np.flatnonzero(weight > 0.0)
         decided = expected.argmin(axis=1).astype(np.int64)[kept]
         realised = self.costs.T[labels.codes[kept]]
-        counted = np.ones(len(expected)) if weight is None else weight
-        return _policy_scores(
-            _picked(expected[kept], decided), realised, decided, counted[kept], level=level, evaluated_on=evaluated_on
-        )
+        counted = np.ones(kept.size) if weight is None else weight[kept]
+        return _policy_scores(expected[kept], realised, decided, counted, level=level, evaluated_on=evaluated_on)
 
     def _expected(self, y_prob: ArrayLike) -> FloatArray:
         """Return the expected cost of each decision in each row, shape (n, n_decisions)."""
@@ -244,16 +237,11 @@ def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -
     return alphas, sums[np.searchsorted(ordered, alphas, side="right")]
 
 
-def _picked(losses: FloatArray, decided: IntArray) -> FloatArray:
-    return np.take_along_axis(losses, decided[:, None], axis=1)[:, 0]
-
-
 def _policy_scores(
-    promised: FloatArray, losses: FloatArray, decided: IntArray, weight: FloatArray, *, level: float, evaluated_on: str
+    expected: FloatArray, losses: FloatArray, decided: IntArray, weight: FloatArray, *, level: float, evaluated_on: str
 ) -> PolicyScores:
-    """Score decisions: `losses` of every decision in each row, shape (n, D)."""
-    size = float(weight.sum()) ** 2 / float(np.square(weight).sum())
-    realised = _picked(losses, decided)
+    """Score decisions, of which each of D was `expected` to lose so much in each row and has its `losses` there."""
+    promised, realised = (np.take_along_axis(table, decided[:, None], axis=1)[:, 0] for table in (expected, losses))
     best = int(np.average(losses, axis=0, weights=weight).argmin())
     named = {
         "promised": promised,
@@ -263,7 +251,9 @@ def _policy_scores(
     }
     found = []
     for name, values in named.items():
-        e = normal_estimate(mean_of([(values, weight)], size), level, least=-np.inf, most=np.inf)
-        note = f"decision {best} for all rows" if name == "best_single_decision" else ""
-        found.append(Score(name, e.value, e.low, e.high, level, values.size, e.method, evaluated_on, note))
+        mean = mean_of([(values, weight)], effective_size(weight))
+        estimate = normal_estimate(mean, level, least=-np.inf, most=np.inf)
+        if name == "best_single_decision":
+            estimate = replace(estimate, note=f"decision {best} for all rows")
+        found.append(estimate.to_score(name, level=level, n=values.size, evaluated_on=evaluated_on))
     return PolicyScores(*found)

@@ -10,34 +10,32 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.packed_maps import PackedMaps
-from calibrant.forecasts.settling import settled
-from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, FloatArray
+from calibrant.forecasts.invert import base_quantiles, refine_quantiles
+from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
+from calibrant.numerics import SMALLEST_CLIP, FloatArray
 
 RowNumbers = npt.NDArray[np.intp]
-MapNumbers = npt.NDArray[np.int32]
 #: Halvings of [0, 1] after which the two ends are neighbours, or nearly.
 _HALVINGS = 60
 
 
 class RowMaps(ABC):
-    """A rising map of levels for each row of a forecast."""
+    """A rising map of levels for each row of a forecast; levels have shape (n, m)."""
 
     __slots__ = ()
 
     @abstractmethod
-    def push(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels, shape (n, m)."""
+    def apply(self, v: FloatArray) -> FloatArray:
+        """Return the maps of levels."""
 
     @abstractmethod
-    def pull(self, u: FloatArray) -> FloatArray:
-        """Return the levels, shape (n, m), that are mapped to `u`."""
+    def invert(self, u: FloatArray) -> FloatArray:
+        """Return the levels that are mapped to `u`."""
 
     @abstractmethod
     def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the log of the maps' slopes at levels, shape (n, m)."""
+        """Return the log of the maps' slopes at levels."""
 
     @abstractmethod
     def take(self, rows: RowNumbers) -> Self:
@@ -51,28 +49,21 @@ class ChainRows(RowMaps):
     maps: PackedMaps
     chosen: MapNumbers
 
-    def push(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels, a look-up per round."""
+    def apply(self, v: FloatArray) -> FloatArray:
+        """Return the maps of levels."""
         out = np.array(v, dtype=np.float64, order="C")
-        index = self.maps.index
-        kernels.push_levels(out, self.chosen, index.start, index.cell_start, *index.knots, index.cells)
+        self.maps.apply(out, self.chosen)
         return out
 
-    def pull(self, u: FloatArray) -> FloatArray:
-        """Push levels backwards through the chain."""
+    def invert(self, u: FloatArray) -> FloatArray:
+        """Go through the inverse maps from the last to the first."""
         out = np.array(u, dtype=np.float64, order="C")
-        index = self.maps.inverse.index
-        backwards = np.ascontiguousarray(self.chosen[:, ::-1])
-        kernels.push_levels(out, backwards, index.start, index.cell_start, *index.knots, index.cells)
+        self.maps.inverse.apply(out, np.ascontiguousarray(self.chosen[:, ::-1]))
         return out
 
     def log_slope(self, v: FloatArray) -> FloatArray:
         """Return the sum of the logs of the slopes along the chain."""
-        level = np.array(v, dtype=np.float64, order="C")
-        out = np.zeros_like(level)
-        index = self.maps.index
-        kernels.push_slopes(level, out, self.chosen, index.cell_start, *index.knots, index.cells, index.log_slope)
-        return out
+        return self.maps.log_slope(np.array(v, dtype=np.float64, order="C"), self.chosen)
 
     def take(self, rows: RowNumbers) -> Self:
         """Return the chains of some rows."""
@@ -85,20 +76,20 @@ class MeanRows(RowMaps):
 
     parts: tuple[RowMaps, ...]
 
-    def push(self, v: FloatArray) -> FloatArray:
+    def apply(self, v: FloatArray) -> FloatArray:
         """Return the mean of the parts' maps."""
-        total = self.parts[0].push(v)
+        total = self.parts[0].apply(v)
         for part in self.parts[1:]:
-            total += part.push(v)
+            total += part.apply(v)
         total /= len(self.parts)
         return total
 
-    def pull(self, u: FloatArray) -> FloatArray:
+    def invert(self, u: FloatArray) -> FloatArray:
         """Halve [0, 1] until nothing is left of it."""
         low, high = np.zeros(u.shape), np.ones(u.shape)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            is_low = self.push(middle) < u
+            is_low = self.apply(middle) < u
             low = np.where(is_low, middle, low)
             high = np.where(is_low, high, middle)
         return np.where(u <= 0.0, 0.0, high)
@@ -122,12 +113,12 @@ class ProbitRows(RowMaps):
     scale: float
     shift: float
 
-    def push(self, v: FloatArray) -> FloatArray:
+    def apply(self, v: FloatArray) -> FloatArray:
         """Return the maps of levels; 0 and 1 stay what they are."""
         mapped: FloatArray = ndtr((ndtri(v) - self.shift) / self.scale)
         return mapped
 
-    def pull(self, u: FloatArray) -> FloatArray:
+    def invert(self, u: FloatArray) -> FloatArray:
         """Return the levels that are mapped to `u`."""
         level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
         return level
@@ -143,18 +134,13 @@ class ProbitRows(RowMaps):
         return self
 
 
-class RecalibratedForecast(Forecast):
-    """A forecast whose levels were mapped: P(Y <= y) = map_i(P_base(Y <= y)).
+class DerivedForecast(Forecast):
+    """A forecast made of another, its base: the base's rows, and the base's density where it has one."""
 
-    What `transform` of a recalibrator returns. Quantiles are the base's at the level that the map sends there; the
-    density is the base's times the slope of the map.
-    """
+    __slots__ = ("_base",)
 
-    __slots__ = ("_base", "_maps")
-
-    def __init__(self, base: Forecast, maps: RowMaps) -> None:
+    def __init__(self, base: Forecast) -> None:
         self._base = base
-        self._maps = maps
 
     @property
     def base(self) -> Forecast:
@@ -162,45 +148,45 @@ class RecalibratedForecast(Forecast):
         return self._base
 
     @property
-    def maps(self) -> RowMaps:
-        """The maps of its rows."""
-        return self._maps
-
-    @property
     def has_density(self) -> bool:
         """Whether the forecast before has a density."""
         return self._base.has_density
+
+    def __len__(self) -> int:
+        return len(self._base)
+
+
+class RecalibratedForecast(DerivedForecast):
+    """A forecast whose levels were mapped: P(Y <= y) = map_i(P_base(Y <= y)).
+
+    What `transform` of a recalibrator returns. Quantiles are the base's at the level that the map sends there; the
+    density is the base's times the slope of the map.
+    """
+
+    __slots__ = ("_maps",)
+
+    def __init__(self, base: Forecast, maps: RowMaps) -> None:
+        super().__init__(base)
+        self._maps = maps
 
     @property
     def has_atoms(self) -> bool:
         """Whether the forecast before may give single values a positive probability."""
         return self._base.has_atoms
 
-    def __len__(self) -> int:
-        return len(self._base)
-
     def _take(self, rows: RowNumbers) -> Self:
-        return type(self)(self._base._take(rows), self._maps.take(rows))
+        return type(self)(self._base[rows], self._maps.take(rows))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._maps.push(self._base._cdf(y))
+        return self._maps.apply(self._base.cdf(y))
 
     def _cdf_below(self, y: FloatArray) -> FloatArray:
-        return self._maps.push(self._base._cdf_below(y))
+        return self._maps.apply(self._base.cdf_below(y))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
-        return settled(self, base_quantiles(self._base, self._maps.pull(u), u), u)
+        return refine_quantiles(self, base_quantiles(self._base, self._maps.invert(u), u), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        density = self._base._logpdf(y)
-        return density + self._maps.log_slope(self._base._cdf(y))
-
-
-def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArray:
-    """Return the base's quantiles at the levels that `u` came from: finite ones, unless u itself is 0 or 1.
-
-    A level that rounds to 1 stands for one just below it.
-    """
-    level = np.where(u < 1.0, np.minimum(level, 1.0 - 0.5 * EPS), np.minimum(level, 1.0))
-    return base._ppf(np.where(u > 0.0, np.maximum(level, TINY), level))
+        density = self._base.logpdf(y)
+        return density + self._maps.log_slope(self._base.cdf(y))

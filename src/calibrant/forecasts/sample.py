@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.errors import InvalidWeightError, ShapeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import as_matrix, as_numbers, frozen
-from calibrant.forecasts.quantile import QuantileForecast
+from calibrant.forecasts.piecewise import PiecewiseForecast, QuantileForecast
+from calibrant.forecasts.points import as_matrix, as_numbers, frozen, refuse
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_scores, check_same_length
 
@@ -51,7 +48,7 @@ class SampleForecast(Forecast):
     array([0.6])
     """
 
-    __slots__ = ("_samples", "_shares")
+    __slots__ = _by_row = ("_samples", "_shares")
 
     def __init__(self, samples: ArrayLike, weights: ArrayLike | None = None) -> None:
         given = as_matrix(samples, name="samples")
@@ -68,12 +65,6 @@ class SampleForecast(Forecast):
     def __len__(self) -> int:
         return len(self._samples)
 
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._samples = frozen(self._samples[rows])
-        taken._shares = self._shares if len(self._shares) == 1 else frozen(self._shares[rows])
-        return taken
-
     @property
     def _masses(self) -> FloatArray:
         """The probability of each sample, shape (n, m) or (1, m)."""
@@ -88,8 +79,8 @@ class SampleForecast(Forecast):
         if len(self._shares) == 1:
             return QuantileForecast(np.arange(1, size + 1) / (size + 1.0), self._samples)
         effective = 1.0 / np.square(self._masses).sum(axis=1, keepdims=True)
-        smooth = QuantileForecast.__new__(QuantileForecast)
-        smooth._set(self._samples, self._shares * (effective / (effective + 1.0)), "exponential")
+        smooth = QuantileForecast.__new__(QuantileForecast)  # its own gate takes one set of levels for all rows
+        PiecewiseForecast.__init__(smooth, self._samples, self._shares * (effective / (effective + 1.0)), "exponential")
         return smooth
 
     def fair_crps(self, y: ArrayLike) -> FloatArray:
@@ -110,24 +101,16 @@ class SampleForecast(Forecast):
         return fair
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        out = np.empty((len(self), y.shape[1]))
-        kernels.count_samples(y, self._samples, self._shares, False, out)
-        return out
+        return kernels.sample_cdf(y, self._samples, self._shares, False)
 
     def _cdf_below(self, y: FloatArray) -> FloatArray:
-        out = np.empty((len(self), y.shape[1]))
-        kernels.count_samples(y, self._samples, self._shares, True, out)
-        return out
+        return kernels.sample_cdf(y, self._samples, self._shares, True)
 
     def _ppf(self, u: FloatArray) -> FloatArray:
-        out = np.empty((len(self), u.shape[1]))
-        kernels.pick_samples(u, self._samples, self._shares, out)
-        return out
+        return kernels.sample_quantiles(u, self._samples, self._shares)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        out = np.empty(len(self))
-        kernels.score_samples(y, self._samples, self._shares, out)
-        return out
+        return kernels.sample_crps(y, self._samples, self._shares)
 
     def mean(self) -> FloatArray:
         """Return the mean of each row's samples, shape (n,)."""
@@ -150,14 +133,9 @@ def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
         raise ShapeError(
             f"weights has shape {np.shape(weights)} for samples of shape {(n, m)}. Pass ({m},) or {(n, m)}."
         )
-    bad = (weight < 0.0).any(axis=1) | ~(weight > 0.0).any(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        least = weight[row].min().item()
-        raise InvalidWeightError(
-            f"weights row {row}: {least!r} is negative ({bad.sum():,} of {bad.size:,} rows). Pass weights of 0 or more."
-            if least < 0.0
-            else f"weights row {row}: all are 0 ({bad.sum():,} of {bad.size:,} rows). Give a sample a positive weight."
-        )
-    scaled: FloatArray = weight / weight.max(axis=1, keepdims=True)
+    least, largest = weight.min(axis=1), weight.max(axis=1)
+    refuse(least < 0.0, least, "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
+    problem, fix = "is the weight of all samples", "Give a sample a positive weight."
+    refuse(largest <= 0.0, largest, "weights", problem, fix, InvalidWeightError)
+    scaled: FloatArray = weight / largest[:, None]
     return scaled

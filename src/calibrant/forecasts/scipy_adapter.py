@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
@@ -46,19 +45,17 @@ class ScipyForecast(Forecast):
     """
 
     __slots__ = ("_is_discrete", "_kind", "_parameters")
-
-    _kind: Any
-    _parameters: tuple[FloatArray, ...]
+    _by_row = ("_parameters",)
 
     def __init__(self, frozen: Any, *, n: int | None = None) -> None:
-        kind: Any = getattr(frozen, "dist", None)
-        if not (hasattr(kind, "_parse_args") and hasattr(frozen, "kwds")):
+        if not is_frozen(frozen):
             raise InvalidTypeError(
                 f"frozen is a {type(frozen).__name__}, not a frozen distribution. Pass one such as "
                 "scipy.stats.norm(loc=mean, scale=std)."
             )
-        shapes, location, scale = kind._parse_args(*frozen.args, **frozen.kwds)
-        self._is_discrete = hasattr(kind, "pmf")
+        self._kind: Any = frozen.dist
+        shapes, location, scale = self._kind._parse_args(*frozen.args, **frozen.kwds)
+        self._is_discrete = hasattr(self._kind, "pmf")
         given = [*shapes, location] if self._is_discrete else [*shapes, location, scale]
         parameters = [np.asarray(value, dtype=np.float64) for value in given]
         rows = {value.shape for value in parameters if value.ndim}
@@ -69,29 +66,22 @@ class ScipyForecast(Forecast):
         size = rows.pop()[0] if rows else check_integer("n", 1 if n is None else n, minimum=1)
         if n is not None and size != n:
             raise ShapeError(f"n={n!r} for a distribution with parameters of {size:,} rows. Leave n out.")
-        self._kind = kind
-        self._parameters = tuple(np.broadcast_to(value, (size,)) for value in parameters)
+        self._parameters = np.column_stack([np.broadcast_to(value, (size,)) for value in parameters])
         bad = np.isnan(np.atleast_1d(self._distribution.cdf(0.0)))
         if bad.any():
             row = int(bad.argmax())
-            found = [value[row].item() for value in self._parameters]
             raise InvalidInputError(
-                f"frozen row {row}: {kind.name} has no distribution with parameters {found!r} "
-                f"({bad.sum():,} of {bad.size:,} rows). Give scales above zero, and shapes that it takes."
+                f"frozen row {row}: {self._kind.name} has no distribution with parameters "
+                f"{self._parameters[row].tolist()!r} ({bad.sum():,} of {bad.size:,} rows). Give scales above zero, and "
+                "shapes that it takes."
             )
 
     @property
     def _distribution(self) -> Any:
-        return self._kind(*self._parameters)
+        return self._kind(*np.ascontiguousarray(self._parameters.T))
 
     def __len__(self) -> int:
-        return int(self._parameters[0].size)
-
-    def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._kind, taken._is_discrete = self._kind, self._is_discrete
-        taken._parameters = tuple(value[rows] for value in self._parameters)
-        return taken
+        return len(self._parameters)
 
     def _of(self, method: str, points: FloatArray) -> FloatArray:
         """Call a method of the distribution; SciPy lines rows up with the last axis."""
@@ -131,7 +121,7 @@ class ScipyForecast(Forecast):
             part = slice(start, start + rows)
             at = low[part, None] + np.arange(steps, dtype=np.float64)
             left = np.clip(y[part, None] - at, 0.0, 1.0)  # of the step from one whole number to the next
-            cdf = self[part]._cdf(at)
+            cdf = self[part].cdf(at)
             scores[part] = np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2, axis=1)
         return scores
 
@@ -142,3 +132,8 @@ class ScipyForecast(Forecast):
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, shape (n,)."""
         return np.broadcast_to(np.asarray(self._distribution.std(), dtype=np.float64), (len(self),))
+
+
+def is_frozen(value: object) -> bool:
+    """Say whether this is a frozen distribution of SciPy."""
+    return hasattr(value, "kwds") and hasattr(getattr(value, "dist", None), "_parse_args")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.errors import InvalidTypeError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.sample import SampleForecast
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_weight, check_fraction
@@ -54,13 +55,13 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
     """
     rows = read_outcomes(forecast, y, sample_weight)
     if not fair:
-        return weighted_mean(rows.forecast._crps(rows.y), rows)
+        return rows.mean(rows.forecast.crps(rows.y))
     if not isinstance(rows.forecast, SampleForecast):
         raise InvalidTypeError(
             f"fair=True with a {type(forecast).__name__}: only samples have a score to be made fair. Pass a "
             "SampleForecast, or fair=False."
         )
-    return weighted_mean(rows.forecast.fair_crps(rows.y), rows)
+    return rows.mean(rows.forecast.fair_crps(rows.y))
 
 
 def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -82,7 +83,7 @@ def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | No
     forecast, whose density there is infinite, makes the score minus infinity.
     """
     rows = read_outcomes(forecast, y, sample_weight)
-    return weighted_mean(row_log_score(rows), rows)
+    return rows.mean(row_log_score(rows))
 
 
 def pinball_loss(
@@ -96,7 +97,7 @@ def pinball_loss(
     """
     level = check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    return weighted_mean(row_pinball(rows, level), rows)
+    return rows.mean(row_pinball(rows, level))
 
 
 def interval_score(
@@ -110,14 +111,14 @@ def interval_score(
     """
     level = check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    return weighted_mean(row_interval_score(rows, level), rows)
+    return rows.mean(row_interval_score(rows, level))
 
 
 def coverage(forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
     """Measure how often outcomes lie in the central intervals that should hold `level` of them; ends included."""
     level = check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    return weighted_mean(row_is_covered(rows, level), rows)
+    return rows.mean(row_is_covered(rows, level))
 
 
 def sharpness(forecast: Forecast, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
@@ -129,19 +130,14 @@ def sharpness(forecast: Forecast, *, level: float = 0.9, sample_weight: ArrayLik
     return float(np.average(high - low, weights=weight))
 
 
-def weighted_mean(values: FloatArray, rows: Outcomes) -> float:
-    """Return the mean of one value per row; infinite values stay infinite."""
-    return float(np.average(values, weights=rows.weight))
-
-
 def row_log_score(rows: Outcomes) -> FloatArray:
     """Return the negative log density at each outcome, shape (n,)."""
-    return -rows.forecast._logpdf(rows.y[:, None])[:, 0]
+    return -rows.forecast.logpdf(rows.y)
 
 
 def row_pinball(rows: Outcomes, level: float) -> FloatArray:
     """Return the pinball loss of each row, shape (n,)."""
-    above = rows.y - rows.forecast._ppf(np.array([[level]]))[:, 0]
+    above = rows.y - rows.forecast.ppf(level)
     return np.where(above >= 0.0, level * above, (level - 1.0) * above)
 
 

@@ -40,21 +40,20 @@ from calibrant.kernels.fold import (
 from calibrant.kernels.level_maps import (
     choose_maps as choose_maps,
     index_knots as index_knots,
-    push_levels as push_levels,
-    push_lines as push_lines,
-    push_slopes as push_slopes,
+    map_levels as map_levels,
+    map_slopes as map_slopes,
 )
 from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
 from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
 from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted
 from calibrant.kernels.piecewise import (
-    count_samples as count_samples,
-    evaluate_pieces as evaluate_pieces,
-    invert_pieces as invert_pieces,
-    pick_samples as pick_samples,
-    score_pieces as score_pieces,
-    score_samples as score_samples,
-    slope_of_pieces as slope_of_pieces,
+    piecewise_cdf as piecewise_cdf,
+    piecewise_crps as piecewise_crps,
+    piecewise_density as piecewise_density,
+    piecewise_quantiles as piecewise_quantiles,
+    sample_cdf as sample_cdf,
+    sample_crps as sample_crps,
+    sample_quantiles as sample_quantiles,
 )
 from calibrant.kernels.refit import count_hits as count_hits, refit_drawn_labels as refit_drawn_labels
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
@@ -68,8 +67,11 @@ from calibrant.kernels.sorting import (
     weighted_runs as weighted_runs,
 )
 from calibrant.kernels.spline import fit_rising_curve as fit_rising_curve
-from calibrant.kernels.threshold_grid import bound_splits as bound_splits, measure_splits as measure_splits
-from calibrant.kernels.threshold_rounds import push_state as push_state
-from calibrant.kernels.threshold_search import search_all_cuts as search_all_cuts, search_some_cuts as search_some_cuts
+from calibrant.kernels.threshold_rounds import (
+    map_state as map_state,
+    search_all_cuts as search_all_cuts,
+    search_grid as search_grid,
+    search_some_cuts as search_some_cuts,
+)
 from calibrant.kernels.uniformity import distances_of_sides as distances_of_sides
 from calibrant.kernels.venn_abers import added_levels as added_levels, sum_diagram as sum_diagram

@@ -1,12 +1,13 @@
 """Chains of rising maps of levels, chosen per row: indexed, and applied to many levels.
 
-A map is piecewise linear between its knots (0, 0) .. (1, 1), both coordinates strictly rising. The maps of a chain
+A map has straight lines between its knots (0, 0) .. (1, 1), both coordinates strictly rising. The maps of a chain
 lie one after the other in `x` and `y`; map j has the knots `start[j]` to `start[j + 1]`. `chosen`, shape (n, T),
 names the map that each row takes in each round.
 
-Indexed, each map has one knot more, at infinity, so that map j begins at `start[j] + j`. [0, 1] is cut into equal
-cells, a power of two of them so that v * cells is exact, and `cells` says at which knot each begins: those of map j
-lie at `cell_start[j]` to `cell_start[j + 1]`, with one for v = 1 and one after it.
+Indexed, `knots` are the places, the heights and the slopes after each knot. Each map has one knot more, at infinity, so
+that map j begins at `start[j] + j`. [0, 1] is divided into equal buckets, a power of two of them so that v * buckets is
+exact, and `buckets` says at which knot each begins, so that few steps lead from there to the piece that holds a level:
+those of map j lie at `bucket_start[j]` to `bucket_start[j + 1]`, with one for v = 1 and one after it.
 """
 
 from __future__ import annotations
@@ -20,26 +21,29 @@ from calibrant.numerics import FloatArray
 RowArray = npt.NDArray[np.int32]
 StartArray = npt.NDArray[np.int64]
 KnotNumbers = npt.NDArray[np.uint32]
+Knots = tuple[FloatArray, FloatArray, FloatArray]
 #: Rows that take a round together, so that the round's maps are read once.
 _TOGETHER = 64
 #: A map of at most this many knots per level is walked along, in place of looking each level up.
 _WALKED = 2
 _STEEPEST = 1e300
+#: Buckets of [0, 1] of each map: one per knot, and not fewer than these.
+_FEWEST_BUCKETS = 64
 
 
 @compiled
-def index_knots(
-    x: FloatArray,
-    y: FloatArray,
-    start: StartArray,
-    cell_start: StartArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
-    cells: KnotNumbers,
-) -> None:
-    """Write the knots of the maps with the one at infinity, the slope after each, and the knot that each cell has."""
-    for j in range(start.size - 1):
+def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartArray, Knots, KnotNumbers]:
+    """Return the index of maps: where the buckets of each begin, its knots, and the knot that each bucket begins at."""
+    n_maps = start.size - 1
+    bucket_start = np.zeros(n_maps + 1, np.int64)
+    for j in range(n_maps):
+        n_buckets = _FEWEST_BUCKETS
+        while n_buckets < start[j + 1] - start[j]:
+            n_buckets *= 2
+        bucket_start[j + 1] = bucket_start[j] + n_buckets + 2
+    at, height, slope = np.empty(x.size + n_maps), np.empty(x.size + n_maps), np.empty(x.size + n_maps)
+    buckets = np.empty(bucket_start[n_maps], np.uint32)
+    for j in range(n_maps):
         first = start[j]
         base = first + j
         m = start[j + 1] - first
@@ -53,37 +57,36 @@ def index_knots(
         at[base + m] = np.inf
         height[base + m] = 1.0
         slope[base + m] = 0.0
-        n_cells = cell_start[j + 1] - cell_start[j] - 2
+        n_buckets = bucket_start[j + 1] - bucket_start[j] - 2
         p = base
-        for c in range(n_cells + 1):
-            while at[p + 1] <= c / n_cells:
+        for c in range(n_buckets + 1):
+            while at[p + 1] <= c / n_buckets:
                 p += 1
-            cells[cell_start[j] + c] = p
-        cells[cell_start[j] + n_cells + 1] = p
+            buckets[bucket_start[j] + c] = p
+        buckets[bucket_start[j] + n_buckets + 1] = p
+    return bucket_start, (at, height, slope), buckets
 
 
 @compiled
-def push_levels(
+def map_levels(
     levels: FloatArray,
     chosen: RowArray,
     start: StartArray,
-    cell_start: StartArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
-    cells: KnotNumbers,
+    bucket_start: StartArray,
+    knots: Knots,
+    buckets: KnotNumbers,
 ) -> None:
-    """Push levels, shape (n, m), through the chain of each row, in place."""
+    """Map levels, shape (n, m), by the chain of each row, in place."""
     n, m = levels.shape
-    for block in range(0, n, _TOGETHER):
-        end = min(block + _TOGETHER, n)
+    for first in range(0, n, _TOGETHER):
+        end = min(first + _TOGETHER, n)
         for t in range(chosen.shape[1]):
-            for i in range(block, end):
+            for i in range(first, end):
                 j = chosen[i, t]
                 if start[j + 1] - start[j] <= _WALKED * m:
-                    _map_by_walk(levels[i], np.uint32(start[j] + j), at, height, slope)
+                    _map_by_walk(levels[i], np.uint32(start[j] + j), knots)
                 else:
-                    _map_by_cells(levels[i], cells[cell_start[j] : cell_start[j + 1]], at, height, slope)
+                    _map_by_buckets(levels[i], buckets[bucket_start[j] : bucket_start[j + 1]], knots)
 
 
 @compiled
@@ -92,98 +95,72 @@ def choose_maps(
     column: StartArray,
     n_needed: StartArray,
     alpha: FloatArray,
-    cell_start: StartArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
-    cells: KnotNumbers,
+    bucket_start: StartArray,
+    knots: Knots,
+    buckets: KnotNumbers,
     chosen: RowArray,
 ) -> None:
     """Write the map of each row in each round: 2 t where the level in `column[t]` is at most `alpha[t]`, else 2 t + 1.
 
     `levels`, shape (n, Q), holds the probabilities at the thresholds, and the first `n_needed[t]` of them, which later
-    rounds ask for, are pushed through the map on the way.
+    rounds ask for, are mapped on the way.
     """
     n = levels.shape[0]
-    for block in range(0, n, _TOGETHER):
-        end = min(block + _TOGETHER, n)
+    for first in range(0, n, _TOGETHER):
+        end = min(first + _TOGETHER, n)
         for t in range(column.size):
-            for i in range(block, end):
+            for i in range(first, end):
                 j = 2 * t + (0 if levels[i, column[t]] <= alpha[t] else 1)
                 chosen[i, t] = j
-                own = cells[cell_start[j] : cell_start[j + 1]]
-                _map_by_cells(levels[i, : n_needed[t]], own, at, height, slope)
+                own = buckets[bucket_start[j] : bucket_start[j + 1]]
+                _map_by_buckets(levels[i, : n_needed[t]], own, knots)
 
 
 @compiled
-def push_slopes(
+def map_slopes(
     levels: FloatArray,
     log_slopes: FloatArray,
     chosen: RowArray,
-    cell_start: StartArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
-    cells: KnotNumbers,
+    bucket_start: StartArray,
+    knots: Knots,
+    buckets: KnotNumbers,
     log_slope: FloatArray,
 ) -> None:
-    """Push levels through the chain of each row, in place, and add the log of the chain's slope there.
+    """Map levels by the chain of each row, in place, and add the log of the chain's slope there.
 
     `log_slope` holds that of the piece after each knot, with that of the last piece at 1 too.
     """
+    at, height, slope = knots
     n, m = levels.shape
-    for block in range(0, n, _TOGETHER):
-        end = min(block + _TOGETHER, n)
+    for first in range(0, n, _TOGETHER):
+        end = min(first + _TOGETHER, n)
         for t in range(chosen.shape[1]):
-            for i in range(block, end):
+            for i in range(first, end):
                 j = chosen[i, t]
-                own = cells[cell_start[j] : cell_start[j + 1]]
+                own = buckets[bucket_start[j] : bucket_start[j + 1]]
                 for q in range(m):
-                    v = _inside(levels[i, q])
+                    v = inside(levels[i, q])
                     p = _knot_before(v, own, at)
                     log_slopes[i, q] += log_slope[p]
                     levels[i, q] = min(slope[p] * (v - at[p]) + height[p], height[p + np.uint32(1)])
 
 
 @compiled
-def push_lines(
-    values: FloatArray,
-    side: npt.NDArray[np.uint8],
-    cell_start: StartArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
-    cells: KnotNumbers,
-) -> None:
-    """Push the levels of each row, a column of `values`, through the map that its `side` names, in place."""
-    n_lines, n = values.shape
-    last = np.array([cell_start[j + 1] - cell_start[j] - 2 for j in range(cell_start.size - 1)])
-    for k in range(n_lines):
-        line = values[k]
-        for i in range(n):
-            v = _inside(line[i])
-            j = side[i]
-            c = np.uint32(cell_start[j]) + np.uint32(v * last[j])
-            p = _settle(cells[c], cells[c + np.uint32(1)], v, at)
-            line[i] = min(slope[p] * (v - at[p]) + height[p], height[p + np.uint32(1)])
-
-
-@compiled
-def _inside(v: float) -> float:
+def inside(v: float) -> float:
     """Return the nearest number in [0, 1]; 0 for NaN, which has no knot."""
     v = v if v > 0.0 else 0.0
     return v if v < 1.0 else 1.0
 
 
 @compiled
-def _knot_before(v: float, cells: KnotNumbers, at: FloatArray) -> np.uint32:
-    """Return the knot that v, in [0, 1], follows."""
-    c = np.uint32(v * float(cells.size - 2))
-    return _settle(cells[c], cells[c + np.uint32(1)], v, at)
+def _knot_before(v: float, buckets: KnotNumbers, at: FloatArray) -> np.uint32:
+    """Return the last knot at or below v, in [0, 1]."""
+    c = np.uint32(v * float(buckets.size - 2))
+    return last_knot(buckets[c], buckets[c + np.uint32(1)], v, at)
 
 
 @compiled
-def _settle(p: np.uint32, high: np.uint32, v: float, at: FloatArray) -> np.uint32:
+def last_knot(p: np.uint32, high: np.uint32, v: float, at: FloatArray) -> np.uint32:
     """Return the last knot at or below v, of the knots `p` to `high`; without a branch where there are two or less."""
     one = np.uint32(1)
     p = np.uint32(p + np.uint32(at[p + one] <= v))
@@ -199,25 +176,25 @@ def _settle(p: np.uint32, high: np.uint32, v: float, at: FloatArray) -> np.uint3
 
 
 @compiled
-def _map_by_cells(
-    levels: FloatArray, cells: KnotNumbers, at: FloatArray, height: FloatArray, slope: FloatArray
-) -> None:
+def _map_by_buckets(levels: FloatArray, buckets: KnotNumbers, knots: Knots) -> None:
     """Map levels, in place, each looked up by itself. The sums are those of NumPy's `interp`."""
+    at, height, slope = knots
     for q in range(levels.size):
-        v = _inside(levels[q])
-        p = _knot_before(v, cells, at)
+        v = inside(levels[q])
+        p = _knot_before(v, buckets, at)
         levels[q] = min(slope[p] * (v - at[p]) + height[p], height[p + np.uint32(1)])
 
 
 @compiled
-def _map_by_walk(levels: FloatArray, first: np.uint32, at: FloatArray, height: FloatArray, slope: FloatArray) -> None:
+def _map_by_walk(levels: FloatArray, first: np.uint32, knots: Knots) -> None:
     """Map levels, in place, along the knots from `first` on: fast where they rise, as those of rising points do."""
+    at, height, slope = knots
     one = np.uint32(1)
     p = first
     left, right = at[p], at[p + one]
     low, high, rate = height[p], height[p + one], slope[p]
     for q in range(levels.size):
-        v = _inside(levels[q])
+        v = inside(levels[q])
         if v < left or v >= right:
             if v < left:
                 p = first

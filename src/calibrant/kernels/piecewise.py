@@ -1,36 +1,36 @@
-"""CDFs of many rows: linear between knots with exponential tails, or steps at samples; evaluated, inverted, scored.
+"""CDFs of many rows, evaluated, inverted and scored: straight lines between knots with exponential tails, or steps.
 
-Points, levels, knots' places and knots' heights may have one row for all rows of the answer.
+A CDF of the first kind has the knots (`y`, `heights`); below the first knot and above the last, `scales` holds the
+scales of the exponential tails, 0 where the rest of the probability sits on the knot itself. A CDF of the second kind
+jumps at sorted samples, up to each of which `shares` of the probability lies. Points, levels, places and heights of
+knots, and shares may have one row for all rows of the answer. The CRPS, int (F(t) - 1{y <= t})^2 dt, is exact: a sum
+of integrals of squares of straight lines, of constants, and of exponentials.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
 
 @compiled
-def _count_not_above(knots: FloatArray, t: float) -> int:
-    """Count the knots at or below t, of sorted ones."""
-    low, high = 0, knots.size
-    while low < high:
-        middle = (low + high) >> 1
-        if knots[middle] <= t:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _row(table: FloatArray, i: int) -> FloatArray:
+    """Return row i of a table, or its only one."""
+    row: FloatArray = table[i if table.shape[0] > 1 else 0]
+    return row
 
 
 @compiled
-def _count_below(knots: FloatArray, t: float) -> int:
-    """Count the knots below t, of sorted ones."""
+def _count(knots: FloatArray, t: float, is_below: bool) -> int:
+    """Count the knots at or below t, of sorted ones, or those below it."""
     low, high = 0, knots.size
     while low < high:
         middle = (low + high) >> 1
-        if knots[middle] < t:
+        if knots[middle] < t or (knots[middle] == t and not is_below):
             low = middle + 1
         else:
             high = middle
@@ -51,17 +51,17 @@ def _between(v: float, a: float, b: float, f: float, g: float) -> float:
 
 
 @compiled
-def evaluate_pieces(
-    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, is_below: bool, out: FloatArray
-) -> None:
-    """Write P(Y <= t), or P(Y < t), of each row at each point t."""
+def piecewise_cdf(
+    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, is_below: bool
+) -> FloatArray:
+    """Return P(Y <= t), or P(Y < t), of each row at each point t."""
+    out = np.empty((scales.shape[0], points.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
-        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
-        at = points[i if points.shape[0] > 1 else 0]
+        knots, f, at = _row(y, i), _row(heights, i), _row(points, i)
         for j in range(out.shape[1]):
             t = at[j]
-            k = _count_below(knots, t) if is_below else _count_not_above(knots, t)
+            k = _count(knots, t, is_below)
             if k == 0:
                 out[i, j] = _left_tail(t, knots[0], f[0], scales[i, 0])
             elif k > last:
@@ -70,15 +70,16 @@ def evaluate_pieces(
                 out[i, j] = 1.0 - above
             else:
                 out[i, j] = _between(t, knots[k - 1], knots[k], f[k - 1], f[k])
+    return out
 
 
 @compiled
-def invert_pieces(u: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray) -> None:
-    """Write the least t with P(Y <= t) >= u, of each row at each level u; at 0 where the support begins."""
+def piecewise_quantiles(u: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the least t with P(Y <= t) >= u, of each row at each level u; at 0 where the support begins."""
+    out = np.empty((scales.shape[0], u.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
-        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
-        at = u[i if u.shape[0] > 1 else 0]
+        knots, f, at = _row(y, i), _row(heights, i), _row(u, i)
         for j in range(out.shape[1]):
             v = at[j]
             if v <= f[0] and f[0] > 0.0:
@@ -88,7 +89,7 @@ def invert_pieces(u: FloatArray, y: FloatArray, heights: FloatArray, scales: Flo
                 else:
                     out[i, j] = knots[0]
             elif v <= 0.0:
-                out[i, j] = knots[_count_not_above(f, 0.0) - 1]
+                out[i, j] = knots[_count(f, 0.0, False) - 1]
             elif v > f[last]:
                 scale = scales[i, 1]
                 if scale > 0.0:
@@ -96,23 +97,22 @@ def invert_pieces(u: FloatArray, y: FloatArray, heights: FloatArray, scales: Flo
                 else:
                     out[i, j] = knots[last]
             else:
-                k = _count_below(f, v)
+                k = _count(f, v, True)
                 out[i, j] = knots[0] if k == 0 else _between(v, f[k - 1], f[k], knots[k - 1], knots[k])
+    return out
 
 
 @compiled
-def slope_of_pieces(
-    points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray
-) -> None:
-    """Write the density of each row at each point: to the right of a knot, and infinite at an atom."""
+def piecewise_density(points: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the density of each row at each point: to the right of a knot, and infinite at an atom."""
+    out = np.empty((scales.shape[0], points.shape[1]))
     last = y.shape[1] - 1
     for i in range(out.shape[0]):
-        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
-        at = points[i if points.shape[0] > 1 else 0]
+        knots, f, at = _row(y, i), _row(heights, i), _row(points, i)
         for j in range(out.shape[1]):
             t = at[j]
-            k = _count_not_above(knots, t)
-            low = _count_below(knots, t)
+            k = _count(knots, t, False)
+            low = _count(knots, t, True)
             if low < k and _is_atom(f, low, k, scales[i], last):
                 out[i, j] = math.inf
             elif k == 0:
@@ -120,16 +120,11 @@ def slope_of_pieces(
             elif k > last:
                 scale = scales[i, 1]
                 tail = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) / scale if scale > 0.0 else 0.0
-                at_end = low <= last and last > 0 and scale == 0.0  # the support ends here: the slope to the left
-                out[i, j] = _slope(knots, f, low) if at_end else tail
+                at_end = 0 < low <= last and scale == 0.0  # the support ends here: the slope to the left
+                out[i, j] = (f[low] - f[low - 1]) / (knots[low] - knots[low - 1]) if at_end else tail
             else:
                 out[i, j] = (f[k] - f[k - 1]) / (knots[k] - knots[k - 1])
-
-
-@compiled
-def _slope(knots: FloatArray, f: FloatArray, k: int) -> float:
-    """Return the slope of the piece that ends at knot k, the first of those at one place."""
-    return (f[k] - f[k - 1]) / (knots[k] - knots[k - 1]) if k > 0 else 0.0
+    return out
 
 
 @compiled
@@ -147,11 +142,12 @@ def _square(f: float, g: float, width: float) -> float:
 
 
 @compiled
-def score_pieces(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray, out: FloatArray) -> None:
-    """Write the CRPS of each row, exactly."""
+def piecewise_crps(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the CRPS of each row, exactly."""
+    out = np.empty(outcomes.size)
     last = y.shape[1] - 1
     for i in range(out.size):
-        knots, f = y[i if y.shape[0] > 1 else 0], heights[i if heights.shape[0] > 1 else 0]
+        knots, f = _row(y, i), _row(heights, i)
         t = outcomes[i]
         total = _tail_score(knots[0] - t, f[0], scales[i, 0])
         total += _tail_score(t - knots[last], 1.0 - f[last], scales[i, 1])
@@ -167,6 +163,7 @@ def score_pieces(outcomes: FloatArray, y: FloatArray, heights: FloatArray, scale
                 middle = _between(t, a, b, p, q)
                 total += _square(p, middle, t - a) + _square(1.0 - middle, 1.0 - q, b - t)
         out[i] = total
+    return out
 
 
 @compiled
@@ -181,37 +178,42 @@ def _tail_score(outside: float, mass: float, scale: float) -> float:
 
 
 @compiled
-def count_samples(points: FloatArray, samples: FloatArray, shares: FloatArray, is_below: bool, out: FloatArray) -> None:
-    """Write the share of each row's sorted samples at or below each point, or below it.
+def sample_cdf(points: FloatArray, samples: FloatArray, shares: FloatArray, is_below: bool) -> FloatArray:
+    """Return the share of each row's sorted samples at or below each point, or below it.
 
     `shares` holds, of all rows or of each, the share of the samples up to each.
     """
+    out = np.empty((samples.shape[0], points.shape[1]))
     for i in range(out.shape[0]):
-        own, at = samples[i], points[i if points.shape[0] > 1 else 0]
-        share = shares[i if shares.shape[0] > 1 else 0]
+        own, at = samples[i], _row(points, i)
+        share = _row(shares, i)
         for j in range(out.shape[1]):
-            k = _count_below(own, at[j]) if is_below else _count_not_above(own, at[j])
+            k = _count(own, at[j], is_below)
             out[i, j] = share[k - 1] if k > 0 else 0.0
+    return out
 
 
 @compiled
-def pick_samples(u: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
-    """Write the least of each row's sorted samples that has a share of at least u, and any at all, up to it."""
+def sample_quantiles(u: FloatArray, samples: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the least of each row's sorted samples that has a share of at least u, and any at all, up to it."""
+    out = np.empty((samples.shape[0], u.shape[1]))
     for i in range(out.shape[0]):
-        own, at = samples[i], u[i if u.shape[0] > 1 else 0]
-        share = shares[i if shares.shape[0] > 1 else 0]
-        first = _count_not_above(share, 0.0)
+        own, at = samples[i], _row(u, i)
+        share = _row(shares, i)
+        first = _count(share, 0.0, False)
         for j in range(out.shape[1]):
-            out[i, j] = own[max(_count_below(share, at[j]), first)]
+            out[i, j] = own[max(_count(share, at[j], True), first)]
+    return out
 
 
 @compiled
-def score_samples(outcomes: FloatArray, samples: FloatArray, shares: FloatArray, out: FloatArray) -> None:
-    """Write the CRPS of the step function at each row's sorted samples, exactly."""
+def sample_crps(outcomes: FloatArray, samples: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the CRPS of the step function at each row's sorted samples, exactly."""
+    out = np.empty(outcomes.size)
     last = samples.shape[1] - 1
     for i in range(out.size):
         own, t = samples[i], outcomes[i]
-        share = shares[i if shares.shape[0] > 1 else 0]
+        share = _row(shares, i)
         total = max(own[0] - t, 0.0) + max(t - own[last], 0.0)
         for k in range(last):
             a, b = own[k], own[k + 1]
@@ -219,3 +221,4 @@ def score_samples(outcomes: FloatArray, samples: FloatArray, shares: FloatArray,
             left = min(max(t - a, 0.0), b - a)
             total += left * below * below + (b - a - left) * (1.0 - below) * (1.0 - below)
         out[i] = total
+    return out

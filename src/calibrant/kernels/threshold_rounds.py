@@ -1,74 +1,324 @@
-"""The sorted state of a search, pushed through the maps of a round."""
+"""Rounds of threshold recalibration: the search for the worst split, and the maps of a round put to work.
+
+The state that the loops share has a line per threshold y0_k and a last one for the levels u_i of the outcomes. Line k
+of `values` holds the probabilities h_i(y0_k) of all rows in rising order, and line k of `order` the rows that they
+belong to. A cut after position r of a line puts the rows `order[k, : r + 1]` on the left and the others on the right.
+A search returns the split with the greatest error:
+
+- `search_all_cuts`, `search_some_cuts`: sum over sides of (mass of the side) int_0^1 (F_side(c) - c)^2 dc, the
+  Cramer-von Mises distance of the side's levels from uniform. A walk along a line updates sums from cut to cut.
+- `search_grid`: the error of Sahoo, Zhao, Chen and Ermon (2021) over a grid of alphas, as their code computes it. Upper
+  bounds of all splits come from counts; the splits are then measured, highest bound first, until no bound is higher.
+
+`map_state` maps both sides and merges them, so that no line is sorted twice.
+"""
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.kernels.threshold_search import RowArray
+from calibrant.kernels.level_maps import KnotNumbers, Knots, RowArray, StartArray, inside, last_knot
 from calibrant.numerics import FloatArray
 
 SideArray = npt.NDArray[np.uint8]
+#: Bins of levels that `search_some_cuts` counts rows in, a power of two so that their ends are exact.
+_N_BINS = 64
+_BIN_WIDTH = 1.0 / _N_BINS
+#: Bins of neighbouring levels in `search_grid`, by the root of the number of rows: as narrow as a level's noise.
+_BINS_PER_ROOT = 4.0
+_MOST_BINS = 1_024
+#: Rounding of the bounds' sums: a split whose bound is this close below the best error is measured too.
+_BOUND_ROUNDING = 1e-9
+#: Keeps the quotient of two zeros a number.
+_SMALLEST = 1e-300
 
 
 @compiled
-def push_state(
-    values: FloatArray,
-    order: RowArray,
-    side: SideArray,
-    x0: FloatArray,
-    y0: FloatArray,
-    x1: FloatArray,
-    y1: FloatArray,
-) -> None:
-    """Map the sorted `values` of each line by the map of each row's `side`, and sort again by one merge.
+def search_all_cuts(
+    values: FloatArray, order: RowArray, level: FloatArray, weight: FloatArray, least: float
+) -> tuple[int, int, float]:
+    """Return threshold, number of rows on the left and distance of the worst split over all cuts; -1 if there is none.
 
-    A rising map leaves each side sorted, so that no line is ever sorted twice.
+    Both sides hold a weight of at least `least`. int F^2 = 1 - S / W^2 with S = sum_ij w_i w_j max(u_i, u_j), which
+    a Fenwick tree over the ranks of the levels adds up row by row.
     """
-    n_lines, n = values.shape
-    left = np.empty(n + 1)
-    right = np.empty(n + 1)
-    left_row = np.empty(n + 1, np.int32)
-    right_row = np.empty(n + 1, np.int32)
-    slope0 = (y0[1:] - y0[:-1]) / (x0[1:] - x0[:-1])
-    slope1 = (y1[1:] - y1[:-1]) / (x1[1:] - x1[:-1])
-    for k in range(n_lines):
-        a = 0
-        b = 0
-        for r in range(n):  # without branches, which nobody could predict
+    n_thresholds, n = values.shape[0] - 1, values.shape[1]
+    rank = np.empty(n, np.int32)
+    total = 0.0
+    above = 0.0
+    for r in range(n):
+        i = order[n_thresholds, r]
+        rank[i] = r
+        total += weight[i]
+        above += weight[i] * level[i]
+    with_all = np.empty(n)  # of each rank: sum over all rows j of w_j max(u, u_j)
+    below = 0.0
+    pairs = 0.0
+    squares = 0.0
+    for r in range(n):
+        i = order[n_thresholds, r]
+        u = level[i]
+        w = weight[i]
+        below += w
+        above -= w * u
+        with_all[r] = u * below + above
+        pairs += w * with_all[r]
+        squares += w * (1.0 - u * u)
+    tree = np.empty(2 * (n + 1))
+    best, best_k, best_cut = -1.0, 0, 0
+    for k in range(n_thresholds):
+        tree[:] = 0.0
+        left = 0.0
+        left_u = 0.0
+        left_pairs = 0.0
+        left_all = 0.0
+        for r in range(n - 1):
             i = order[k, r]
-            v = values[k, r]
-            s = int(side[i])
-            left[a] = v
-            right[b] = v
-            left_row[a] = i
-            right_row[b] = i
-            a += 1 - s
-            b += s
-        _map_rising(left, a, x0, y0, slope0)
-        _map_rising(right, b, x1, y1, slope1)
-        left[a] = np.inf
-        right[b] = np.inf
-        a = 0
-        b = 0
-        for r in range(n):
-            u = left[a]
-            v = right[b]
-            takes_left = int(u <= v)
-            values[k, r] = u if takes_left else v
-            order[k, r] = left_row[a] if takes_left else right_row[b]
-            a += takes_left
-            b += 1 - takes_left
+            node = rank[i] + 1
+            u = level[i]
+            w = weight[i]
+            under = 0.0
+            under_u = 0.0
+            j = node
+            while j > 0:
+                under += tree[2 * j]
+                under_u += tree[2 * j + 1]
+                j -= j & -j
+            left_pairs += w * (w * u + 2.0 * (u * under + (left_u - under_u)))
+            left_all += w * with_all[node - 1]
+            left += w
+            left_u += w * u
+            right = total - left
+            if right < least:
+                break
+            j = node
+            while j <= n:
+                tree[2 * j] += w
+                tree[2 * j + 1] += w * u
+                j += j & -j
+            if left < least or values[k, r] == values[k, r + 1]:
+                continue
+            right_pairs = pairs - 2.0 * left_all + left_pairs
+            distance = 4.0 / 3.0 - (left_pairs / left + right_pairs / right + squares) / total
+            if distance > best:
+                best, best_k, best_cut = distance, k, r + 1
+    return best_k, best_cut, best
 
 
 @compiled
-def _map_rising(values: FloatArray, n: int, x: FloatArray, y: FloatArray, slope: FloatArray) -> None:
-    """Map the first `n` of rising values in [0, 1], in place, in one walk along the knots."""
-    p = 0
-    last = x.size - 2
+def search_some_cuts(
+    values: FloatArray, order: RowArray, level: FloatArray, weight: FloatArray, n_cuts: int, least: float
+) -> tuple[int, int, float]:
+    """Return what `search_all_cuts` does, over `n_cuts` cuts of equal weight, with the levels counted in bins.
+
+    Within a bin F - c is taken to be a straight line, so that its square integrates exactly.
+    """
+    n_thresholds, n = values.shape[0] - 1, values.shape[1]
+    bin_of = np.empty(n, np.uint8)
+    mass = np.zeros(_N_BINS)
+    for i in range(n):
+        bin_of[i] = np.uint8(min(level[i] * _N_BINS, _N_BINS - 1.0))
+        mass[bin_of[i]] += weight[i]
+    total = 0.0
+    for b in range(_N_BINS):
+        total += mass[b]
+    best, best_k, best_cut = -1.0, 0, 0
+    for k in range(n_thresholds):
+        count = np.zeros(_N_BINS)
+        left = 0.0
+        following = total / n_cuts
+        for r in range(n - 1):
+            i = order[k, r]
+            count[bin_of[i]] += weight[i]
+            left += weight[i]
+            right = total - left
+            if right < least:
+                break
+            if left < following or left < least or values[k, r] == values[k, r + 1]:
+                continue
+            while following <= left:
+                following += total / n_cuts
+            distance = _binned_distance(count, mass, left, right) / total
+            if distance > best:
+                best, best_k, best_cut = distance, k, r + 1
+    return best_k, best_cut, best
+
+
+@compiled
+def _binned_distance(count: FloatArray, mass: FloatArray, left: float, right: float) -> float:
+    """Return the distance of both sides, times the total weight; `count` is the left side's weight in each bin."""
+    distance = 0.0
+    on_left = 0.0
+    on_right = 0.0
+    before = 0.0
+    left_before = 0.0
+    right_before = 0.0
+    for b in range(_N_BINS):
+        on_left += count[b]
+        on_right += mass[b] - count[b]
+        c = (b + 1.0) * _BIN_WIDTH
+        left_here = on_left / left - c
+        right_here = on_right / right - c
+        width = (c - before) / 3.0
+        distance += (left_before * (left_before + left_here) + left_here * left_here) * width * left
+        distance += (right_before * (right_before + right_here) + right_here * right_here) * width * right
+        before = c
+        left_before = left_here
+        right_before = right_here
+    return distance
+
+
+@compiled
+def search_grid(values: FloatArray, order: RowArray, alphas: FloatArray, least: float) -> tuple[int, int, float]:
+    """Return threshold, number of the alpha and error of the first worst split of a grid; an error of -1 if none.
+
+    The left side holds the rows with a probability of at most alpha, and each side more than `least` rows. The error
+    of a side of m rows is the mean of |u_(i) - i / (m - 1)| over i = 0..m - 1; those of both sides are added.
+    """
+    n_thresholds, n = values.shape[0] - 1, values.shape[1]
+    n_bins = min(max(int(_BINS_PER_ROOT * np.sqrt(n)), 1), _MOST_BINS, n)
+    start = np.arange(n_bins + 1) * n // n_bins  # bins of equal numbers of rows, neighbours by level
+    rising, by_level = values[n_thresholds], order[n_thresholds]
+    low, high = rising[start[:-1]], rising[start[1:] - 1]
+    bin_of = np.empty(n, np.uint16)
+    level = np.empty(n)
+    all_total = np.zeros(n_bins)
+    for b in range(n_bins):
+        for r in range(start[b], start[b + 1]):
+            bin_of[by_level[r]] = b
+            level[by_level[r]] = rising[r]
+            all_total[b] += rising[r]
+    all_count = (start[1:] - start[:-1]).astype(np.float64)
+    bound = np.full(n_thresholds * alphas.size, -1.0)
+    count, total, before = np.empty(n_bins), np.empty(n_bins), np.empty(n_bins)
+    other_count, other_total, other_before = np.empty(n_bins), np.empty(n_bins), np.empty(n_bins)
+    for k in range(n_thresholds):
+        line, line_rows = values[k], order[k]
+        count[:] = 0.0
+        total[:] = 0.0
+        n_left = 0
+        for a in range(alphas.size):
+            end = np.searchsorted(line, alphas[a], side="right")
+            for r in range(n_left, end):
+                i = np.uint32(line_rows[r])
+                count[bin_of[i]] += 1.0
+                total[bin_of[i]] += level[i]
+            n_left = end
+            if n_left <= least or n - n_left <= least:
+                continue
+            rows = 0.0
+            for b in range(n_bins):
+                before[b] = rows
+                rows += count[b]
+                other_count[b] = all_count[b] - count[b]
+                other_total[b] = all_total[b] - total[b]
+                other_before[b] = start[b] - before[b]
+            left = _bound_side(count, total, before, float(n_left), low, high)
+            right = _bound_side(other_count, other_total, other_before, float(n - n_left), low, high)
+            bound[k * alphas.size + a] = left + right
+    best, found = -1.0, 0
+    side = np.empty(n, np.uint8)
+    while True:
+        j = int(bound.argmax())
+        if bound[j] < max(best - _BOUND_ROUNDING, 0.0):
+            return found // alphas.size, found % alphas.size, best
+        bound[j] = -1.0
+        k = j // alphas.size
+        n_left = int(np.searchsorted(values[k], alphas[j % alphas.size], side="right"))
+        side[:] = 1
+        for r in range(n_left):
+            side[order[k, r]] = 0
+        error = _split_error(rising, by_level, side, n_left)
+        if error > best or (error == best and j < found):
+            best, found = error, j
+
+
+@numba.njit(fastmath={"reassoc"}, error_model="numpy")  # compiled into its caller, which is kept on disk
+def _bound_side(
+    count: FloatArray, total: FloatArray, before: FloatArray, m: float, low: FloatArray, high: FloatArray
+) -> float:
+    """Return what the error of a side of m rows is at most; levels of a bin lie in [low, high].
+
+    Of the c rows of a bin, whose differences sum to S and lie in [-down, up], the sum of the sizes is |S| plus twice
+    the lesser of the positive and the negative part, of which one is at most c up down / (up + down).
+    """
+    step = 1.0 / max(m - 1.0, 1.0)
+    sure = 0.0
+    unsure = 0.0
+    for b in range(count.size):
+        c = count[b]
+        start = before[b] * step
+        end = start + (c - 1.0) * step
+        sure += abs(total[b] - c * 0.5 * (start + end))
+        up = high[b] - start
+        down = end - low[b]
+        up = up if up > 0.0 else 0.0
+        down = down if down > 0.0 else 0.0
+        c = c if c > 1.0 else 0.0
+        unsure += c * up * down / (up + down + _SMALLEST)
+    return (sure + 2.0 * unsure) / m
+
+
+@compiled
+def _split_error(rising: FloatArray, by_level: RowArray, side: SideArray, n_left: int) -> float:
+    """Return the error of a split of the paper, exactly."""
+    n = rising.size
+    step_left, step_right = 1.0 / max(n_left - 1.0, 1.0), 1.0 / max(n - n_left - 1.0, 1.0)
+    at_left = 0
+    left, right = 0.0, 0.0
     for r in range(n):
-        v = values[r]
-        while p < last and x[p + 1] <= v:
-            p += 1
-        values[r] = min(slope[p] * (v - x[p]) + y[p], y[p + 1])
+        is_left = 1 - int(side[by_level[r]])
+        off_left = abs(rising[r] - at_left * step_left)
+        off_right = abs(rising[r] - (r - at_left) * step_right)
+        left += off_left if is_left else 0.0
+        right += 0.0 if is_left else off_right
+        at_left += is_left
+    return left / max(n_left, 1) + right / max(n - n_left, 1)
+
+
+@compiled
+def map_state(
+    values: FloatArray, order: RowArray, side: SideArray, bucket_start: StartArray, knots: Knots, buckets: KnotNumbers
+) -> None:
+    """Map each line of the state by the map of each row's `side`, in place, and put it in order again by one merge.
+
+    The maps rise, which leaves each side of a line in order. They are indexed as in `level_maps`.
+    """
+    at, height, slope = knots
+    n = side.size
+    n_left = n - np.count_nonzero(side)
+    n_buckets = (bucket_start[1:] - bucket_start[:-1] - 2).astype(np.float64)
+    first = bucket_start.astype(np.uint32)
+    one = np.uint32(1)  # unsigned, so that no index is checked for being negative
+    mapped, rows = np.empty(n + 4), np.empty(n + 4, np.int32)  # side 0, then side 1, infinities before and after each
+    mapped[0] = mapped[n_left + 2] = -np.inf
+    mapped[n_left + 1] = mapped[n + 3] = np.inf
+    for k in range(values.shape[0]):
+        line, line_rows = values[k], order[k]
+        a, b = one, np.uint32(n_left + 3)
+        for r in range(n):  # without branches, which nobody could predict
+            i = np.uint32(line_rows[r])
+            s = np.uint32(side[i])
+            v = inside(line[r])
+            c = np.uint32(first[s] + np.uint32(v * n_buckets[s]))
+            p = last_knot(buckets[c], buckets[c + one], v, at)
+            j = np.uint32(a + s * (b - a))
+            mapped[j] = min(slope[p] * (v - at[p]) + height[p], height[p + one])
+            rows[j] = i
+            a, b = np.uint32(a + one - s), np.uint32(b + s)
+        a, b = one, np.uint32(n_left + 3)
+        y, z = np.uint32(n_left), np.uint32(n + 2)
+        for r in range((n + 1) // 2):  # from both ends at once, which neither waits for
+            u, v = mapped[a], mapped[b]
+            takes_left = np.uint32(u <= v)
+            line[r] = min(u, v)
+            line_rows[r] = rows[np.uint32(b + takes_left * (a - b))]
+            a, b = np.uint32(a + takes_left), np.uint32(b + one - takes_left)
+            u, v = mapped[y], mapped[z]
+            takes_left = np.uint32(u > v)
+            line[n - 1 - r] = max(u, v)
+            line_rows[n - 1 - r] = rows[np.uint32(z + takes_left * (y - z))]
+            y, z = np.uint32(y - takes_left), np.uint32(z - one + takes_left)

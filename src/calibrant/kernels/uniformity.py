@@ -1,4 +1,8 @@
-"""Distance of levels from uniform, on both sides of many cuts."""
+"""Distance of weighted levels from uniform, on both sides of many cuts: int_0^1 |F(c) - c| dc, exactly.
+
+The distribution F of the levels on a side has straight lines between events, so that one walk over the sorted
+events of all rows adds up triangles and trapezia.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +22,21 @@ def _distance_of_line(start: float, end: float, width: float) -> float:
 
 @compiled
 def distances_of_sides(
-    place: FloatArray, jump: FloatArray, slope: FloatArray, cell: IntArray, mass: FloatArray, out: FloatArray
-) -> None:
-    """Write int_0^1 |F(c) - c| dc of the levels in cells up to each a, and of those in cells after it, shape (A, 2).
+    place: FloatArray, jump: FloatArray, slope: FloatArray, first: IntArray, mass: FloatArray
+) -> FloatArray:
+    """Return the distance of the levels on the first and on the second side of each cut, shape (A, 2).
 
-    F is built from events, sorted by `place`: its weight rises by `jump` there and its slope by `slope`. `mass` holds
-    the weight of each side, shape (A, 2); a side without weight has distance 0.
+    At each event, sorted by `place`, the weight rises by `jump` and its slope by `slope`; `first` is the first cut that
+    has its row on the first side, as all later ones have. `mass` holds the weight of each side, shape (A, 2); a side
+    without weight has distance 0.
     """
+    out = np.zeros((len(mass), 2))
     for a in range(out.shape[0]):
         last = np.zeros(2)
         height = np.zeros(2)
         rate = np.zeros(2)
-        out[a] = 0.0
         for j in range(place.size):
-            s = 0 if cell[j] <= a else 1
+            s = 0 if first[j] <= a else 1
             c = place[j]
             width = c - last[s]
             if width > 0.0:
@@ -46,3 +51,4 @@ def distances_of_sides(
                 width = 1.0 - last[s]
                 start = height[s] / mass[a, s] - last[s]
                 out[a, s] += _distance_of_line(start, (height[s] + rate[s] * width) / mass[a, s] - 1.0, width)
+    return out

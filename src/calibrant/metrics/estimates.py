@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.results import Score
 
 FloatOrArray = TypeVar("FloatOrArray", float, FloatArray)
 
@@ -23,6 +24,10 @@ class Estimate:
     high: float
     method: str
     note: str = ""
+
+    def to_score(self, name: str, *, level: float, n: int, evaluated_on: str) -> Score:
+        """Return the estimate under a name, with what is known of its rows."""
+        return Score(name, self.value, self.low, self.high, level, n, self.method, evaluated_on, self.note)
 
 
 class Mean(NamedTuple):

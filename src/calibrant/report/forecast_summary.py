@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.forecasts import Forecast, NoiseFloor, Recalibrator, ReliabilityGaps, pit_histogram
-from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.decisions import costs_of, gap_thresholds, table_of_gaps
-from calibrant.forecasts.evaluation import crps_change, scores_and_floors
-from calibrant.forecasts.level_curve import curve_of
-from calibrant.forecasts.points import Outcomes, read_outcomes
+from calibrant.forecasts import (
+    Forecast,
+    NoiseFloor,
+    Outcomes,
+    Recalibrator,
+    ReliabilityGaps,
+    crps_change,
+    level_curve,
+    pit_histogram,
+    read_outcomes,
+    reliability_gaps,
+    scores_and_floors,
+)
 from calibrant.report.formats import decimals, percent_level
 from calibrant.report.summarise import clean
 from calibrant.results import Score
@@ -53,8 +60,6 @@ MEANINGS = {
 }
 #: Gaps by which forecasts are judged.
 _JUDGED = ("average_calibration_error", "threshold_calibration_error", "reliability_gap")
-#: Rules shown in the map of gaps, per side.
-_MAP = 50
 
 
 def summarise_forecasts(
@@ -112,12 +117,11 @@ def _measured(
 ) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
     scores, floors = scores_and_floors(rows, interval_level, level, rng, "given data")
-    gaps = table_of_gaps(rows, gap_thresholds(rows, None), alphas_of(None, _MAP), costs_of(None), 10.0)
     off = [name for name in _JUDGED if name in floors and scores[name].value > floors[name].high]
     covered = scores["coverage"]
     side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else None
     histogram = pit_histogram(rows.forecast, rows.y, sample_weight=rows.weight, level=level)
-    curve = curve_of(rows, level, label)
+    curve = level_curve(rows.forecast, rows.y, sample_weight=rows.weight, level=level, label=label)
     return {
         "label": label,
         "state": "miscalibrated" if off or side else "calibrated",
@@ -133,7 +137,7 @@ def _measured(
         },
         "levels": {key: getattr(curve, key).tolist() for key in ("levels", "share", "low", "high")}
         | {"error": curve.error, "n": curve.n},
-        "gaps": _gaps(gaps),
+        "gaps": _gaps(reliability_gaps(rows.forecast, rows.y, sample_weight=rows.weight)),
     }
 
 

@@ -62,9 +62,12 @@ def check_number(
     low, high = -math.inf if minimum is None else minimum, math.inf if maximum is None else maximum
     left, right = ("(" if is_open or math.isinf(low) else "["), (")" if is_open or math.isinf(high) else "]")
     wanted = f"number in {left}{low:g}, {high:g}{right}" + (f", such as {example}" if example else "")
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a {wanted}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond float64
+        number = math.inf
     is_inside = low < number < high if is_open else low <= number <= high
     if not (is_inside and math.isfinite(number)):
         raise InvalidInputError(f"{name}={value!r} is outside {left}{low:g}, {high:g}{right}. Pass a {wanted}.")

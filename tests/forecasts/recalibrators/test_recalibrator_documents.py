@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.errors import DocumentError
+from calibrant.errors import DocumentError, InvalidTypeError, NotFittedError
 from calibrant.forecasts import GaussianForecast
 from calibrant.persistence import from_document, to_document
 
@@ -124,3 +124,31 @@ def test_settings_are_restored_and_a_fit_goes_on_as_it_would_have(made: cb.forec
     }
     expected = made.fit(forecast[:60], y[:60]).transform(forecast).cdf(POINTS)
     np.testing.assert_array_equal(loaded.fit(forecast[:60], y[:60]).transform(forecast).cdf(POINTS), expected)
+
+
+def test_a_class_that_documents_have_no_name_for_is_not_saved() -> None:
+    class Own(cb.forecasts.AverageRecalibrator):
+        pass
+
+    with pytest.raises(InvalidTypeError, match="can't save a Own: only calibrant's own recalibrators"):
+        to_document(Own().fit(GaussianForecast([0.0, 1.0], 1.0), [0.5, 0.5]))
+    with pytest.raises(NotFittedError, match="this AverageRecalibrator is not fitted"):
+        to_document(cb.forecasts.AverageRecalibrator())
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (cb.forecasts.AverageRecalibrator(), ""),
+        (cb.forecasts.ConformalRecalibrator("residual"), "residuals"),
+        (cb.forecasts.ConformalRecalibrator("level"), "levels"),
+        (cb.forecasts.VarianceScalingRecalibrator(shift=True), "standard deviations times 2, moved by 0.5 of them"),
+        (cb.forecasts.ThresholdRecalibrator("paper", max_rounds=1, min_leaf=1), "1 round"),
+        (cb.forecasts.ThresholdRecalibrator("paper", min_leaf=99), "no rounds"),
+        (cb.forecasts.ThresholdRecalibrator(n_folds=2), "no rounds, since none does better on rows held out"),
+    ],
+)
+def test_what_was_fitted_is_said_in_a_few_words(made: cb.forecasts.Recalibrator, text: str) -> None:
+    forecast = GaussianForecast(np.arange(8.0), 1.0)
+    fitted = made.fit(forecast, np.arange(8.0) + 0.5 + np.tile([-2.0, 2.0], 4))
+    assert fitted.describe() == from_document(to_document(fitted)).describe() == text

@@ -19,13 +19,15 @@ from calibrant.forecasts import (
     DistributionRecalibrator,
     Forecast,
     GaussianForecast,
+    Outcomes,
     QuantileForecast,
     Recalibrator,
     SampleForecast,
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
 )
-from calibrant.forecasts.recalibrators.layers import ThresholdChain
+from calibrant.forecasts.recalibrators.chains import ThresholdChain
+from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
 
 METHODS: dict[str, Callable[[], Recalibrator]] = {
     "average": AverageRecalibrator,
@@ -216,7 +218,10 @@ def test_the_greatest_error_falls_below_epsilon_within_the_rounds_that_the_log_s
     assert fitted.rounds_[0].error_before > epsilon
     assert fitted.rounds_[-1].error_after <= epsilon
     # Pinsker: a round that splits where the error is w raises the mean log score of these rows by 2 w^2 or more.
-    scores = [chain.first(t).apply(forecast).logpdf(y).mean() for t in range(len(chain) + 1)]
+    scores = [
+        ThresholdChain(chain.thresholds, chain.column[:t], chain.alpha[:t], chain.maps).apply(forecast).logpdf(y).mean()
+        for t in range(len(chain) + 1)
+    ]
     gains = np.diff(scores)
     assert (gains >= [2.0 * r.error_before**2 for r in fitted.rounds_]).all()
     assert len(fitted.rounds_) <= (scores[-1] - scores[0]) / (2.0 * epsilon**2)
@@ -243,16 +248,12 @@ def test_rounds_say_what_they_split_on() -> None:
 
 
 def test_replaying_the_fitting_rows_gives_the_state_of_the_fit() -> None:
-    from calibrant.forecasts.recalibrators.rounds import Rounds, Smooth
-    from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds
-
     forecast, y = misspecified(500)
-    weight = np.ones(500)
-    rounds = Rounds(
-        SearchState(forecast, y, weight, middle_thresholds(y, weight, 20)), Smooth(30, None, 20, 20.0, 0.3), 0.0
-    )
+    thresholds = middle_thresholds(y, np.ones(500), 20)
+    rounds = Rounds(Outcomes(forecast, y, None), thresholds, Regularised(30, None, 20, 20.0, 0.3), 0.0)
     assert list(rounds.run(12)) == list(range(1, 13))
     assert np.array_equal(rounds.chain().apply(forecast).cdf(y), rounds.state.level)
+    assert np.array_equal(rounds.chain(5).alpha, rounds.chain().alpha[:5])
 
 
 @pytest.mark.parametrize("n", [30, 300, 1_500])

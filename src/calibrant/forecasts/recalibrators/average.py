@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from calibrant.forecasts.points import Outcomes
-from calibrant.forecasts.recalibrators.base import Recalibrator
-from calibrant.forecasts.recalibrators.layers import Layer, OneMap
-from calibrant.forecasts.recalibrators.level_maps import empirical_map, smooth_map
-from calibrant.forecasts.recalibrators.search_state import outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_not_negative
-from calibrant.validation import check_integer
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.level_maps import PackedMaps, decode_knots, empirical_map, smooth_map
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.recalibrated import ChainRows, RowMaps
+from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named
+from calibrant.numerics import FloatArray
+from calibrant.persistence import Field
+from calibrant.validation import check_integer, check_number
 
 
+@named("average")
+@dataclass(kw_only=True, eq=False, repr=False)
 class AverageRecalibrator(Recalibrator):
     """Recalibrate so that, over all rows, a share c of outcomes lies below the quantile of level c.
 
@@ -21,11 +29,6 @@ class AverageRecalibrator(Recalibrator):
         Kuleshov et al., whose density is rough.
     pseudo_counts : float
         With `n_knots`, the rows of the identity that the map is drawn towards.
-
-    Attributes
-    ----------
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
@@ -49,17 +52,34 @@ class AverageRecalibrator(Recalibrator):
     array([[0.16, 0.51, 0.84]])
     """
 
-    def __init__(self, *, n_knots: int | None = None, pseudo_counts: float = 20.0) -> None:
-        self.n_knots = n_knots
-        self.pseudo_counts = pseudo_counts
+    n_knots: int | None = None
+    pseudo_counts: float = 20.0
 
     def _check_settings(self) -> None:
-        check_not_negative("pseudo_counts", self.pseudo_counts)
+        check_number("pseudo_counts", self.pseudo_counts, minimum=0.0)
         if self.n_knots is not None:
             check_integer("n_knots", self.n_knots, minimum=1)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        level = outcome_levels(rows.forecast, rows.y)
+        level = rows.levels()
         if self.n_knots is None:
             return (OneMap(*empirical_map(level, rows.weights)),)
         return (OneMap(*smooth_map(level, rows.weights, self.n_knots, self.pseudo_counts)),)
+
+
+@named("one_map")
+@dataclass(frozen=True, slots=True)
+class OneMap(MapLayer):
+    """One map for all rows."""
+
+    x: FloatArray
+    y: FloatArray
+
+    def rows(self, forecast: Forecast) -> RowMaps:
+        """Return the same map for each row."""
+        return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
+
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        return cls(*decode_knots(body.members(("x", "y"))))

@@ -1,15 +1,87 @@
-"""What all recalibrators share: the gate, the fitted layers, and applying them."""
+"""What all recalibrators share: the gate, the fitted layers and applying them, and how documents name and hold them."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import fields
+from operator import methodcaller
+from typing import Any, ClassVar, Self, TypeVar
 
-from calibrant.errors import NotFittedError
+import numpy as np
+
+from calibrant import persistence
+from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError, NotFittedError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
-from calibrant.forecasts.recalibrators.layers import Layer
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import LARGEST
+from calibrant.forecasts.recalibrated import RecalibratedForecast, RowMaps
+from calibrant.numerics import FloatArray
+from calibrant.persistence import Field, as_plain
 from calibrant.validation import ArrayLike
+
+_RECALIBRATORS: dict[str, type[Recalibrator]] = {}
+_LAYERS: dict[str, type[Layer]] = {}
+_Named = TypeVar("_Named", bound="type[Recalibrator] | type[Layer]")
+_Layer = TypeVar("_Layer", bound="Layer")
+
+
+def named(name: str) -> Callable[[_Named], _Named]:
+    """Enter a class of recalibrators or layers under the name that documents have for it."""
+
+    def enter(cls: _Named) -> _Named:
+        cls.document_name = name
+        if issubclass(cls, Layer):
+            _LAYERS[name] = cls
+        else:
+            _RECALIBRATORS[name] = cls
+        return cls
+
+    return enter
+
+
+class Layer(ABC):
+    """A recalibration of forecasts, fitted: plain arrays, which a document holds beside the layer's name."""
+
+    __slots__ = ()
+    document_name: ClassVar[str]
+
+    @abstractmethod
+    def apply(self, forecast: Forecast) -> Forecast:
+        """Return the recalibrated forecast."""
+
+    def encode(self) -> dict[str, Any]:
+        """Return the layer, a dataclass, as plain data: its fields by name."""
+        return {field.name: _encoded(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    @abstractmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_encoded(each) for each in value]
+    return value.encode() if hasattr(value, "encode") and not isinstance(value, str) else value
+
+
+class MapLayer(Layer):
+    """A recalibration that maps the levels of each row."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rows(self, forecast: Forecast) -> RowMaps:
+        """Return the map of each row of a forecast."""
+
+    def apply(self, forecast: Forecast) -> Forecast:
+        """Return the forecast with mapped levels."""
+        return RecalibratedForecast(forecast, self.rows(forecast))
 
 
 class Recalibrator(ABC):
@@ -23,6 +95,11 @@ class Recalibrator(ABC):
     n_rows_ : int
         Number of rows it was fitted on: those with weight.
     """
+
+    document_name: ClassVar[str] = ""
+    #: Fields that a document of this class has beside those of all, and parameters that it doesn't keep as settings.
+    _own_fields: ClassVar[tuple[str, ...]] = ()
+    _not_settings: ClassVar[tuple[str, ...]] = ()
 
     layers_: tuple[Layer, ...]
     n_rows_: int
@@ -39,15 +116,6 @@ class Recalibrator(ABC):
             The outcomes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts as two rows, of 0 as none.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         self._check_settings()
         rows = read_outcomes(forecast, y, sample_weight)
@@ -76,6 +144,10 @@ class Recalibrator(ABC):
             forecast = layer.apply(forecast)
         return forecast
 
+    def describe(self) -> str:
+        """Say in a few words what was fitted; nothing where the method's name says it all."""
+        return ""
+
     @abstractmethod
     def _check_settings(self) -> None:
         """Refuse settings that can't be used."""
@@ -88,3 +160,79 @@ class Recalibrator(ABC):
         if not hasattr(self, "layers_"):
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted. Call fit(forecast, y) first.")
+
+    def encode(self) -> dict[str, Any]:
+        """Return the body of a document."""
+        self._check_fitted()
+        if _RECALIBRATORS.get(self.document_name) is not type(self):
+            raise InvalidTypeError(
+                f"can't save a {type(self).__name__}: only calibrant's own recalibrators have a file format."
+            )
+        defaults = self._default_settings()
+        settings = {key: as_plain(getattr(self, key), f"settings.{key}") for key in defaults}
+        changed = {key: value for key, value in settings.items() if value != as_plain(defaults[key], key)}
+        return {
+            "method": self.document_name,
+            "n_rows": self.n_rows_,
+            "layers": [{"type": layer.document_name, **layer.encode()} for layer in self.layers_],
+        } | ({"settings": changed} if changed else {})
+
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check the body of a document, and return the fitted recalibrator that it holds."""
+        return cls().restore(body)
+
+    def restore(self, body: Field) -> Self:
+        """Check the body of a document, and take over what it says."""
+        found = body.members(("method", "n_rows", "layers", *self._own_fields), ("settings",))
+        if "settings" in found:
+            self._take_settings(found["settings"])
+        self.n_rows_ = found["n_rows"].integer(minimum=1)
+        self.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
+        self._take_own(found)
+        return self
+
+    def _take_own(self, found: dict[str, Field]) -> None:
+        """Take over the fields of this class's own, and what follows from the layers."""
+
+    @classmethod
+    def _default_settings(cls) -> dict[str, object]:
+        parameters = inspect.signature(cls).parameters
+        return {key: each.default for key, each in parameters.items() if key not in cls._not_settings}
+
+    def _take_settings(self, field: Field) -> None:
+        """Take over settings that the class's own checks accept."""
+        for key, item in field.members((), tuple(self._default_settings())).items():
+            setattr(self, key, tuple(item.value) if isinstance(item.value, list) else item.value)
+        try:
+            self._check_settings()
+        except CalibrantError as error:
+            raise DocumentError(f"{field.path}: {error}") from None
+
+    def _only_layer(self, kind: type[_Layer], field: Field) -> _Layer:
+        """Return the one layer, of a kind, that documents of this class hold."""
+        only = self.layers_[0] if len(self.layers_) == 1 else None
+        if not isinstance(only, kind):
+            field.refuse(f"is not one layer of the type {kind.document_name!r}")
+        return only
+
+
+def _decode_layer(item: Field) -> Layer:
+    kind = item.member("type").choice(sorted(_LAYERS))
+    own = {key: value for key, value in item.object().items() if key != "type"}
+    return _LAYERS[kind].decode(Field(own, item.path))
+
+
+def _decode(body: dict[str, Any]) -> Recalibrator:
+    root = Field(body)
+    return _RECALIBRATORS[root.member("method").choice(sorted(_RECALIBRATORS))].decode(root)
+
+
+def numbers_within_reach(field: Field, values: FloatArray) -> FloatArray:
+    """Refuse places on the number line that no outcome may have."""
+    if values.size and np.abs(values).max() > LARGEST:
+        field.refuse(f"holds a number beyond {LARGEST:g}")
+    return values
+
+
+persistence.register_kind("forecast_recalibrator", Recalibrator, methodcaller("encode"), _decode)

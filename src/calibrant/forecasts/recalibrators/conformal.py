@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_forecast, as_numbers
-from calibrant.forecasts.recalibrated import RowNumbers, base_quantiles
-from calibrant.forecasts.recalibrators.base import Recalibrator
-from calibrant.forecasts.recalibrators.layers import Layer, OneMap
-from calibrant.forecasts.recalibrators.level_maps import mean_ranks, sum_groups
-from calibrant.forecasts.settling import settled
+from calibrant.forecasts.invert import base_quantiles, refine_quantiles
+from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.points import as_numbers
+from calibrant.forecasts.recalibrated import DerivedForecast
+from calibrant.forecasts.recalibrators.average import OneMap
+from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.persistence import Field
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
 CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
 
 
+@named("conformal")
+@dataclass(eq=False, repr=False)
 class ConformalRecalibrator(Recalibrator):
     """Replace forecasts by split conformal predictive distributions of their residuals.
 
@@ -63,10 +68,10 @@ class ConformalRecalibrator(Recalibrator):
     True
     """
 
-    scores_: FloatArray
+    _not_settings = ("conformity",)
 
-    def __init__(self, conformity: Conformity = "normalised") -> None:
-        self.conformity = conformity
+    conformity: Conformity = "normalised"
+    scores_: FloatArray = field(init=False)
 
     def _check_settings(self) -> None:
         check_choice("conformity", self.conformity, CONFORMITIES)
@@ -74,9 +79,17 @@ class ConformalRecalibrator(Recalibrator):
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         scores = conformity_scores(rows.forecast, rows.y, self.conformity)
         at, levels = mean_ranks(scores, rows.weights, 1.0)
-        mass = sum_groups(np.searchsorted(at, scores), rows.weights)
+        mass = sum_by(np.searchsorted(at, scores), rows.weights)
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
+
+    def describe(self) -> str:
+        """Say what was ranked."""
+        return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
+
+    def _take_own(self, found: dict[str, Field]) -> None:
+        only = self._only_layer(ConformalScores, found["layers"])
+        self.conformity, self.scores_ = only.conformity, only.at
 
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
@@ -84,14 +97,7 @@ class ConformalRecalibrator(Recalibrator):
         forecast = as_forecast(forecast)
         values = as_numbers(y, name="y")
         check_same_length(len(forecast), values.size, "forecast", "y")
-        layer = self.layers_[0]
-        assert isinstance(layer, ConformalScores)  # noqa: S101 - for the type checker: `_fit` makes no other
-        scores = conformity_scores(forecast, values, layer.conformity)
-        below = np.concatenate(([0.0], np.cumsum(layer.mass)))
-        total = below[-1] + 1.0
-        low = below[np.searchsorted(layer.at, scores, side="left")]
-        high = below[np.searchsorted(layer.at, scores, side="right")]
-        return low / total, (high + 1.0) / total
+        return cast("ConformalScores", self.layers_[0]).bounds(forecast, values)
 
     def randomised_pit(
         self, forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | None = None
@@ -101,6 +107,7 @@ class ConformalRecalibrator(Recalibrator):
         return low + as_generator(rng).random(low.size) * (high - low)
 
 
+@named("conformal_scores")
 @dataclass(frozen=True, slots=True)
 class ConformalScores(Layer):
     """Distinct scores `at`, the level that each gets, and the weight of its rows."""
@@ -114,49 +121,56 @@ class ConformalScores(Layer):
         """Return the distribution of what has such scores."""
         if self.conformity == "level":
             inside = (self.at > 0.0) & (self.at < 1.0)
-            x, y = (np.concatenate(([0.0], a[inside], [1.0])) for a in (self.at, self.levels))
-            return OneMap(x, y).apply(forecast)
+            return OneMap(*with_ends(self.at[inside], self.levels[inside])).apply(forecast)
         return ConformalForecast(forecast, *_centre_and_scale(forecast, self.conformity), self.at, self.levels)
 
+    def bounds(self, forecast: Forecast, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the greatest level of each outcome."""
+        scores = conformity_scores(forecast, y, self.conformity)
+        below = np.concatenate(([0.0], np.cumsum(self.mass)))
+        total = below[-1] + 1.0
+        low = below[np.searchsorted(self.at, scores, side="left")]
+        high = below[np.searchsorted(self.at, scores, side="right")]
+        return low / total, (high + 1.0) / total
 
-class ConformalForecast(Forecast):
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        fields = body.members(("conformity", "at", "levels", "mass"))
+        conformity = fields["conformity"].choice(CONFORMITIES)
+        at, levels, mass = fields["at"].rising(), fields["levels"].rising(), fields["mass"].numbers()
+        for key, values in (("at", at), ("mass", mass)):
+            numbers_within_reach(fields[key], values)
+        for key, values in (("levels", levels), ("mass", mass)):
+            if values.size != at.size:
+                fields[key].refuse(f"does not go with {at.size} scores: one number for each is needed")
+        if levels[0] <= 0.0 or levels[-1] >= 1.0:
+            fields["levels"].refuse("has a level outside (0, 1)")
+        if (mass <= 0.0).any():
+            fields["mass"].refuse("holds a weight that is not above 0")
+        return cls(conformity, at, levels, mass)
+
+
+class ConformalForecast(DerivedForecast):
     """Distributions of `centre` + `scale` * score: straight between the scores, and beyond them a base's shape."""
 
-    __slots__ = ("_at", "_base", "_centre", "_levels", "_outer", "_scale")
+    __slots__ = ("_at", "_centre", "_levels", "_outer", "_scale")
+    _by_row = ("_base", "_centre", "_outer", "_scale")
 
     def __init__(
         self, base: Forecast, centre: FloatArray, scale: FloatArray, at: FloatArray, levels: FloatArray
     ) -> None:
-        self._base = base
+        super().__init__(base)
         self._centre, self._scale = centre, scale
         self._at, self._levels = at, levels
         low, high = (centre + scale * end for end in (at[0], at[-1]))
-        outer = np.column_stack((base._cdf(low[:, None]), base._sf(high[:, None])))
+        outer = np.column_stack((base.cdf(low[:, None]), base.sf(high[:, None])))
         self._outer = np.where(outer > SMALLEST_CLIP, outer, 0.0)  # less has no shape that levels could follow
-
-    @property
-    def base(self) -> Forecast:
-        """The forecast before."""
-        return self._base
-
-    @property
-    def has_density(self) -> bool:
-        """Whether the forecast before has a density: the tails are its own."""
-        return self._base.has_density
-
-    def __len__(self) -> int:
-        return self._centre.size
-
-    def _take(self, rows: RowNumbers) -> Self:
-        taken = type(self).__new__(type(self))
-        taken._base, taken._at, taken._levels = self._base._take(rows), self._at, self._levels
-        taken._centre, taken._scale, taken._outer = self._centre[rows], self._scale[rows], self._outer[rows]
-        return taken
 
     def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""
         low, high = self._outer[:, :1], self._outer[:, 1:]
-        below, above = self._base._cdf(y), self._base._sf(y)
+        below, above = self._base.cdf(y), self._base.sf(y)
         with np.errstate(over="ignore"):  # of a tail that is next to nothing
             left = np.divide(below, low, out=np.zeros_like(below), where=low > 0.0)
             right = np.divide(above, high, out=np.zeros_like(above), where=high > 0.0)
@@ -183,14 +197,14 @@ class ConformalForecast(Forecast):
         # A base without probability beyond the outer score has its tail on that score.
         left = np.where(low > 0.0, np.minimum(base_quantiles(self._base, below, u), inner), inner)
         right = np.where(high > 0.0, np.maximum(base_quantiles(self._base, 1.0 - above, u), inner), inner)
-        return settled(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
+        return refine_quantiles(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)
         is_left = score < self._at[0]
         mass = np.where(is_left, self._levels[0], 1.0 - self._levels[-1])
         with np.errstate(divide="ignore", invalid="ignore"):  # no density is right where the base has none
-            tail = self._base._logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
+            tail = self._base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
         tail = np.where(np.isfinite(tail), tail, -np.inf)
         if self._at.size < 2:
             return tail
@@ -203,7 +217,7 @@ class ConformalForecast(Forecast):
 def conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:
     """Return the score of each outcome."""
     if conformity == "level":
-        return forecast._cdf(y[:, None])[:, 0]
+        return forecast.cdf(y)
     centre, scale = _centre_and_scale(forecast, conformity)
     return (y - centre) / scale
 

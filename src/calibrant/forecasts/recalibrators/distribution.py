@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.packed_maps import PackedMaps
-from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.level_maps import IDENTITY, PackedMaps, smooth_map, weighted_quantiles
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.points import check_bins
 from calibrant.forecasts.recalibrated import ChainRows, RowMaps
-from calibrant.forecasts.recalibrators.base import Recalibrator
-from calibrant.forecasts.recalibrators.layers import Layer, MapLayer
-from calibrant.forecasts.recalibrators.level_maps import smooth_map, weighted_quantiles
-from calibrant.forecasts.recalibrators.search_state import outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_not_negative
+from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import check_integer
+from calibrant.persistence import Field
+from calibrant.validation import check_integer, check_number
 
 #: Levels of the quartiles and the median.
 _QUARTILES = np.array([[0.25, 0.5, 0.75]])
 
 
+@named("distribution")
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributionRecalibrator(Recalibrator):
     """Recalibrate rows of like forecasts by themselves: one map of levels per bin of median and width.
 
@@ -37,11 +37,6 @@ class DistributionRecalibrator(Recalibrator):
         Steps of equal weight of each map.
     pseudo_counts : float
         Rows of the identity that each map is drawn towards.
-
-    Attributes
-    ----------
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
@@ -67,30 +62,16 @@ class DistributionRecalibrator(Recalibrator):
     array([1.7, 6.4])
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: tuple[int, int] = (5, 3),
-        min_leaf: int = 20,
-        n_knots: int = 20,
-        pseudo_counts: float = 20.0,
-    ) -> None:
-        self.n_bins = n_bins
-        self.min_leaf = min_leaf
-        self.n_knots = n_knots
-        self.pseudo_counts = pseudo_counts
+    n_bins: tuple[int, int] = (5, 3)
+    min_leaf: int = 20
+    n_knots: int = 20
+    pseudo_counts: float = 20.0
 
     def _check_settings(self) -> None:
         check_integer("min_leaf", self.min_leaf, minimum=1)
         check_integer("n_knots", self.n_knots, minimum=1)
-        check_not_negative("pseudo_counts", self.pseudo_counts)
-        pair: object = self.n_bins
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InvalidInputError(
-                f"n_bins={self.n_bins!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
-            )
-        for i in (0, 1):
-            check_integer(f"n_bins[{i}]", pair[i], minimum=1)
+        check_number("pseudo_counts", self.pseudo_counts, minimum=0.0)
+        check_bins("n_bins", self.n_bins)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         n_medians, n_widths = self.n_bins
@@ -109,19 +90,16 @@ class DistributionRecalibrator(Recalibrator):
             if own.any():  # tied medians may leave bins empty
                 width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
         bins = _bins(median, width, edges, width_edges)
-        level = outcome_levels(rows.forecast, rows.y)
-        identity = np.array([0.0, 1.0])
-        maps = []
-        for j in range(n_medians * n_widths):
-            own = bins == j
-            maps.append(
-                smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts)
-                if own.any()
-                else (identity, identity)
-            )
+        level = rows.levels()
+        of_bins = (bins == j for j in range(n_medians * n_widths))
+        maps = [
+            smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts) if own.any() else IDENTITY
+            for own in of_bins
+        ]
         return (BinnedMaps(edges, width_edges, PackedMaps.pack(maps)),)
 
 
+@named("binned_maps")
 @dataclass(frozen=True, slots=True)
 class BinnedMaps(MapLayer):
     """A map per bin: `edges` between the bins of the median, and for each of them, `width_edges` between widths."""
@@ -135,10 +113,33 @@ class BinnedMaps(MapLayer):
         bins = _bins(*centre_and_width(forecast), self.edges, self.width_edges)
         return ChainRows(self.maps, bins.astype(np.int32)[:, None])
 
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        fields = body.members(("edges", "width_edges", "maps"))
+        edges = _decode_edges(fields["edges"])
+        rows = fields["width_edges"].items()
+        if len(rows) != edges.size + 1:
+            fields["width_edges"].refuse(f"does not go with {edges.size} edges: one list for each bin is needed")
+        widths = [_decode_edges(row) for row in rows]
+        for row, width in zip(rows, widths, strict=True):
+            if width.size != widths[0].size:
+                row.refuse("is not as long as the first list")
+        maps = PackedMaps.decode(fields["maps"], len(rows) * (widths[0].size + 1))
+        return cls(edges, np.array(widths).reshape(len(rows), -1), maps)
+
+
+def _decode_edges(field: Field) -> FloatArray:
+    """Return numbers that don't fall; there may be none."""
+    edges = numbers_within_reach(field, field.numbers(minimum=0))
+    if (np.diff(edges) < 0.0).any():
+        field.refuse("holds a number that is below the one before")
+    return edges
+
 
 def centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
     """Return median and interquartile range of each row."""
-    quartiles = forecast._ppf(_QUARTILES)
+    quartiles = forecast.ppf(_QUARTILES)
     return quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
 
 

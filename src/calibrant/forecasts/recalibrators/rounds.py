@@ -1,22 +1,35 @@
-"""Rounds of threshold recalibration: the split with the greatest error, a map on either side, and on."""
+"""Rounds of threshold recalibration: the split with the greatest error, a map on either side, and on.
+
+A round searches all pairs (y0, alpha) for the split of the rows, by whether P(Y <= y0) is at most alpha, on whose sides
+the levels of the outcomes (their probability integral transforms) are furthest from uniform; fits a map on each side
+that brings its levels closer to uniform; and maps by it all probabilities of the rows of that side. Rounds end where
+the greatest error is at most epsilon, where no split leaves enough rows on both sides, or when the caller has enough.
+Algorithm 1 of Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with threshold calibration*, NeurIPS. `Paper` and
+`Regularised` say what is searched and fitted; the state and the rounds are the same.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import asdict, dataclass, fields
+from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.forecasts.packed_maps import PackedMaps
-from calibrant.forecasts.recalibrators.grid_state import GridState
-from calibrant.forecasts.recalibrators.layers import ThresholdChain
-from calibrant.forecasts.recalibrators.level_maps import Knots, empirical_map, smooth_map, towards_identity
-from calibrant.forecasts.recalibrators.search_state import SearchState
+from calibrant import kernels
+from calibrant.forecasts.level_maps import (
+    Knots,
+    PackedMaps,
+    empirical_map,
+    smooth_map,
+    weighted_quantiles,
+)
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.recalibrators.chains import ThresholdChain
 from calibrant.numerics import FloatArray
-
-State = TypeVar("State", SearchState, GridState)
+from calibrant.persistence import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +53,84 @@ class ThresholdRound:
     n_left: float
     n_right: float
 
+    def encode(self) -> dict[str, float | None]:
+        """Return the round as plain data."""
+        return {key: None if math.isnan(value) else value for key, value in asdict(self).items()}
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The split with the greatest error: threshold k, and alpha."""
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the round that they are of."""
+        found = body.members([field.name for field in fields(cls)])
+        numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}
+        return cls(**{"error_after": math.nan} | numbers)
+
+
+class Split(NamedTuple):
+    """A split of the rows, at threshold number k and alpha, and its error."""
 
     k: int
     alpha: float
     error: float
 
 
-class Rule(ABC, Generic[State]):
-    """How rounds find their split, and which map they fit on either side."""
+class State:
+    """What rounds change: the level of each outcome, and at each of K thresholds the probabilities of all n rows.
 
-    __slots__ = ()
+    `values` and `order`, shape (K + 1, n), hold the probabilities of a threshold in rising order with the rows that
+    they belong to; their last line is that of the levels, which `level` has in the order of the rows. Takes 12 bytes
+    per row and threshold.
+    """
 
-    @abstractmethod
-    def split(self, state: State) -> Split | None:
-        """Return the split with the greatest error; None if no split leaves enough rows on both sides."""
+    def __init__(self, rows: Outcomes, thresholds: FloatArray) -> None:
+        self.thresholds = thresholds
+        self.weight = rows.weights
+        self.level = rows.levels()
+        shape = (thresholds.size + 1, len(rows))
+        self.values, self.order = np.empty(shape), np.empty(shape, dtype=np.int32)
+        for k in range(shape[0]):
+            values = self.level if k == thresholds.size else rows.forecast.cdf(thresholds[k])
+            self.order[k] = np.argsort(values, kind="stable")
+            self.values[k] = values[self.order[k]]
 
-    @abstractmethod
-    def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
-        """Return the map that brings these levels to uniform, or closer to it."""
+    def side(self, split: Split) -> npt.NDArray[np.uint8]:
+        """Return 0 for the rows with a probability of at most alpha, and 1 for the others."""
+        side = np.ones(self.level.size, dtype=np.uint8)
+        side[self.order[split.k, : np.searchsorted(self.values[split.k], split.alpha, side="right")]] = 0
+        return side
+
+    def apply(self, side: npt.NDArray[np.uint8], maps: PackedMaps) -> None:
+        """Map everything by the map of its side."""
+        maps.apply_to_state(self.values, self.order, side)
+        self.level[self.order[-1]] = self.values[-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Smooth(Rule[SearchState]):
-    """The regularised rounds: splits by the Cramer-von Mises distance, smooth maps that keep the density."""
+class Paper:
+    """The paper's rounds as its official code runs them: a grid of alphas, and empirical distributions as maps.
+
+    Each side of a split has more than `least` rows.
+    """
+
+    alphas: FloatArray
+    least: float
+
+    def find(self, state: State) -> Split | None:
+        """Return the first split of the grid with the greatest error; None if no split leaves enough rows."""
+        k, a, error = kernels.search_grid(state.values, state.order, self.alphas, self.least)
+        return None if error < 0.0 else Split(k, float(self.alphas[a]), error)
+
+    def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:
+        """Return the empirical distribution."""
+        return empirical_map(level, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Regularised:
+    """Splits by the mass-weighted Cramer-von Mises distance, and small steps along smooth maps, which keep the density.
+
+    Each side of a split has a weight of at least `least`. `n_cuts` None searches all cuts, exactly; else so many at
+    equal steps of weight, with the levels counted in bins.
+    """
 
     least: float
     n_cuts: int | None
@@ -74,48 +138,40 @@ class Smooth(Rule[SearchState]):
     pseudo_counts: float
     learning_rate: float
 
-    def split(self, state: SearchState) -> Split | None:
-        """Return the best split over all cuts, its error the root of the mass-weighted distance."""
-        k, cut, distance = state.greatest(self.least, self.n_cuts)
+    def find(self, state: State) -> Split | None:
+        """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
+        given = state.values, state.order, state.level, state.weight
+        if self.n_cuts is None:
+            k, cut, distance = kernels.search_all_cuts(*given, self.least)
+        else:
+            k, cut, distance = kernels.search_some_cuts(*given, self.n_cuts, self.least)
         if distance < 0.0:
             return None
-        return Split(k, state.alpha_at(k, cut), float(np.sqrt(max(distance, 0.0))))
+        low, high = state.values[k, cut - 1 : cut + 1].tolist()
+        middle = 0.5 * (low + high)
+        return Split(k, low if middle >= high else middle, float(np.sqrt(distance)))
 
-    def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
+    def smooth_map(self, level: FloatArray, weight: FloatArray) -> Knots:
+        """Return the smoothed distribution of levels."""
+        return smooth_map(level, weight, self.n_knots, self.pseudo_counts)
+
+    def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:
         """Return a step of the learning rate towards the smoothed distribution."""
-        return towards_identity(smooth_map(u, weight, self.n_knots, self.pseudo_counts), self.learning_rate)
+        x, y = self.smooth_map(level, weight)
+        return x, self.learning_rate * y + (1.0 - self.learning_rate) * x
 
 
-@dataclass(frozen=True, slots=True)
-class Paper(Rule[GridState]):
-    """The paper's rounds as its official code runs them: a grid of alphas, and empirical distributions as maps."""
+class Rounds:
+    """Rounds on one set of rows, made one at a time: their `records`, their `splits` and the `maps` of both sides."""
 
-    alphas: FloatArray
-    least: float
-
-    def split(self, state: GridState) -> Split | None:
-        """Return the first split of the grid with the greatest error."""
-        found = state.greatest(self.alphas, self.least)
-        return None if found is None else Split(*found)
-
-    def fit_map(self, u: FloatArray, weight: FloatArray) -> Knots:
-        """Return the empirical distribution."""
-        return empirical_map(u, weight)
-
-
-@dataclass
-class Rounds(Generic[State]):
-    """Rounds on one set of rows, made one at a time."""
-
-    state: State
-    rule: Rule[State]
-    epsilon: float
-    records: list[ThresholdRound] = field(default_factory=list)
-    knots: list[tuple[Knots, Knots]] = field(default_factory=list)
-    splits: list[Split] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._next = self.rule.split(self.state)
+    def __init__(self, rows: Outcomes, thresholds: FloatArray, rule: Paper | Regularised, epsilon: float) -> None:
+        self.state = State(rows, thresholds)
+        self.rule = rule
+        self.epsilon = epsilon
+        self.records: list[ThresholdRound] = []
+        self.splits: list[Split] = []
+        self.maps: list[PackedMaps] = []
+        self._next = rule.find(self.state)
 
     @property
     def greatest_error(self) -> float:
@@ -124,21 +180,21 @@ class Rounds(Generic[State]):
 
     def step(self) -> bool:
         """Make a round; return false where there is nothing to split, or the greatest error is at most epsilon."""
-        split = self._next
+        split, state = self._next, self.state
         if split is None or split.error <= self.epsilon:
             return False
-        side = self.state.sides(split.k, split.alpha)
-        level, weight = self.state.level, self.state.weight
-        rows = self.state.rows_by_level()
-        left, right = (self.rule.fit_map(level[part], weight[part]) for part in (rows[side[rows] == s] for s in (0, 1)))
-        self.state.push(side, left, right)
-        self._next = self.rule.split(self.state)
-        n_left = float(weight[side == 0].sum())
-        y0 = float(self.state.thresholds[split.k])
-        sizes = (n_left, float(weight.sum()) - n_left)
+        side = state.side(split)
+        by_level = state.order[-1]  # in which fits of maps, which sort, are fast
+        parts = (by_level[side[by_level] == s] for s in (0, 1))
+        maps = PackedMaps.pack([self.rule.fit_map(state.level[part], state.weight[part]) for part in parts])
+        state.apply(side, maps)
+        self._next = self.rule.find(state)
+        n_left = float(state.weight[side == 0].sum())
+        sizes = (n_left, float(state.weight.sum()) - n_left)
+        y0 = float(state.thresholds[split.k])
         self.records.append(ThresholdRound(y0, split.alpha, split.error, self.greatest_error, *sizes))
-        self.knots.append((left, right))
         self.splits.append(split)
+        self.maps.append(maps)
         return True
 
     def run(self, most: int) -> Iterator[int]:
@@ -146,13 +202,24 @@ class Rounds(Generic[State]):
         while len(self.records) < most and self.step():
             yield len(self.records)
 
-    def chain_of_last(self) -> PackedMaps:
-        """Return the two maps of the latest round."""
-        return PackedMaps.pack(list(self.knots[-1]))
-
-    def chain(self) -> ThresholdChain:
-        """Return the rounds so far as a layer."""
-        maps = PackedMaps.pack([knots for pair in self.knots for knots in pair])
-        return ThresholdChain.of_rounds(
-            self.state.thresholds, [s.k for s in self.splits], [s.alpha for s in self.splits], maps
+    def chain(self, most: int | None = None) -> ThresholdChain:
+        """Return the rounds so far, or the first of them, as a layer."""
+        splits, maps = self.splits[:most], self.maps[:most]
+        used, column = np.unique(np.array([split.k for split in splits], dtype=np.int64), return_inverse=True)
+        return ThresholdChain(
+            self.state.thresholds[used],
+            column.astype(np.int64),
+            np.array([split.alpha for split in splits], dtype=np.float64),
+            PackedMaps.pack([pair.knots(side) for pair in maps for side in (0, 1)]),
         )
+
+
+def middle_thresholds(y: FloatArray, weight: FloatArray, n: int, low: float = 0.0, high: float = 1.0) -> FloatArray:
+    """Return up to `n` thresholds at equal steps of weight between two shares, each midway between two outcomes."""
+    distinct = np.unique(y)
+    if distinct.size == 1:
+        return distinct
+    middles = 0.5 * (distinct[1:] + distinct[:-1])
+    at = weighted_quantiles(y, weight, low + (high - low) * (np.arange(n) + 0.5) / n)
+    found = np.clip(np.searchsorted(distinct, at, side="right") - 1, 0, middles.size - 1)
+    return np.unique(middles[found])

@@ -1,4 +1,9 @@
-"""How many rounds: by the CRPS of held-out rows, with no recalibration and the average one among the candidates."""
+"""How many rounds: by the CRPS of held-out rows, with no recalibration and the average one among the candidates.
+
+Rounds are made on all but each fold, one at a time in all folds. After each, the rows left out are scored by the mean
+squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not fallen for 40 of
+them; taken is the simplest candidate whose score is within half a standard error of the best, by paired differences.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,10 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant import kernels
-from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes
-from calibrant.forecasts.recalibrators.layers import OneMap, ThresholdChain
-from calibrant.forecasts.recalibrators.level_maps import smooth_map, sum_groups
-from calibrant.forecasts.recalibrators.rounds import Rounds, Smooth
-from calibrant.forecasts.recalibrators.search_state import SearchState, levels_at, middle_thresholds, outcome_levels
+from calibrant.forecasts.level_maps import Knots, sum_by
+from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.recalibrators.chains import ThresholdChain
+from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
 from calibrant.numerics import FloatArray, IntArray
 
 Choice: TypeAlias = Literal["none", "average", "rounds"]
@@ -57,76 +59,72 @@ class Chosen:
     chains: tuple[ThresholdChain, ...]
 
 
-class HeldOut:
-    """Rows that a fold left out: their probabilities at the fold's thresholds and at those that are scored."""
+class _Fold:
+    """Rounds on the rows that a fold keeps, and what they make of the rows that it leaves out."""
 
-    def __init__(self, rows: Outcomes, thresholds: FloatArray, scored: FloatArray) -> None:
-        self._n_asked = thresholds.size
-        self._levels = levels_at(rows.forecast, np.concatenate((thresholds, scored)))
-        self._is_below = rows.y[:, None] <= scored
-        self._weight = rows.weights
-        self._part = np.arange(rows.y.size) * _N_PARTS // rows.y.size
+    def __init__(self, rounds: Rounds, left_out: Outcomes, scored: FloatArray) -> None:
+        self.rounds = rounds
+        self._n_searched = rounds.state.thresholds.size
+        points = np.concatenate((rounds.state.thresholds, scored))
+        self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
+        self._is_below = left_out.y[:, None] <= scored
+        self._weight = left_out.weights
+        self._part = np.arange(len(left_out)) * _N_PARTS // len(left_out)
 
-    def push(self, fitted: Rounds[SearchState]) -> None:
-        """Go through the latest round of a fit."""
-        split = fitted.splits[-1]
-        index = fitted.chain_of_last().index
+    def step(self) -> bool:
+        """Make a round, and map what is left out by it; return false where there is nothing to split."""
+        if not self.rounds.step():
+            return False
+        split = self.rounds.splits[-1]
         side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
-        kernels.push_levels(self._levels, side, index.start, index.cell_start, *index.knots, index.cells)
+        self.rounds.maps[-1].apply(self._levels, side)
+        return True
 
-    def score(self, by: OneMap | None = None) -> FloatArray:
+    def score(self, by: Knots | None = None) -> FloatArray:
         """Return, of each part of the rows, the sum of their mean squared errors at the scored thresholds."""
-        levels = self._levels[:, self._n_asked :]
+        levels = self._levels[:, self._n_searched :]
         if by is not None:
-            levels = np.interp(levels, by.x, by.y)
-        of_rows = self._weight * np.square(levels - self._is_below).mean(axis=1)
-        return sum_groups(self._part, of_rows, _N_PARTS)
+            levels = np.interp(levels, *by)
+        return sum_by(self._part, self._weight * np.square(levels - self._is_below).mean(axis=1), _N_PARTS)
 
 
 def choose(
     rows: Outcomes,
     thresholds: FloatArray,
-    rule: Smooth,
+    rule: Regularised,
     epsilon: float,
-    folds: IntArray,
+    fold_of: IntArray,
     most: int,
     progress: Progress | None,
 ) -> Chosen:
-    """Fit on all but each fold, a round at a time in all of them, and score what each leaves out.
-
-    `folds` numbers the fold that leaves a row out, from 0 on; -1 is never left out.
-    """
+    """Choose by held-out rows: `fold_of` numbers the fold that leaves a row out, from 0 on; -1 is never left out."""
     scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
-    fits: list[Rounds[SearchState]] = []
-    tests: list[HeldOut] = []
-    average: list[FloatArray] = []
-    for fold in range(int(folds.max()) + 1):
-        kept, left = pick(rows, folds != fold), pick(rows, folds == fold)
-        weight = kept.weights
-        fits.append(Rounds(SearchState(kept.forecast, kept.y, weight, thresholds), rule, epsilon))
-        tests.append(HeldOut(left, thresholds, scored))
-        u = outcome_levels(kept.forecast, kept.y)
-        average.append(tests[-1].score(OneMap(*smooth_map(u, weight, rule.n_knots, rule.pseudo_counts))))
-    scores = [[test.score() for test in tests]]
+    folds = [
+        _Fold(Rounds(rows.take(fold_of != k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
+        for k in range(int(fold_of.max()) + 1)
+    ]
+    states = [fold.rounds.state for fold in folds]
+    average = [fold.score(rule.smooth_map(s.level, s.weight)) for fold, s in zip(folds, states, strict=True)]
+    scores = [[fold.score() for fold in folds]]
     totals = [float(np.sum(scores[0]))]
     while len(totals) <= most and len(totals) - int(np.argmin(totals)) <= _PATIENCE:
-        stepped = [fit.step() for fit in fits]
+        stepped = [fold.step() for fold in folds]
         if not any(stepped):
             break
-        for fit, test, has_stepped in zip(fits, tests, stepped, strict=True):
-            if has_stepped:
-                test.push(fit)
-        scores.append([test.score() for test in tests])
+        scores.append([fold.score() for fold in folds])
         totals.append(float(np.sum(scores[-1])))
         if progress is not None:
-            progress(len(totals) - 1, most, max(fit.greatest_error for fit in fits))
-    by_part = np.array([np.ravel(s) for s in (scores[0], average, *scores[1:])])
-    simplest = _simplest(by_part)
-    choice: Choice = "none" if simplest == 0 else "average" if simplest == 1 else "rounds"
+            progress(len(totals) - 1, most, max(fold.rounds.greatest_error for fold in folds))
+    simplest = _simplest(np.array([np.ravel(each) for each in (scores[0], average, *scores[1:])]))
     n_rounds = max(simplest - 1, 0)
-    chains = tuple(fit.chain().first(min(n_rounds, len(fit.records))) for fit in fits)
-    total = float(rows.weights[folds >= 0].sum())
-    return Chosen(choice, n_rounds, float(np.sum(average)) / total, np.array(totals) / total, chains)
+    total = float(rows.weights[fold_of >= 0].sum())
+    return Chosen(
+        CHOICES[min(simplest, 2)],
+        n_rounds,
+        float(np.sum(average)) / total,
+        np.array(totals) / total,
+        tuple(fold.rounds.chain(n_rounds) for fold in folds),
+    )
 
 
 def _simplest(scores: FloatArray) -> int:
@@ -140,27 +138,15 @@ def _simplest(scores: FloatArray) -> int:
     return int(np.argmax(excess.sum(axis=1) <= _TOLERANCE * error))
 
 
-def pick(rows: Outcomes, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Outcomes:
-    """Return some of the rows."""
-    weight = None if rows.weight is None else rows.weight[kept]
-    return Outcomes(take(rows.forecast, kept), rows.y[kept], weight)
-
-
-def take(forecast: Forecast, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Forecast:
-    """Return the forecast of some rows, of which there may be none."""
-    return forecast._take(np.flatnonzero(kept))
-
-
-def dealt_folds(n: int, n_folds: int | None, seed: int) -> IntArray:
-    """Return the fold of each row, dealt out at random; None stands for 5 folds, or more for less than 1,000 rows."""
+def random_folds(n: int, n_folds: int | None, seed: int) -> IntArray:
+    """Return a random fold for each row; None stands for 5 folds, or more for less than 1,000 rows."""
     least, most = _FOLDS
     if n_folds is None:
         n_folds = min(max(least * _ROWS_OF_LEAST // n, least), most)
-    n_folds = min(n_folds, n)
-    return np.random.default_rng(seed).permutation(n) % n_folds
+    return np.random.default_rng(seed).permutation(n) % min(n_folds, n)
 
 
-def one_part(n: int, share: float, seed: int) -> IntArray:
+def random_part(n: int, share: float, seed: int) -> IntArray:
     """Return 0 for a random share of the rows, at least one, and -1 for the others."""
     part = np.full(n, -1, dtype=np.int64)
     part[np.random.default_rng(seed).permutation(n)[: max(round(share * n), 1)]] = 0

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, TypeAlias, get_args
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidWeightError
+from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.points import Outcomes, as_forecast, read_outcomes
-from calibrant.forecasts.recalibrators.base import Recalibrator
+from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.points import refuse
+from calibrant.forecasts.recalibrators.average import OneMap
+from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
+from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.grid_state import GridState
-from calibrant.forecasts.recalibrators.layers import Layer, MeanOfChains, OneMap
-from calibrant.forecasts.recalibrators.level_maps import smooth_map
-from calibrant.forecasts.recalibrators.rounds import Paper, Rounds, Smooth, State, ThresholdRound
-from calibrant.forecasts.recalibrators.search_state import SearchState, middle_thresholds, outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_boolean, check_not_negative
-from calibrant.forecasts.recalibrators.stopping import Choice, Chosen, Progress, choose, dealt_folds, one_part
-from calibrant.numerics import FloatArray
-from calibrant.validation import ArrayLike, check_choice, check_fraction, check_integer
+from calibrant.forecasts.recalibrators.rounds import Paper, Regularised, Rounds, ThresholdRound, middle_thresholds
+from calibrant.forecasts.recalibrators.stopping import (
+    CHOICES,
+    Choice,
+    Chosen,
+    Progress,
+    choose,
+    random_folds,
+    random_part,
+)
+from calibrant.numerics import IntArray
+from calibrant.persistence import Field
+from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
-ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
-STOPPINGS: tuple[str, ...] = get_args(Stopping)
-
-_ROUNDS = {"regularised": 150, "paper": 40}
+_MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
 _MOST_EXACT = 5_000
 _MOST_FOLDED = 20_000
 _N_CUTS = 64
 #: Rows that the paper's algorithm leaves on each side at least, however few there are.
 _LEAST_LEAF = 5
-#: Steps of the regularised maps, and rows of the identity that each is drawn towards.
+#: Steps of equal weight of the regularised maps.
 _N_KNOTS = 20
 
 
+@named("threshold")
+@dataclass(eq=False, repr=False)
 class ThresholdRecalibrator(Recalibrator):
     """Recalibrate so that outcomes are as the forecast says among the rows on either side of every threshold.
 
@@ -68,12 +76,12 @@ class ThresholdRecalibrator(Recalibrator):
         each midway between two distinct outcomes. As many as there are rows searches all.
     n_cuts : int, optional
         Number of alphas per threshold that are searched, at equal steps of weight, with the levels counted in 64
-        cells. By default all are, exactly, up to 5,000 rows, and 64 above.
+        bins. By default all are, exactly, up to 5,000 rows, and 64 above.
     stopping : {"auto", "cross-validation", "validation", "epsilon"}
         What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows; no
         recalibration and the average one are candidates too, and the simplest within half a standard error of the
-        best is taken. "epsilon" runs until the greatest error is at most
-        `epsilon`, or `max_rounds`. "auto" uses folds up to 20,000 rows and one part above.
+        best is taken. "epsilon" runs until the greatest error is at most `epsilon`, or `max_rounds`. "auto" uses
+        folds up to 20,000 rows and one part above.
     n_folds : int, optional
         By default 5, and up to 20 where there are less than 1,000 rows.
     validation_share : float
@@ -110,7 +118,7 @@ class ThresholdRecalibrator(Recalibrator):
     of at most epsilon, KL being what the log score could gain at all. This holds of the mass-weighted error, not of
     the paper's plain sum. "regularised" takes smaller steps; `max_rounds` is its bound.
 
-    **Weights.** A weight of 2 is two rows in every map, leaf and error. Only folds deal rows out by their number.
+    **Weights.** A weight of 2 is two rows in every map, leaf and error; only folds are drawn without regard to weights.
     "paper" counts rows, so that its weights must be whole numbers.
 
     "Threshold calibration" also names P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting), which is another notion.
@@ -136,44 +144,28 @@ class ThresholdRecalibrator(Recalibrator):
     array([1.9, 6.3])
     """
 
-    rounds_: tuple[ThresholdRound, ...]
-    choice_: Choice
-    cv_: Chosen | None
+    _own_fields = ("choice", "rounds")
+    _not_settings = ("progress",)
 
-    def __init__(
-        self,
-        algorithm: Algorithm = "regularised",
-        *,
-        epsilon: float = 0.0,
-        max_rounds: int | None = None,
-        min_leaf: int | None = None,
-        learning_rate: float = 0.3,
-        pseudo_counts: float = 20.0,
-        n_thresholds: int = 50,
-        n_cuts: int | None = None,
-        stopping: Stopping = "auto",
-        n_folds: int | None = None,
-        validation_share: float = 0.2,
-        bagged: bool = False,
-        direct_layer: bool = False,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.epsilon = epsilon
-        self.max_rounds = max_rounds
-        self.min_leaf = min_leaf
-        self.learning_rate = learning_rate
-        self.pseudo_counts = pseudo_counts
-        self.n_thresholds = n_thresholds
-        self.n_cuts = n_cuts
-        self.stopping = stopping
-        self.n_folds = n_folds
-        self.validation_share = validation_share
-        self.bagged = bagged
-        self.direct_layer = direct_layer
-        self.seed = seed
-        self.progress = progress
+    algorithm: Algorithm = "regularised"
+    _: KW_ONLY
+    epsilon: float = 0.0
+    max_rounds: int | None = None
+    min_leaf: int | None = None
+    learning_rate: float = 0.3
+    pseudo_counts: float = 20.0
+    n_thresholds: int = 50
+    n_cuts: int | None = None
+    stopping: Stopping = "auto"
+    n_folds: int | None = None
+    validation_share: float = 0.2
+    bagged: bool = False
+    direct_layer: bool = False
+    seed: int = 0
+    progress: Progress | None = None
+    rounds_: tuple[ThresholdRound, ...] = field(init=False)
+    choice_: Choice = field(init=False)
+    cv_: Chosen | None = field(init=False)
 
     def fit_more(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
         """Go on from what was fitted, on other rows or more of them: further rounds are made of what is left to do.
@@ -189,8 +181,6 @@ class ThresholdRecalibrator(Recalibrator):
         ------
         NotFittedError
             Before `fit`.
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         self._check_fitted()
         forecast = as_forecast(forecast)
@@ -201,8 +191,17 @@ class ThresholdRecalibrator(Recalibrator):
         self.n_rows_ += len(rows)
         return self
 
+    def describe(self) -> str:
+        """Say what was kept."""
+        if self.choice_ == "rounds" and self.rounds_:
+            return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
+        if self.choice_ == "none":
+            is_chosen = self.algorithm == "regularised" and self.stopping != "epsilon"
+            return "no rounds" + (", since none does better on rows held out" if is_chosen else "")
+        return "one map of levels for all rows" if self.choice_ == "average" else "a mixture of rounds"
+
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        self.cv_ = None
+        self.cv_, self.rounds_ = None, ()
         layers = self._fit_paper(rows) if self.algorithm == "paper" else self._fit_regularised(rows)
         if not self.direct_layer:
             return layers
@@ -214,53 +213,44 @@ class ThresholdRecalibrator(Recalibrator):
         rows = _repeated(rows)
         n = len(rows)
         rising = np.sort(rows.y)
-        ends = rising[int(0.2 * n)], rising[int(0.8 * n)]
-        thresholds = np.linspace(*ends, self.n_thresholds) if ends[0] < ends[1] else np.array(ends[:1])
+        low, high = rising[int(0.2 * n)], rising[int(0.8 * n)]
+        thresholds = np.linspace(low, high, self.n_thresholds) if low < high else np.array([low])
         least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
-        state = GridState(rows.forecast, rows.y, thresholds)
-        return self._run(Rounds(state, Paper(alphas, float(least)), self.epsilon), self._most())
+        return self._run(Rounds(rows, thresholds, Paper(alphas, float(least)), self.epsilon))
 
     def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
-        n, weight = len(rows), rows.weights
-        total = float(weight.sum())
+        total = float(rows.weights.sum())
         least = max(30.0, total / 20.0) if self.min_leaf is None else float(self.min_leaf)
-        n_cuts = self.n_cuts if self.n_cuts is not None or n <= _MOST_EXACT else _N_CUTS
-        rule = Smooth(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
-        thresholds = middle_thresholds(rows.y, weight, self.n_thresholds, 0.02, 0.98)
-        most = self._most()
-        if self.stopping != "epsilon":
-            most = self._choose(rows, thresholds, rule, most)
-            if self.choice_ == "average":
-                u = outcome_levels(rows.forecast, rows.y)
-                self.rounds_ = ()
-                return (OneMap(*smooth_map(u, weight, _N_KNOTS, self.pseudo_counts)),)
-            if self.cv_ is not None and self.bagged and most:
-                self.rounds_ = ()
-                return (MeanOfChains(self.cv_.chains),)
-        if most == 0:
-            self.choice_, self.rounds_ = "none", ()
+        n_cuts = self.n_cuts if self.n_cuts is not None or len(rows) <= _MOST_EXACT else _N_CUTS
+        rule = Regularised(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
+        thresholds = middle_thresholds(rows.y, rows.weights, self.n_thresholds, 0.02, 0.98)
+        if self.stopping == "epsilon":
+            return self._run(Rounds(rows, thresholds, rule, self.epsilon))
+        self.choice_ = "none"
+        if len(rows) > 1:
+            folds = self._folds(len(rows))
+            self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, self._most, self.progress)
+            self.choice_ = self.cv_.choice
+        if self.cv_ is None or self.choice_ == "none":
             return ()
-        return self._run(Rounds(SearchState(rows.forecast, rows.y, weight, thresholds), rule, self.epsilon), most)
+        if self.choice_ == "average":
+            return (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
+        if self.bagged:
+            return (MeanOfChains(self.cv_.chains),)
+        return self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
 
-    def _choose(self, rows: Outcomes, thresholds: FloatArray, rule: Smooth, most: int) -> int:
-        """Let held-out rows say how many rounds to make; sets `choice_` and `cv_`."""
-        n = len(rows)
-        if n < 2:
-            self.choice_ = "none"
-            return 0
+    def _folds(self, n: int) -> IntArray:
+        """Return the fold that leaves each row out."""
         stopping = self.stopping
         if stopping == "auto":
             stopping = "cross-validation" if n <= _MOST_FOLDED or self.bagged else "validation"
         if stopping == "validation":
-            folds = one_part(n, self.validation_share, self.seed)
-        else:
-            folds = dealt_folds(n, self.n_folds, self.seed)
-        self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, most, self.progress)
-        self.choice_ = self.cv_.choice
-        return self.cv_.n_rounds
+            return random_part(n, self.validation_share, self.seed)
+        return random_folds(n, self.n_folds, self.seed)
 
-    def _run(self, rounds: Rounds[State], most: int) -> tuple[Layer, ...]:
+    def _run(self, rounds: Rounds, most: int | None = None) -> tuple[Layer, ...]:
+        most = self._most if most is None else most
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)
@@ -268,12 +258,13 @@ class ThresholdRecalibrator(Recalibrator):
         self.choice_ = "rounds" if self.rounds_ else "none"
         return (rounds.chain(),) if self.rounds_ else ()
 
+    @property
     def _most(self) -> int:
-        return _ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
+        return _MAX_ROUNDS[self.algorithm] if self.max_rounds is None else self.max_rounds
 
     def _check_settings(self) -> None:
-        check_choice("algorithm", self.algorithm, ALGORITHMS)
-        check_choice("stopping", self.stopping, STOPPINGS)
+        check_choice("algorithm", self.algorithm, get_args(Algorithm))
+        check_choice("stopping", self.stopping, get_args(Stopping))
         check_integer("n_thresholds", self.n_thresholds, minimum=1)
         check_integer("seed", self.seed, minimum=0)
         for name, minimum in (("max_rounds", 1), ("min_leaf", 1), ("n_cuts", 2), ("n_folds", 2)):
@@ -281,24 +272,29 @@ class ThresholdRecalibrator(Recalibrator):
                 check_integer(name, getattr(self, name), minimum=minimum)
         check_fraction("validation_share", self.validation_share)
         for name in ("bagged", "direct_layer"):
-            check_boolean(name, getattr(self, name))
+            check_flag(name, getattr(self, name))
         for name in ("epsilon", "pseudo_counts"):
-            check_not_negative(name, getattr(self, name))
-        check_not_negative("learning_rate", self.learning_rate)
-        if not 0.0 < self.learning_rate <= 1.0:
+            check_number(name, getattr(self, name), minimum=0.0)
+        if not 0.0 < check_number("learning_rate", self.learning_rate) <= 1.0:
             raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
+
+    def encode(self) -> dict[str, Any]:
+        """Return the body of a document."""
+        body = super().encode()
+        return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
+
+    def _take_own(self, found: dict[str, Field]) -> None:
+        self.choice_ = found["choice"].choice(CHOICES)
+        self.rounds_ = tuple(map(ThresholdRound.decode, found["rounds"].items(minimum=0)))
+        self.cv_ = None
 
 
 def _repeated(rows: Outcomes) -> Outcomes:
     """Return each row as often as its weight says."""
     if rows.weight is None:
         return rows
-    bad = rows.weight != np.floor(rows.weight)
-    if bad.any():
-        row = int(bad.argmax())
-        raise InvalidWeightError(
-            f"sample_weight row {row}: {rows.weight[row].item()!r} is no whole number ({bad.sum():,} of "
-            f'{bad.size:,} rows), but algorithm="paper" counts rows. Use algorithm="regularised", or whole numbers.'
-        )
-    numbers_ = np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64))
-    return Outcomes(rows.forecast._take(numbers_), rows.y[numbers_], None)
+    problem = 'is no whole number, but algorithm="paper" counts rows'
+    fix = 'Use algorithm="regularised", or whole numbers.'
+    refuse(rows.weight != np.floor(rows.weight), rows.weight, "sample_weight", problem, fix, InvalidWeightError)
+    repeated = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
+    return Outcomes(repeated.forecast, repeated.y, None)

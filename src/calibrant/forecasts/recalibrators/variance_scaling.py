@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -10,15 +11,16 @@ from scipy.special import ndtri
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.gaussian import GaussianForecast
-from calibrant.forecasts.points import Outcomes
+from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrated import ProbitRows, RecalibratedForecast
-from calibrant.forecasts.recalibrators.base import Recalibrator
-from calibrant.forecasts.recalibrators.layers import Layer
-from calibrant.forecasts.recalibrators.search_state import outcome_levels
-from calibrant.forecasts.recalibrators.settings import check_boolean
+from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import SMALLEST_CLIP, FloatArray, dot
+from calibrant.persistence import Field
+from calibrant.validation import check_flag
 
 
+@named("variance_scaling")
+@dataclass(kw_only=True, eq=False, repr=False)
 class VarianceScalingRecalibrator(Recalibrator):
     """Widen or narrow all forecasts by one factor, and on request move them by one number of standard deviations.
 
@@ -58,17 +60,15 @@ class VarianceScalingRecalibrator(Recalibrator):
     array([1.99])
     """
 
-    scale_: float
-    shift_: float
-
-    def __init__(self, *, shift: bool = False) -> None:
-        self.shift = shift
+    shift: bool = False
+    scale_: float = field(init=False)
+    shift_: float = field(init=False)
 
     def _check_settings(self) -> None:
-        check_boolean("shift", self.shift)
+        check_flag("shift", self.shift)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        z, weight = normal_scores(rows.forecast, rows.y), rows.weights
+        z, weight = normal_scores(rows), rows.weights
         total = float(weight.sum())
         self.shift_ = dot(weight, z) / total if self.shift else 0.0
         centred = z - self.shift_
@@ -80,7 +80,17 @@ class VarianceScalingRecalibrator(Recalibrator):
             )
         return (ProbitScale(self.scale_, self.shift_),)
 
+    def describe(self) -> str:
+        """Say what was fitted."""
+        moved = f", moved by {self.shift_:.4g} of them" if self.shift_ else ""
+        return f"standard deviations times {self.scale_:.4g}{moved}"
 
+    def _take_own(self, found: dict[str, Field]) -> None:
+        only = self._only_layer(ProbitScale, found["layers"])
+        self.scale_, self.shift_ = only.scale, only.shift
+
+
+@named("probit_scale")
 @dataclass(frozen=True, slots=True)
 class ProbitScale(Layer):
     """The map z -> (z - shift) / scale of normal scores."""
@@ -95,12 +105,22 @@ class ProbitScale(Layer):
             return GaussianForecast(forecast.mean() + self.shift * std, self.scale * std)
         return RecalibratedForecast(forecast, ProbitRows(self.scale, self.shift))
 
+    @classmethod
+    def decode(cls, body: Field) -> Self:
+        """Check plain data, and return the layer that they are of."""
+        fields = body.members(("scale", "shift"))
+        scale, shift = fields["scale"].number(), fields["shift"].number()
+        if scale <= 0.0:
+            fields["scale"].refuse("is not above 0")
+        numbers_within_reach(fields["scale"], np.array([scale]))
+        numbers_within_reach(fields["shift"], np.array([shift]))
+        return cls(scale, shift)
 
-def normal_scores(forecast: Forecast, y: FloatArray) -> FloatArray:
+
+def normal_scores(rows: Outcomes) -> FloatArray:
     """Return the normal score of each outcome: exactly (y - mean) / std of normal forecasts."""
-    if isinstance(forecast, GaussianForecast):
-        z: FloatArray = (y - forecast.mean()) / forecast.std()
+    if isinstance(rows.forecast, GaussianForecast):
+        z: FloatArray = (rows.y - rows.forecast.mean()) / rows.forecast.std()
         return z
-    level = np.clip(outcome_levels(forecast, y), SMALLEST_CLIP, 1.0 - SMALLEST_CLIP)
-    scores: FloatArray = ndtri(level)
+    scores: FloatArray = ndtri(np.clip(rows.levels(), SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
     return scores
