@@ -31,6 +31,7 @@ from calibrant.calibrators import (
     VectorScalingCalibrator as VectorScalingCalibrator,
     VennAbersCalibrator as VennAbersCalibrator,
 )
+from calibrant.chain import Chain as Chain
 from calibrant.classifier import CalibratedClassifierCV as CalibratedClassifierCV
 from calibrant.comparison import compare as compare
 from calibrant.displays import (

@@ -19,7 +19,6 @@ from calibrant.errors import (
     DataWarning,
     InvalidInputError,
     InvalidLabelError,
-    InvalidTypeError,
     ShapeError,
     unknown_name,
 )
@@ -78,6 +77,7 @@ class MultilabelCalibrator(Fitted):
     """
 
     fit_call: ClassVar[str] = "fit(scores, Y)"
+    gives_distribution: ClassVar[bool] = False
     maps_: tuple[BinaryMap, ...]
     label_names_: tuple[str, ...]
 
@@ -185,29 +185,24 @@ class MultilabelCalibrator(Fitted):
     def encode(self) -> dict[str, Any]:
         """Return all maps as plain data."""
         return {
-            "calibrator": encode_calibrator_setting(self.calibrator),
-            "labels": list(self.label_names_),
+            "settings": {"calibrator": encode_calibrator_setting(self.calibrator)},
+            "label_names": list(self.label_names_),
             "n_rows": self.n_rows_,
             "score_names": None if self.score_names_ is None else list(self.score_names_),
             "maps": [m.encode() for m in self.maps_],
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+    def decode(cls, body: DocumentField) -> Self:
         """Return the calibrator of checked maps, one for each label."""
-        parts = body.members(("calibrator", "labels", "n_rows", "score_names", "maps"))
-        made = cls(decode_calibrator_setting(parts["calibrator"]))  # type: ignore[arg-type]
-        try:
-            inner = make_binary_calibrator(made.calibrator)
-            inner.check_params()
-        except (InvalidInputError, InvalidTypeError) as error:
-            parts["calibrator"].refuse(f"is no calibrator of one score: {error}")
-        made.label_names_ = parts["labels"].names()
+        parts = body.members(("settings", "label_names", "n_rows", "score_names", "maps"))
+        settings = parts["settings"].members(("calibrator",))
+        made = cls(decode_calibrator_setting(settings["calibrator"], BinaryCalibrator))  # type: ignore[type-abstract]
+        inner = make_binary_calibrator(made.calibrator)
+        made.label_names_ = parts["label_names"].names()
         n_labels = len(made.label_names_)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
-        made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
-        if made.score_names_ is not None and len(made.score_names_) != n_labels:
-            parts["score_names"].refuse(f"does not go with {n_labels} labels: one name per label is needed")
+        made.score_names_ = parts["score_names"].score_names(n_labels)
         items = parts["maps"].items(minimum=2)
         if len(items) != n_labels:
             parts["maps"].refuse(f"does not go with {n_labels} labels: one map per label is needed")

@@ -11,7 +11,6 @@ from calibrant.calibrators.base import (
     BinaryCalibrator as BinaryCalibrator,
     Calibrator as Calibrator,
     as_one_score as as_one_score,
-    decode_calibrator_setting as decode_calibrator_setting,
     encode_calibrator_setting as encode_calibrator_setting,
     fit_one_vs_rest as fit_one_vs_rest,
     map_without_rows as map_without_rows,
@@ -38,6 +37,7 @@ from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCali
 from calibrant.calibrators.registry import (
     ALIASES as ALIASES,
     calibrator_kind as calibrator_kind,
+    decode_calibrator_setting as decode_calibrator_setting,
     make_binary_calibrator as make_binary_calibrator,
     make_calibrator as make_calibrator,
 )

@@ -24,6 +24,7 @@ from calibrant.fitted import MapFitted, positive_score, register
 from calibrant.maps import (
     IDENTITY,
     BinaryMap,
+    InterpolatedMap,
     Map,
     OneVsRestMap,
     SingleMap,
@@ -71,6 +72,8 @@ class Calibrator(MapFitted):
 
     #: The name in documents, on the command line and in `make_calibrator`.
     name: ClassVar[str]
+    #: Whether its maps never fall where scores rise, which documents are held to.
+    rises: ClassVar[bool] = False
 
     def fit(
         self,
@@ -138,7 +141,13 @@ class Calibrator(MapFitted):
         """
         if n_classes != 2 or type(fitted) not in self.map_kinds(self.input):
             self.refuse_map(n_classes, field)
-        fitted.check_input(self.input, field)
+        self.check_values(fitted, self.input, field)
+
+    def check_values(self, fitted: Map, input: InputKind, field: DocumentField) -> None:
+        """Refuse a map of a right kind whose numbers can't be those of scores of kind `input`."""
+        fitted.check_input(input, field)
+        if self.rises and isinstance(fitted, InterpolatedMap):
+            fitted.check_rises(field)
 
     def refuse_map(self, n_classes: int, field: DocumentField) -> None:
         """Refuse a map of a kind that this calibrator doesn't produce for so many classes."""
@@ -156,13 +165,13 @@ class Calibrator(MapFitted):
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+    def decode(cls, body: DocumentField) -> Self:
         """Return the fitted calibrator of checked settings, and a map that these can have produced."""
-        parts = body.members(("name", "params", "classes", "n_rows", "score_names", "map"))
-        made = decode_settings(parts["name"], parts["params"], cls)
+        parts = body.members(("method", "settings", "classes", "n_rows", "score_names", "map"))
+        made = decode_settings(parts, cls)
         made.classes_ = parts["classes"].labels(minimum=2)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
-        made.score_names_ = parts["score_names"].score_names(len(made.classes_))
+        made.score_names_ = parts["score_names"].score_names(len(made.classes_), or_one=len(made.classes_) == 2)
         made.map_ = decode_map(parts["map"])
         made.check_map(made.map_, len(made.classes_), parts["map"])
         return made
@@ -307,11 +316,11 @@ def check_columns(
         keeps = kind != "score" and isinstance(column, SingleMap) and is_identity(column)
         if type(column) not in kinds and not keeps:
             item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
-        column.check_input(kind, item)
+        single.check_values(column, kind, item)
 
 
 def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
-    """Return the name and the constructor's arguments of a calibrator as plain data."""
+    """Return the method's name and the constructor's arguments of a calibrator as plain data."""
     name = getattr(calibrator, "name", "")
     if CALIBRATORS.get(name) is not type(calibrator):
         raise InvalidTypeError(
@@ -319,7 +328,7 @@ def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
             "Keep it by the means of the project that it comes from."
         )
     params = calibrator.get_params(deep=False)
-    return {"name": name, "params": {key: encode_calibrator_setting(value) for key, value in params.items()}}
+    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in params.items()}}
 
 
 def encode_calibrator_setting(value: object) -> object:
@@ -327,22 +336,21 @@ def encode_calibrator_setting(value: object) -> object:
     return encode_settings(value) if isinstance(value, Calibrator) else value
 
 
-def decode_settings(name: DocumentField, params: DocumentField, of: type[_Kind]) -> _Kind:
+def decode_settings(parts: Mapping[str, DocumentField], of: type[_Kind]) -> _Kind:
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
-    cls = known[name.choice(known)]
-    given = {key: decode_calibrator_setting(field) for key, field in params.members(cls.param_names()).items()}
+    cls, settings = known[parts["method"].choice(known)], parts["settings"]
+    given = {key: _decode_setting(field) for key, field in settings.members(cls.param_names()).items()}
     try:
         made = cls(**given)
         made.check_params()
     except CalibrantError as error:
-        raise DocumentError(f"{params.path}: {error}") from None
+        raise DocumentError(f"{settings.path}: {error}") from None
     return made
 
 
-def decode_calibrator_setting(field: DocumentField) -> object:
+def _decode_setting(field: DocumentField) -> object:
     """Return a single value, or the calibrator of the columns inside another calibrator."""
     if isinstance(field.value, dict):
-        parts = field.members(("name", "params"))
-        return decode_settings(parts["name"], parts["params"], BinaryCalibrator)  # type: ignore[type-abstract]
+        return decode_settings(field.members(("method", "settings")), BinaryCalibrator)  # type: ignore[type-abstract]
     return field.single()

@@ -45,6 +45,7 @@ class CenteredIsotonicCalibrator(BinaryCalibrator):
     """
 
     name: ClassVar[str] = "centered_isotonic"
+    rises: ClassVar[bool] = True
 
     def __init__(self, *, bounded: bool = False, input: InputKind = "probability") -> None:
         self.bounded = bounded

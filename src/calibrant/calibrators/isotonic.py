@@ -46,6 +46,7 @@ class IsotonicCalibrator(BinaryCalibrator):
     """
 
     name: ClassVar[str] = "isotonic"
+    rises: ClassVar[bool] = True
 
     def __init__(self, *, bounded: bool = False, input: InputKind = "probability") -> None:
         self.bounded = bounded

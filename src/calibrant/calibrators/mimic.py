@@ -96,6 +96,7 @@ class MimicCalibrator(BinaryCalibrator):
     """
 
     name: ClassVar[str] = "mimic"
+    rises: ClassVar[bool] = True
     _fit: _Fit
 
     def __init__(

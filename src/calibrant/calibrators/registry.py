@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from calibrant.calibrators.base import BINARY_CALIBRATORS, CALIBRATORS, BinaryCalibrator, Calibrator
+from calibrant.calibrators.base import (
+    BINARY_CALIBRATORS,
+    CALIBRATORS,
+    BinaryCalibrator,
+    Calibrator,
+    decode_settings,
+)
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidTypeError, unknown_name
 from calibrant.phrases import quoted
 
 #: Other names that users know a method by.
 ALIASES = {"platt": "sigmoid"}
+
+_Kind = TypeVar("_Kind", bound=Calibrator)
 
 
 def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:
@@ -44,3 +53,11 @@ def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrat
             f"Choose one of: {quoted(list(BINARY_CALIBRATORS))}."
         )
     return made
+
+
+def decode_calibrator_setting(field: DocumentField, of: type[_Kind]) -> str | _Kind:
+    """Return the calibrator of a class that a setting in a document names, or that it holds as its own settings."""
+    if isinstance(field.value, dict):
+        return decode_settings(field.members(("method", "settings")), of)
+    names = [name for name, cls in CALIBRATORS.items() if issubclass(cls, of)]
+    return field.choice([*names, *ALIASES])

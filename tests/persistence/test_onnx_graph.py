@@ -152,7 +152,7 @@ def test_arguments_are_refused_by_name() -> None:
     calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
     with pytest.raises(UnknownNameError, match="unknown dtype 'float16'"):
         to_onnx(calibrator, dtype="float16")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="n_columns gives 3 columns, but the calibrator was fitted for the 2 classes"):
+    with pytest.raises(ShapeError, match="a model of n_columns=3 has 3 columns, but this calibrator was fitted for"):
         to_onnx(calibrator, n_columns=3)
     with pytest.raises(NotFittedError, match="this BetaCalibrator is not fitted"):
         to_onnx(cb.BetaCalibrator())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from calibrant.persistence.export.dialects import Dialect
+from calibrant.persistence.dialects import Dialect
 
 #: An expression of sqlglot, which is imported where it is needed.
 Expression: TypeAlias = Any
@@ -73,23 +73,26 @@ class Query:
         self._n_tables += 1
         return f"{self.prefix}knots_{self._n_tables}"
 
-    def select(self, table: Expression, keep: Sequence[Expression], outputs: dict[str, Expression]) -> Expression:
-        """Return the query: of `table`, the columns to keep, and the outputs by their names in SQL."""
-        needed = self._needed(list(outputs.values()))
-        last = self._level(list(outputs.values()))
+    def select(
+        self, table: Expression, keep: Sequence[Expression], outputs: Sequence[tuple[Expression, Expression]]
+    ) -> Expression:
+        """Return the query: of `table`, the columns to keep, and the outputs, each with its identifier before it."""
+        made = [expression for _, expression in outputs]
+        needed = self._needed(made)
+        last = self._level(made)
         tables = [t for name in needed for t in self._definitions[name].tables]
         source = table
         parts = []
         for level in range(last + 1):
             new = [name for name in needed if self._definitions[name].level == level]
-            later = self._live(needed, level, outputs)
+            later = self._live(needed, level, made)
             carried = [name for name in needed if self._definitions[name].level < level and name in later]
             stage = self._stage(source, keep, carried, new)
             source = self.exp.to_table(f"{self.prefix}stage_{level}")
             parts.append((source.name, stage))
         query = self.exp.select(*(k.copy() for k in keep))
-        for name, expression in outputs.items():
-            query = query.select(self.exp.alias_(expression, name, copy=False), copy=False)
+        for identifier, expression in outputs:
+            query = query.select(self.exp.Alias(this=expression, alias=identifier), copy=False)
         query = query.from_(source)
         seen: set[str] = set()
         for knots in tables:
@@ -126,9 +129,9 @@ class Query:
                 waiting += self._uses(name) if self._definitions[name].level else []
         return [name for name in self._definitions if name in found]
 
-    def _live(self, needed: Sequence[str], level: int, outputs: dict[str, Expression]) -> set[str]:
+    def _live(self, needed: Sequence[str], level: int, outputs: Sequence[Expression]) -> set[str]:
         """Return the columns that are used after a stage."""
-        live = {name for e in outputs.values() for name in self._own(e)}
+        live = {name for e in outputs for name in self._own(e)}
         for name in needed:
             if self._definitions[name].level > level:
                 live.update(self._uses(name))

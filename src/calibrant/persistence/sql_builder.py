@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray
-from calibrant.persistence.export.sql_query import Expression, KnotTable, Query
+from calibrant.persistence.sql_query import Expression, KnotTable, Query
 from calibrant.terms import Builder, Comparison, Operator, Term, knot_pieces
 
 #: Where engines refuse what leaves the range of float64, exp is taken of [-700, 700] only.

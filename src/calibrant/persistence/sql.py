@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name
+from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError
 from calibrant.fitted import Fitted
-from calibrant.persistence.export.dialects import DIALECTS, DialectName, dialect_of
-from calibrant.persistence.export.exportable import check_exportable
-from calibrant.persistence.export.sql_builder import SqlBuilder
-from calibrant.persistence.export.sql_query import Expression, Query
+from calibrant.persistence.dialects import Dialect, DialectName, dialect_of
+from calibrant.persistence.documents import check_fitted
+from calibrant.persistence.sql_builder import SqlBuilder
+from calibrant.persistence.sql_query import Expression, Query
 from calibrant.phrases import quoted
 from calibrant.terms import Term
 from calibrant.validation import check_integer, column_places
-
-_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
 def to_sql(
@@ -33,8 +30,7 @@ def to_sql(
 
     Parameters
     ----------
-    calibrator : Calibrator, ProbabilityCalibrator, PriorShift or MultilabelCalibrator
-        Fitted.
+    calibrator : fitted calibrator
     dialect : {"duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite"}
     columns : str or sequence of str, optional
         The column of the scores, or one for each class; by default those that it was fitted to, else "score" where
@@ -69,6 +65,8 @@ def to_sql(
     What `predict_proba` refuses becomes NULL: a score that is NULL, NaN, infinite, no number or, where they are
     probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one.
 
+    Names are quoted. Of Snowflake, one of small letters, digits and _ stands for that in capitals, as without quotes.
+
     Numbers are written so that the engine reads the very float64. Results equal those of `predict_proba` but for the
     last digits of the engine's exp and ln. PostgreSQL, BigQuery and Snowflake may refuse what leaves the range of
     float64: there probabilities end at 1e-304, and scores within 1e-150 of zero count as zero in products.
@@ -82,27 +80,27 @@ def to_sql(
     >>> print(cb.persistence.to_sql(calibrator, "bigquery", keep=["id"]))
     WITH cal_stage_0 AS (
       SELECT
-        id,
+        `id`,
         CASE
-          WHEN CAST(score AS FLOAT64) BETWEEN 0.0 AND 1.0
-          THEN CAST(score AS FLOAT64)
+          WHEN CAST(`score` AS FLOAT64) BETWEEN 0.0 AND 1.0
+          THEN CAST(`score` AS FLOAT64)
         END AS cal_1
       FROM scores
     ), cal_stage_1 AS (
       SELECT
-        id,
+        `id`,
         cal_1,
         CASE WHEN cal_1 <= 0.5 THEN 0.0 ELSE 0.5 END AS cal_2
       FROM cal_stage_0
     )
     SELECT
-      id,
-      CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS p_calibrated
+      `id`,
+      CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS `p_calibrated`
     FROM cal_stage_1
     """
-    fitted = check_exportable(calibrator)
-    if dialect not in DIALECTS:
-        raise unknown_name("dialect", dialect, DIALECTS)
+    fitted = check_fitted(calibrator, Fitted, "export")
+    fitted.check_exportable()
+    written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)
     names = _score_columns(fitted, columns)
     kept = _names(keep, "keep")
@@ -113,19 +111,17 @@ def to_sql(
     except ImportError:
         raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
     source = _source(sqlglot, table, dialect)
-    query = Query(dialect_of(dialect), _prefix([*names, *kept, *outputs, table]))
+    query = Query(written_in, _prefix([*names, *kept, *outputs, table]))
     builder = SqlBuilder(query, largest_case)
-    written = [_identifier(sqlglot, name, dialect) for name in [*names, *kept, *outputs]]
-    score_columns, kept_columns = written[: len(names)], written[len(names) : len(names) + len(kept)]
-    sources = [builder.source(sqlglot.exp.Column(this=name), *fitted.score_range) for name in score_columns]
-    found = fitted.usable_formula(builder, Term(builder, tuple(sources)), len(names)).payload
-    made = dict(zip((name.sql(dialect) for name in written[len(names) + len(kept) :]), found, strict=True))
-    sql = query.select(source, [sqlglot.exp.Column(this=name) for name in kept_columns], made)
+    scores = [builder.source(column, *fitted.score_range) for column in _columns(sqlglot.exp, names, written_in)]
+    found = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
+    made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
+    sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
     return str(sql.sql(dialect, pretty=True))
 
 
 def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
-    """Return the names of the columns of scores: as many as the calibrator takes."""
+    """Return the names of the columns of scores in the order of the classes: as many as the calibrator takes."""
     if columns is None:
         if fitted.score_names_ is None and not fitted.takes_one:
             raise InvalidInputError(
@@ -135,7 +131,9 @@ def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[
         names = list(fitted.score_names_ or ("score",))
     else:
         names = _names([columns] if isinstance(columns, str) else columns, "columns")
-    fitted.check_width(len(names), "columns")
+    fitted.check_width(len(names), f"columns={names!r:.80}")
+    if sorted(names) == sorted(fitted.score_names_ or ()):
+        return list(fitted.score_names_ or ())
     places = column_places(names, fitted.classes_.tolist())
     return names if places is None else [names[j] for j in places]
 
@@ -167,11 +165,14 @@ def _prefix(names: Sequence[str]) -> str:
     return prefix
 
 
-def _identifier(sqlglot: Any, name: str, dialect: DialectName) -> Expression:
-    """Return a name, quoted unless it reads the same without: quotes make names differ by case in some engines."""
-    keywords = sqlglot.Dialect.get_or_raise(dialect).tokenizer_class.KEYWORDS
-    is_plain = _PLAIN_NAME.match(name) is not None and name.upper() not in keywords
-    return sqlglot.exp.to_identifier(name, quoted=not is_plain)
+def _columns(exp: Any, names: Sequence[str], dialect: Dialect) -> list[Expression]:
+    """Return columns whose names are in quotes: no list of an engine's reserved words is ever complete."""
+    written = [dialect.name_of(name) for name in names]
+    if dialect.name == "sqlite":  # which takes an unknown name in double quotes for a text
+        identifiers = [exp.Var(this=f"`{name.replace('`', '``')}`") for name in written]
+    else:
+        identifiers = [exp.to_identifier(name, quoted=True) for name in written]
+    return [exp.Column(this=identifier) for identifier in identifiers]
 
 
 def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:

@@ -10,9 +10,9 @@ from typing import Any
 from calibrant._version import __version__
 from calibrant.errors import MissingPackageError, unknown_name
 from calibrant.fitted import Fitted
-from calibrant.persistence.export.exportable import check_exportable
-from calibrant.persistence.export.onnx_builder import IR_VERSION, OPSET, FloatType, OnnxBuilder
+from calibrant.persistence.documents import check_fitted
 from calibrant.persistence.files import write_whole
+from calibrant.persistence.onnx_builder import IR_VERSION, OPSET, FloatType, OnnxBuilder
 
 FLOAT_TYPES: tuple[FloatType, ...] = ("float64", "float32")
 INPUT, OUTPUT = "scores", "probabilities"
@@ -29,8 +29,8 @@ def to_onnx(
 
     Parameters
     ----------
-    calibrator : Calibrator, ProbabilityCalibrator, PriorShift, MultilabelCalibrator or CalibratedClassifierCV
-        Fitted. Of a CalibratedClassifierCV the classifiers are exported too, by skl2onnx.
+    calibrator : fitted calibrator or CalibratedClassifierCV
+        Of the latter the classifiers are exported too, by skl2onnx.
     path : str or path-like, optional
         Where to write the model, whole or not at all.
     dtype : {"float64", "float32"}
@@ -78,7 +78,7 @@ def to_onnx(
     if hasattr(calibrator, "onnx_model"):  # a classifier, which is exported with what it calibrates
         model = calibrator.onnx_model(dtype)
     else:
-        model = _graph_of(check_exportable(calibrator), dtype, n_columns)
+        model = _graph_of(check_fitted(calibrator, Fitted, "export"), dtype, n_columns)
     if path is not None:
         write_whole(Path(path), model.SerializeToString(deterministic=True))
     return model
@@ -122,9 +122,10 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     import numpy as np
     import onnx
 
+    calibrator.check_exportable()
     width = calibrator.widths[0] if n_columns is None else n_columns
     if n_columns is not None:
-        calibrator.check_width(n_columns, "n_columns")
+        calibrator.check_width(n_columns, f"a model of n_columns={n_columns!r:.20}")
     b = OnnxBuilder(width)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
     flat = [-1] if width == 1 else [-1, width]

@@ -25,7 +25,7 @@ from calibrant.errors import (
 from calibrant.maps import StepMap
 from calibrant.numerics import FloatArray
 from calibrant.persistence import to_onnx, to_sql
-from calibrant.persistence.export.dialects import DIALECTS, dialect_of
+from calibrant.persistence.dialects import DIALECTS, dialect_of
 
 TOLERANCE = 1e-12
 IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitted)]
@@ -185,20 +185,68 @@ def test_hundred_classes_stay_short_enough_to_run() -> None:
             assert np.abs(run(engine, sql, scores) - fitted.predict_proba(scores)).max() <= TOLERANCE
 
 
-def test_names_are_quoted_where_they_need_it_and_own_names_give_way() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_are_quoted_and_own_names_give_way(engine: Any) -> None:
     calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
-    table = {"order": [0.3], "cal_1": [7], "Row Id": [8]}
-    sql = to_sql(calibrator, "duckdb", columns="order", keep=["cal_1", "Row Id"], output="p", table='"scores"')
-    assert on_duckdb(sql, table) == [(7, 8, pytest.approx(calibrator.predict_proba([0.3])[0]))]
-    assert to_sql(calibrator, "snowflake", columns="SCORE").count('"SCORE"') == 2
-    assert '"' not in to_sql(calibrator, "snowflake", columns="score")
+    source = {"order": 0.3, "cal_1": 7, "Row Id": 8, "user": 9, 'a"b`c': 10}
+    kept = ["cal_1", "Row Id", "user", 'a"b`c']
+    sql = to_sql(calibrator, engine, columns="order", keep=kept, output="primary", table="raw")
+    expected = pytest.approx(calibrator.predict_proba([0.3])[0])
+    if engine == "duckdb":
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.register("raw", pa.table({name: [value] for name, value in source.items()}))
+            found = connection.execute(sql)
+            names, rows = [column[0] for column in found.description or []], found.fetchall()
+    else:
+        lite = sqlite3.connect(":memory:")
+        columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in source)
+        lite.execute(f"CREATE TABLE raw ({columns})")
+        lite.execute(f"INSERT INTO raw VALUES ({', '.join('?' * len(source))})", list(source.values()))
+        cursor = lite.execute(sql)
+        names, rows = [column[0] for column in cursor.description], cursor.fetchall()
+    assert names == [*kept, "primary"]
+    assert rows == [(7, 8, 9, 10, expected)]
+
+
+def test_name_without_capitals_means_in_snowflake_what_it_means_without_quotes() -> None:
+    calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
+    assert to_sql(calibrator, "snowflake", columns="SCORE") == to_sql(calibrator, "snowflake", columns="score")
+    assert to_sql(calibrator, "snowflake", columns="Score").count('"Score"') == 2
+    assert to_sql(calibrator, "postgres", columns="score").count('"score"') == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_column_that_is_not_there_is_an_error_and_no_text(engine: Any) -> None:
+    calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
+    with pytest.raises((duckdb.BinderException, sqlite3.OperationalError), match="nothing"):
+        ENGINES[engine](to_sql(calibrator, engine, keep=["nothing"]), {"score": [0.5]})
+
+
+def test_outputs_have_the_names_of_the_classes() -> None:
+    calibrator = fitted_calibrator("probability", CASES["softmax of probabilities"][1])
+    calibrator.classes_ = np.array(["a b", 'c"d', "é", "z"], dtype=object)
+    names = [f"s{k}" for k in range(4)]
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("scores", pa.table({name: [0.25] for name in names}))
+        found = connection.execute(to_sql(calibrator, columns=names))
+        assert [column[0] for column in found.description or []] == [f"p_calibrated_{c}" for c in calibrator.classes_]
+
+
+def test_columns_are_matched_to_those_of_the_fit_by_name() -> None:
+    calibrator = fitted_calibrator("probability", CASES["softmax, vector of probabilities"][1])
+    calibrator.score_names_ = ("s_one", "s_two", "s_three", "s_four")
+    in_order = to_sql(calibrator)
+    assert to_sql(calibrator, columns=["s_four", "s_two", "s_one", "s_three"]) == in_order
+    others = ["a", "b", "c", "d"]
+    assert to_sql(calibrator, columns=others) != in_order
+    assert to_sql(calibrator, columns=others) != to_sql(calibrator, columns=others[::-1])
 
 
 def test_columns_of_the_fit_are_the_default() -> None:
     named = fitted_calibrator("probability", CASES["beta of a probability"][1])
     named.score_names_ = ("p",)
-    assert "CAST(p AS DOUBLE)" in to_sql(named)
-    assert "CAST(score AS DOUBLE)" in to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]))
+    assert 'CAST("p" AS DOUBLE)' in to_sql(named)
+    assert 'CAST("score" AS DOUBLE)' in to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +256,7 @@ def test_columns_of_the_fit_are_the_default() -> None:
         (
             {"columns": ["a", "b", "c"]},
             ShapeError,
-            "columns gives 3 columns, but the calibrator was fitted for the 2 cl",
+            "columns=['a', 'b', 'c'] has 3 columns, but this calibrator was fitted for the 2 cl",
         ),
         ({"columns": 3}, InvalidTypeError, "columns=3 is a int. Pass a list of names"),
         ({"keep": "id"}, InvalidTypeError, "keep='id' is a str. Pass a list of names"),
@@ -219,8 +267,8 @@ def test_columns_of_the_fit_are_the_default() -> None:
         ({"table": "a JOIN b ON a.i = b.i"}, InvalidInputError, "is no single source"),
         ({"table": "a WHERE x > 1"}, InvalidInputError, "is no single source"),
         ({"table": 3}, InvalidTypeError, "table=3 is a int"),
-        ({"largest_case": 0}, InvalidInputError, "largest_case=0 is below 1"),
-        ({"largest_case": 2.5}, InvalidTypeError, "largest_case=2.5 is no whole number"),
+        ({"largest_case": 0}, InvalidInputError, "largest_case=0 is too small"),
+        ({"largest_case": 2.5}, InvalidTypeError, "largest_case=2.5 is not a whole number"),
         ({"output": 1}, InvalidTypeError, "output holds 1, which is no name"),
     ],
 )
@@ -242,11 +290,11 @@ def test_what_can_not_be_exported_says_the_way_out() -> None:
     with pytest.raises(InvalidTypeError, match=r"can't export 3 of type int\. Pass a fitted calibrator"):
         to_sql(3)
     p = np.linspace(0.0, 1.0, 40)
-    grouped = cb.GroupedCalibrator("sigmoid").fit(p, p > np.resize([0.3, 0.7], 40), by=np.arange(40) % 2)
+    grouped = cb.GroupedCalibrator("sigmoid").fit(p, p > np.resize([0.3, 0.7], 40), groups=np.arange(40) % 2)
     with pytest.raises(InvalidInputError, match="a GroupedCalibrator has one map for each group"):
         to_sql(grouped)
     score = fitted_calibrator("score", CASES["logistic of a score"][1])
-    with pytest.raises(ShapeError, match="columns gives 2 columns"):
+    with pytest.raises(ShapeError, match=r"columns=\['a', 'b'\] has 2 columns"):
         to_sql(score, columns=["a", "b"])
 
 
