@@ -27,7 +27,8 @@ OLDEST_VERSION = 2
 SAVE_AGAIN = "Save the calibrator again."
 #: Whole numbers up to here are floats without rounding.
 _EXACT = 2**53
-LARGEST_INTEGER = 2**63 - 1
+#: The largest whole numbers of 64 bits, with a sign and without.
+LARGEST_INTEGER, LARGEST_UNSIGNED = 2**63 - 1, 2**64 - 1
 
 _Option = TypeVar("_Option", bound=str)
 _REPR = reprlib.Repr()
@@ -170,18 +171,18 @@ class DocumentField:
         if kind is str:
             return np.array(labels, dtype=object)
         if kind is int and items[-1].value > LARGEST_INTEGER:  # type: ignore[operator]
-            items[0].integer(minimum=0)
+            items[0].integer(minimum=0, maximum=LARGEST_UNSIGNED)
             return np.array(labels, dtype=np.uint64)
         return np.array(labels)
 
-    def names(self) -> tuple[str, ...]:
-        """Return names of columns, which are text and distinct."""
-        seen: set[str] = set()
-        for item in self.items():
+    def names(self, *, minimum: int = 1) -> tuple[str, ...]:
+        """Return at least `minimum` names, which are text and distinct."""
+        seen: dict[str, None] = {}
+        for item in self.items(minimum=minimum):
             if item.text() in seen:
                 item.refuse("is there twice, but names are distinct")
-            seen.add(item.text())
-        return tuple(item.text() for item in self.items())
+            seen[item.text()] = None
+        return tuple(seen)
 
     def score_names(self, n_columns: int, *, or_one: bool = False) -> tuple[str, ...] | None:
         """Return the names of the columns of scores, or None where these had no names.
@@ -192,7 +193,7 @@ class DocumentField:
             return None
         names = self.names()
         if len(names) != n_columns and not (or_one and len(names) == 1):
-            self.refuse(f"does not go with {n_columns} classes: one name per class is needed")
+            self.refuse(f"does not go with {n_columns} columns of scores: one name each is needed")
         return names
 
     def object(self) -> dict[str, Any]:
@@ -201,7 +202,7 @@ class DocumentField:
             self.refuse("is not an object with named fields")
         return self.value
 
-    def _inner(self, value: object, key: int | str) -> DocumentField:
+    def _inner(self, value: Any, key: int | str) -> DocumentField:
         """Return an element of a list or a member of an object."""
         return DocumentField(value, join(self.path, key), self.version)
 

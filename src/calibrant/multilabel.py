@@ -199,7 +199,7 @@ class MultilabelCalibrator(Fitted):
         settings = parts["settings"].members(("calibrator",))
         made = cls(decode_calibrator_setting(settings["calibrator"], BinaryCalibrator))  # type: ignore[type-abstract]
         inner = make_binary_calibrator(made.calibrator)
-        made.label_names_ = parts["label_names"].names()
+        made.label_names_ = parts["label_names"].names(minimum=2)
         n_labels = len(made.label_names_)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
         made.score_names_ = parts["score_names"].score_names(n_labels)

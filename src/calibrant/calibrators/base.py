@@ -305,8 +305,9 @@ def check_columns(
 ) -> None:
     """Refuse maps of columns, held by a field of a document, that a calibrator can't have produced."""
     if fitted.n_classes != n_classes:
-        place = field.member("n_classes") if "n_classes" in field.object() else field.member("maps")
-        place.refuse(f"does not go with {n_classes} classes: one map per class is needed")
+        if "n_classes" in field.object():
+            field.member("n_classes").refuse(f"does not go with the {n_classes} classes of the document")
+        field.member("maps").refuse(f"does not go with {n_classes} classes: one map per class is needed")
     if fitted.is_logit != (single.input == "logit"):
         field.member("is_logit").refuse(f"does not go with input {single.input!r}")
     kind: InputKind = "probability" if fitted.is_logit else single.input

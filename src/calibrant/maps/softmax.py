@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -14,6 +15,7 @@ from calibrant.maps.base import (
     MulticlassMap,
     PoolPart,
     check_clip,
+    check_reach,
     check_same_size,
     decode_maps,
     decode_optional_clip,
@@ -27,6 +29,8 @@ from calibrant.validation import InputKind
 _COMPILED_FROM = 1 << 25
 #: Numbers per block of rows: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 15
+#: Its square divides the product of any two numbers to one that float64 holds, also summed over many classes.
+_UNIT = 2.0**520
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +64,15 @@ class SoftmaxMap(PoolPart):
         return out
 
     def logits(self, scores: FloatArray) -> FloatArray:
-        """Return what the softmax is taken of, shape (n, K)."""
+        """Return what the softmax is taken of, shape (n, K); of rows that float64 can't hold, less their largest."""
         z = scores if self.clip is None else np.log(np.maximum(scores, self.clip))
-        return _linear(z, self.weight) + self.bias
+        with np.errstate(over="ignore", invalid="ignore"):
+            out: FloatArray = _linear(z, self.weight) + self.bias
+            is_beyond = ~np.isfinite(row_max(out))
+            if is_beyond.any():  # in units so large that the largest products fit
+                far = _linear(z[is_beyond] / _UNIT, self.weight / _UNIT) + self.bias / _UNIT / _UNIT
+                out[is_beyond] = (far - row_max(far)[:, None]) * _UNIT * _UNIT
+        return out
 
     def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:  # noqa: ARG002
         """Return the logits less the largest of each row: a softmax is never zero before it is rounded."""
@@ -102,7 +112,11 @@ class SoftmaxMap(PoolPart):
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         """Return the map of a number, a number per class, or a matrix, and an intercept per class."""
         bias = parts["bias"].numbers(minimum=2)
-        return cls(_decode_weight(parts["weight"], bias.size), bias, decode_optional_clip(parts["clip"]))
+        weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"], is_floor=True)
+        if clip is not None:
+            most = bias.size * abs(float(np.abs(weight).max()) * math.log(clip))
+            check_reach(parts["weight"], most, float(np.abs(bias).max()))
+        return cls(weight, bias, clip)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

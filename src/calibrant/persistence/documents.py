@@ -43,7 +43,7 @@ def to_document(fitted: Storable, *, metadata: Mapping[str, Any] | None = None) 
     DocumentError
         If what it holds could not be read back.
     """
-    body = _plain_body(check_fitted(fitted, Storable, "save"))
+    body = _plain_body(check_fitted(fitted, Storable, "save"))  # type: ignore[type-abstract]
     document = {"format": FORMAT, "version": VERSION, "calibrant": __version__, **body}
     kept = fitted.metadata_ if metadata is None else metadata
     if kept != {}:

@@ -1,4 +1,4 @@
-"""Calibrators in files: written whole or not at all, read without running anything."""
+"""Fitted calibrators in files: written whole or not at all, read without running anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calibrant.document_field import within
+from calibrant.document_field import SAVE_AGAIN, within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
@@ -44,7 +44,8 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
 
     Parameters
     ----------
-    calibrator : Calibrator or ProbabilityCalibrator
+    calibrator : calibrator
+        Or anything else that is fitted: a chain of calibrators, a recalibrator of forecasts.
     path : str or path-like
         Ends in ``.json``, for one JSON document, or in ``.pkl``, for the same document as a pickle of plain data.
         Either reads back bit for bit, and the same calibrator gives the same bytes.
@@ -96,7 +97,7 @@ def load(path: AnyPath) -> Any:
     Returns
     -------
     calibrator
-        The object that was saved, with `metadata_` where the file holds metadata.
+        The object that was saved; `metadata_` is what was kept beside it.
 
     Raises
     ------
@@ -105,7 +106,7 @@ def load(path: AnyPath) -> Any:
     UnsafeDocumentError
         If it is a pickle of more than plain data, or too large or too deeply nested.
     UnsupportedVersionError
-        If a newer calibrant wrote it.
+        If a newer calibrant wrote it, or one from before the first release.
     OSError
         If there is no such file, or it can't be read.
     """
@@ -168,7 +169,7 @@ def _read(path: Path) -> bytes:
 def _parse(data: bytes) -> Any:
     """Return what the bytes hold as plain data, or say what they are if that can be told."""
     if not data:
-        raise DocumentError("the file is empty. Copy it again, or save the calibrator again.")
+        raise DocumentError(f"the file is empty. Copy it again. {SAVE_AGAIN}")
     if data.startswith(plain_pickle.MARK):
         return plain_pickle.parse(data)
     for magic, what in _MAGIC.items():
@@ -182,7 +183,7 @@ def _parse(data: bytes) -> Any:
 
 
 def write_whole(target: Path, data: bytes) -> None:
-    """Write beside the target, then rename: at every moment the old file or the new one is there, whole."""
+    """Write a file beside the target, then rename it: at every moment the old file or the new one is there, whole."""
     temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
     try:
         file = temporary.open("xb")
@@ -197,5 +198,5 @@ def write_whole(target: Path, data: bytes) -> None:
                 temporary.unlink()
             raise
     except OSError as error:
-        reason = f"can't write the calibrator: {error.strerror}. Choose a folder that exists and that you may write to"
+        reason = f"can't write the file: {error.strerror}. Choose a folder that exists and that you may write to"
         raise OSError(error.errno, reason, str(target)) from error

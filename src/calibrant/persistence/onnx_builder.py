@@ -1,4 +1,9 @@
-"""Formulas as nodes of an ONNX graph, in float64 and in the standard operators alone."""
+"""Formulas as nodes of an ONNX graph, in float64 and in the standard operators alone.
+
+A term is the name of a tensor of shape (n, 1), or (n, K) for K classes, and each operation a node. Steps and pieces
+are found by bisection: log2 of their number nodes, each of which gathers one cut for every row and compares it, so
+that ties and steps are exact. The multiplier of coupling by likelihood is found by halving its bracket in a loop.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +14,34 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.numerics import ROW_SUM_TOLERANCE, TINY, FloatArray
-from calibrant.terms import Builder, Comparison, Operator, Term, knot_pieces
+from calibrant.terms import Builder, Operation, Term, knot_pieces
 
 FloatType: TypeAlias = Literal["float64", "float32"]
 #: Of 2022: what runtimes have had for years.
 OPSET = 17
 IR_VERSION = 8
-_OPERATORS: dict[Operator, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
-_COMPARISONS: dict[Comparison, str] = {
+_NODES: dict[Operation, str] = {
+    "+": "Add",
+    "-": "Sub",
+    "*": "Mul",
+    "/": "Div",
     "<": "Less",
     "<=": "LessOrEqual",
-    "==": "Equal",
     ">": "Greater",
     ">=": "GreaterOrEqual",
+    "case": "Where",
+    "least": "Min",
+    "greatest": "Max",
+    "abs": "Abs",
+    "ln": "Log",
+    "exp": "Exp",
 }
 #: Halvings that leave nothing of a bracket of length one.
 _HALVINGS = 64
 
 
 class OnnxBuilder(Builder):
-    """Terms are names of tensors of shape (n, 1), or (n, K) for K classes.
-
-    Parameters
-    ----------
-    n_columns : int
-        K; 1 for one score.
-    """
+    """Writes terms as nodes of a graph whose scores have `n_columns` columns: K, or 1 for one score."""
 
     def __init__(self, n_columns: int) -> None:
         import onnx
@@ -54,39 +61,14 @@ class OnnxBuilder(Builder):
         """Return a constant, or one for each class."""
         return self._constant(np.asarray(value, dtype=np.float64))
 
-    def combine(self, operator: Operator, a: Term, b: Term) -> Term:
-        """Return the sum, difference, product or quotient."""
-        return self.node(_OPERATORS[operator], a, b)
-
-    def compare(self, comparison: Comparison, a: Term, b: Term) -> Term:
-        """Return a condition."""
-        return self.node(_COMPARISONS[comparison], a, b)
-
-    def choose(self, condition: Term, yes: Term, no: Term) -> Term:
-        """Return `yes` where the condition holds, else `no`."""
-        return self.node("Where", condition, yes, no)
-
-    def least(self, a: Term, b: Term) -> Term:
-        """Return the smaller one."""
-        return self.node("Min", a, b)
-
-    def greatest(self, a: Term, b: Term) -> Term:
-        """Return the larger one."""
-        return self.node("Max", a, b)
-
-    def ln(self, a: Term) -> Term:
-        """Return the natural logarithm."""
-        return self.node("Log", a)
-
-    def exp(self, a: Term) -> Term:
-        """Return e to the power of numbers."""
-        return self.node("Exp", a)
+    def each(self, operation: Operation, *terms: Term) -> Term:
+        """Return an operation on the numbers of each row."""
+        return self.node(_NODES[operation], *terms)
 
     def expit(self, a: Term) -> Term:
         """Return 1 / (1 + exp(-a)) without overflow."""
-        e = self.exp(self.node("Neg", self.node("Abs", a)))
-        is_negative = self.compare("<", a, self.number(0.0))
-        return self.choose(is_negative, e, self.number(1.0)) / (1.0 + e)
+        e = self.exp(self.node("Neg", self.abs(a)))
+        return self.choose(a < 0.0, e, self.number(1.0)) / (1.0 + e)
 
     def total(self, a: Term) -> Term:
         """Return the sum over the classes."""
@@ -128,7 +110,7 @@ class OnnxBuilder(Builder):
             value = self.choose(rise > 0.0, self.least(value, right), self.greatest(value, right))
         else:
             value = self.least(value, right)
-        value = self.choose(self.compare("<", s, self.number(float(x[-1]))), value, self.number(float(y[-1])))
+        value = self.choose(s < float(x[-1]), value, self.number(float(y[-1])))
         return self.choose(s > float(x[0]), value, self.number(float(y[0])))
 
     def near(self, s: Term, knots: FloatArray) -> Term:
@@ -138,9 +120,9 @@ class OnnxBuilder(Builder):
         at = self._count(s, knots, "Less")
         beside = [self._constant(np.append(knots[:1], knots)), self._constant(np.append(knots, knots[-1:]))]
         low, high = (self.node("Gather", each, at) for each in beside)
-        knot = self.choose(self.compare("<=", self.node("Abs", s - low), self.node("Abs", high - s)), low, high)
-        reach = self.rounding * self.greatest(self.node("Abs", s), self.number(1.0))
-        return self.choose(self.compare("<=", self.node("Abs", s - knot), reach), knot, s)
+        knot = self.choose(self.abs(s - low) <= self.abs(high - s), low, high)
+        reach = self.rounding * self.greatest(self.abs(s), self.number(1.0))
+        return self.choose(self.abs(s - knot) <= reach, knot, s)
 
     def couple_likeliest(self, rates: Term) -> Term:
         """Return the coupled distributions: the multiplier of each row is found by halving its bracket."""
@@ -148,7 +130,7 @@ class OnnxBuilder(Builder):
         total = self.total(rates)
         nothing = self.number(0.0)
         low = self.choose(total > 1.0, 1.0 - 2.0 * total, nothing)
-        high = self.choose(self.compare("<", total, self.number(1.0)), self.number(k / (k - 1.0)), nothing)
+        high = self.choose(total < 1.0, self.number(k / (k - 1.0)), nothing)
         low, high = self._halve(rates, low, high, _HALVINGS + k.bit_length())
         p = self._at_multiplier(rates, 0.5 * (low + high))
         return p / self.total(p)
@@ -157,13 +139,12 @@ class OnnxBuilder(Builder):
 
     def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
         """Return the condition that `predict_proba` takes a row."""
-        is_above = self.compare("<=", self.number(low), scores)
-        is_within = self.node("And", is_above, self.compare("<=", scores, self.number(high)))
+        is_within = self.node("And", scores >= low, scores <= high)
         count = self.total(self.node("Cast", is_within, to=self.onnx.TensorProto.DOUBLE))
         is_usable = count > self.n_columns - 0.5
         if sums_to_one:
-            gap = self.node("Abs", self.total(scores) - 1.0)
-            is_usable = self.node("And", is_usable, self.compare("<=", gap, self.number(ROW_SUM_TOLERANCE)))
+            gap = self.abs(self.total(scores) - 1.0)
+            is_usable = self.node("And", is_usable, gap <= ROW_SUM_TOLERANCE)
         return is_usable
 
     def only_where(self, condition: Term, a: Term) -> Term:
@@ -212,7 +193,7 @@ class OnnxBuilder(Builder):
         """Return how many of the sorted cuts are below s, or not above it, by bisection: exact, and few nodes."""
         size = 1 << int(cuts.size).bit_length()
         padded = self._constant(np.concatenate((cuts, np.full(size - 1 - cuts.size, np.inf))))
-        count = self.node("Cast", self.compare("<", s, s), to=self.onnx.TensorProto.INT64)  # zeros, of NaN too
+        count = self.node("Cast", s < s, to=self.onnx.TensorProto.INT64)  # zeros, of NaN too
         half = size // 2
         while half:
             cut = self.node("Gather", padded, self.node("Add", count, self._constant(np.array(half - 1))))
@@ -254,8 +235,7 @@ class OnnxBuilder(Builder):
         is_above = mu > 0.0
         away = self.choose(is_above, 1.0 - mu, 1.0 + mu)
         side = self.choose(is_above, rates, 1.0 - rates)
-        root = self.node("Sqrt", away * away + 4.0 * self.node("Abs", mu) * side)
+        root = self.node("Sqrt", away * away + 4.0 * self.abs(mu) * side)
         below = 2.0 * rates / self.greatest(1.0 - mu + root, self.number(TINY))
         above = (mu - 1.0 + root) / (2.0 * self.greatest(mu, self.number(0.5)))
-        is_low = self.compare("<=", mu, self.number(1.0))
-        return self.least(self.choose(is_low, below, above), self.number(1.0))
+        return self.least(self.choose(mu <= 1.0, below, above), self.number(1.0))

@@ -74,27 +74,18 @@ def to_onnx(
     """
     if dtype not in FLOAT_TYPES:
         raise unknown_name("dtype", dtype, FLOAT_TYPES)
-    require_onnx()
-    if hasattr(calibrator, "onnx_model"):  # a classifier, which is exported with what it calibrates
-        model = calibrator.onnx_model(dtype)
-    else:
-        model = _graph_of(check_fitted(calibrator, Fitted, "export"), dtype, n_columns)
-    if path is not None:
-        write_whole(Path(path), model.SerializeToString(deterministic=True))
-    return model
-
-
-def require_onnx() -> None:
-    """Refuse where onnx is not installed.
-
-    Raises
-    ------
-    MissingPackageError
-    """
     try:
         import onnx  # noqa: F401
     except ImportError:
         raise MissingPackageError("ONNX models are built by onnx: pip install 'calibrant[onnx]'") from None
+    if hasattr(calibrator, "onnx_model"):  # a classifier, which is exported with what it calibrates
+        model = calibrator.onnx_model(dtype)
+    else:
+        fitted = check_fitted(calibrator, Fitted, "export")  # type: ignore[type-abstract]
+        model = _graph_of(fitted, dtype, n_columns)
+    if path is not None:
+        write_whole(Path(path), model.SerializeToString(deterministic=True))
+    return model
 
 
 def make_model(b: OnnxBuilder, name: str, inputs: list[Any], outputs: list[Any], opsets: dict[str, int]) -> Any:

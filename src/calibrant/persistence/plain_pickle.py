@@ -6,6 +6,7 @@ import io
 import pickle
 import pickletools
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NoReturn
 
 from calibrant.document_field import show
@@ -50,15 +51,10 @@ def parse(data: bytes) -> object:
 
 def is_old(data: bytes) -> bool:
     """Say whether bytes that begin without `MARK` are a pickle, of protocol 0 or 1."""
-    if not data.endswith(b"."):
-        return False
     try:
-        for n, _ in enumerate(_opcodes(data)):
-            if n > 1:
-                return True
+        return data.endswith(b".") and len(list(islice(_opcodes(data), 3))) > 0
     except DocumentError:
         return False
-    return True
 
 
 def scan(data: bytes) -> None:

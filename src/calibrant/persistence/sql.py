@@ -98,7 +98,7 @@ def to_sql(
       CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS `p_calibrated`
     FROM cal_stage_1
     """
-    fitted = check_fitted(calibrator, Fitted, "export")
+    fitted = check_fitted(calibrator, Fitted, "export")  # type: ignore[type-abstract]
     fitted.check_exportable()
     written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)

@@ -1,4 +1,8 @@
-"""A query that grows definition by definition: a chain of selects, each over the one before."""
+"""A query that grows definition by definition: a chain of selects, each over the one before.
+
+Every column that is defined belongs to a level, one above the highest of those that it is computed from; the columns
+of the table are level 0. A level is one select. It passes on what later levels use, and no more.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ class Query:
 
     def source(self, expression: Expression) -> Expression:
         """Return a column of the table, or what is made of its columns, as the first stage gives it."""
-        return self._define(expression, 0, ())
+        return self._add(_Definition(expression, 0, ()))
 
     def define(self, expression: Expression, *tables: KnotTable) -> Expression:
         """Return a column that holds the expression; the same expression is held once."""
@@ -59,8 +63,8 @@ class Query:
             return expression
         key = expression.sql(self.dialect.name)
         if key not in self._known:
-            used = [expression, *(table.condition for table in tables)]
-            self._known[key] = self._define(expression, 1 + self._level(used), tables).name
+            level = 1 + self._level([expression, *(table.condition for table in tables)])
+            self._known[key] = self._add(_Definition(expression, level, tables)).name
         return self.exp.column(self._known[key])
 
     def is_source(self, expression: Expression) -> bool:
@@ -79,46 +83,44 @@ class Query:
         """Return the query: of `table`, the columns to keep, and the outputs, each with its identifier before it."""
         made = [expression for _, expression in outputs]
         needed = self._needed(made)
-        last = self._level(made)
-        tables = [t for name in needed for t in self._definitions[name].tables]
-        source = table
-        parts = []
-        for level in range(last + 1):
-            new = [name for name in needed if self._definitions[name].level == level]
-            later = self._live(needed, level, made)
-            carried = [name for name in needed if self._definitions[name].level < level and name in later]
-            stage = self._stage(source, keep, carried, new)
-            source = self.exp.to_table(f"{self.prefix}stage_{level}")
-            parts.append((source.name, stage))
+        source, stages = table, {}
+        for level in range(self._level(made) + 1):
+            new = [name for name, found in needed.items() if found.level == level]
+            live = {name for e in made for name in self._own(e)}
+            live.update(name for found in needed.values() if found.level > level for name in self._uses(found))
+            carried = [name for name, found in needed.items() if found.level < level and name in live]
+            name = f"{self.prefix}stage_{level}"
+            stages[name] = self._stage(source, keep, carried, new)
+            source = self.exp.to_table(name)
         query = self.exp.select(*(k.copy() for k in keep))
         for identifier, expression in outputs:
             query = query.select(self.exp.Alias(this=expression, alias=identifier), copy=False)
         query = query.from_(source)
-        seen: set[str] = set()
-        for knots in tables:
-            if knots.name not in seen:
-                seen.add(knots.name)
-                query = self._with_knots(query, knots)
-        for name, stage in parts:
+        for knots in {t.name: t for found in needed.values() for t in found.tables}.values():
+            query = self._with_knots(query, knots)
+        for name, stage in stages.items():
             query = query.with_(name, as_=stage, copy=False)
         return query
 
-    def _define(self, expression: Expression, level: int, tables: tuple[KnotTable, ...]) -> Expression:
+    def _add(self, definition: _Definition) -> Expression:
         name = f"{self.prefix}{len(self._definitions) + 1}"
-        self._definitions[name] = _Definition(expression, level, tables)
+        self._definitions[name] = definition
         return self.exp.column(name)
 
     def _own(self, expression: Expression) -> list[str]:
+        """Return the defined columns in an expression."""
         return [c.name for c in expression.find_all(self.exp.Column) if c.name in self._definitions]
 
     def _level(self, expressions: Sequence[Expression]) -> int:
         return max((self._definitions[name].level for e in expressions for name in self._own(e)), default=0)
 
-    def _uses(self, name: str) -> list[str]:
-        found = self._definitions[name]
+    def _uses(self, found: _Definition) -> list[str]:
+        """Return the defined columns that a definition is computed from; none where it is one of the table's."""
+        if found.level == 0:
+            return []
         return [used for e in (found.expression, *(t.condition for t in found.tables)) for used in self._own(e)]
 
-    def _needed(self, outputs: Sequence[Expression]) -> list[str]:
+    def _needed(self, outputs: Sequence[Expression]) -> dict[str, _Definition]:
         """Return the definitions that the outputs rest on, in the order in which they were made."""
         waiting = [name for e in outputs for name in self._own(e)]
         found: set[str] = set()
@@ -126,16 +128,8 @@ class Query:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                waiting += self._uses(name) if self._definitions[name].level else []
-        return [name for name in self._definitions if name in found]
-
-    def _live(self, needed: Sequence[str], level: int, outputs: Sequence[Expression]) -> set[str]:
-        """Return the columns that are used after a stage."""
-        live = {name for e in outputs for name in self._own(e)}
-        for name in needed:
-            if self._definitions[name].level > level:
-                live.update(self._uses(name))
-        return live
+                waiting += self._uses(self._definitions[name])
+        return {name: definition for name, definition in self._definitions.items() if name in found}
 
     def _stage(
         self, source: Expression, keep: Sequence[Expression], carried: Sequence[str], new: Sequence[str]
