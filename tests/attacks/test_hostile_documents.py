@@ -18,6 +18,7 @@ from valid_documents import (
     GONE,
     GROUPED,
     LOGISTIC,
+    MATRIX,
     MULTILABEL,
     NESTED,
     ONE_VS_REST,
@@ -211,7 +212,9 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
     "softmax_clip_of_logits": (SOFTMAX, "settings.input", "logit", "map.clip: 0.001 does not go with input 'logit'"),
     "softmax_clip_large": (SOFTMAX, "map.clip", 0.9, r"map.clip: 0.9 is outside \(0, 0.5\)"),
     "softmax_bias_short": (SOFTMAX, "map.bias", [0.0, 0.0], "map.bias: a list of 2 does not go with 3 classes"),
-    "softmax_weight_vector": (SOFTMAX, "map.weight", [1.0, 1.0, 1.0], "map.weight: a list of 3 is not one number"),
+    "softmax_weight_vector": (SOFTMAX, "map.weight", [1.0, 1.0, 1.0], r"map.weight\[0\]: 1.0 is not a list"),
+    "softmax_weight_matrix": (SOFTMAX, "map.weight", MATRIX["map"]["weight"], "map.weight: a list of 3 is not one num"),
+    "softmax_weight_number": (MATRIX, "map.weight", 1.0, "map.weight: 1.0 is not one row per class"),
     "softmax_weight_short": (SOFTMAX, "map.weight", [1.0], "map.weight: a list of 1 does not go with a bias of 3"),
     "softmax_weight_beyond_float64": (
         SOFTMAX,

@@ -110,7 +110,6 @@ _DEAD = StepMap(np.array([0.6]), np.array([0.0, 1.0]))
 #: Maps of four classes, of probabilities and of logits.
 OF_PROBABILITIES: dict[str, Map] = {
     "softmax": SoftmaxMap(np.array(0.7), np.zeros(4), 1e-12),
-    "softmax, vector": SoftmaxMap(np.array([0.5, 1.0, 1.5, -0.2]), _BIAS, 1e-9),
     "softmax, matrix": SoftmaxMap(_WEIGHT, _BIAS, 1e-9),
     "mixture": MixtureMap(
         (SoftmaxMap(np.array(0.7), _BIAS, 1e-9), SoftmaxMap(_WEIGHT, _BIAS, 1e-9)), np.array([0.3, 0.7])

@@ -233,7 +233,7 @@ def test_outputs_have_the_names_of_the_classes() -> None:
 
 
 def test_columns_are_matched_to_those_of_the_fit_by_name() -> None:
-    calibrator = fitted_calibrator("probability", CASES["softmax, vector of probabilities"][1])
+    calibrator = fitted_calibrator("probability", CASES["softmax, matrix of probabilities"][1])
     calibrator.score_names_ = ("s_one", "s_two", "s_three", "s_four")
     in_order = to_sql(calibrator)
     assert to_sql(calibrator, columns=["s_four", "s_two", "s_one", "s_three"]) == in_order

@@ -37,8 +37,8 @@ _UNIT = 2.0**520
 class SoftmaxMap(PoolPart):
     """q = softmax(W z + bias) of logits z, or of z = log(p) with p clipped to at least `clip`.
 
-    `weight` is a scalar (temperature), a vector (one slope per class) or a matrix, as an array of 0, 1 or 2
-    dimensions; `clip` is None for logits.
+    `weight` is a number (the inverse temperature) or a matrix, as an array of 0 or 2 dimensions; `clip` is None for
+    logits.
     """
 
     kind: ClassVar[str] = "softmax"
@@ -89,7 +89,7 @@ class SoftmaxMap(PoolPart):
         z = s if self.clip is None else b.hold(b.ln(b.greatest(s, b.number(self.clip))))
         if self.weight.ndim == 2:
             return b.linear(z, self.weight) + b.number(self.bias)
-        return b.number(float(self.weight) if self.weight.ndim == 0 else self.weight) * z + b.number(self.bias)
+        return float(self.weight) * z + b.number(self.bias)
 
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:  # noqa: ARG002
         """Return what `log_outputs` does, in the terms of a builder."""
@@ -110,7 +110,7 @@ class SoftmaxMap(PoolPart):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of a number, a number per class, or a matrix, and an intercept per class."""
+        """Return the map of a number or a matrix, and an intercept per class."""
         bias = parts["bias"].numbers(minimum=2)
         weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"], is_floor=True)
         if clip is not None:
@@ -169,13 +169,11 @@ def softmax_formula(b: Builder, z: Term) -> Term:
 
 
 def _decode_weight(field: DocumentField, n_classes: int) -> FloatArray:
-    """Return a weight of 0, 1 or 2 dimensions, for a number, a list, or a list of rows."""
+    """Return a weight of 0 or 2 dimensions, for a number or a list of rows."""
     if not isinstance(field.value, list):
         return np.array(field.number())
     if len(field.value) != n_classes:
-        field.refuse(f"does not go with a bias of {n_classes}: one weight or row per class is needed")
-    if not isinstance(field.value[0], list):
-        return field.numbers()
+        field.refuse(f"does not go with a bias of {n_classes}: one row per class is needed")
     rows = [item.numbers() for item in field.items()]
     for item, row in zip(field.items(), rows, strict=True):
         if row.size != n_classes:
