@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -217,9 +219,13 @@ def public_names() -> set[str]:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Return a module's public names: those that it lists, or defines."""
+    """Return a module's public names: those that it lists, those that a folder's face imports, or those it defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
+    if hasattr(module, "__path__"):
+        face, *_ = Path(module.__file__).read_text("utf-8").split("# For other folders of calibrant")
+        imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
+        return [alias.asname for node in imports for alias in node.names if alias.asname]
     return [
         n for n, value in vars(module).items() if n[0] != "_" and getattr(value, "__module__", "") == module.__name__
     ]

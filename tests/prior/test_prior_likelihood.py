@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from prior_data import draw, even
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.stats import chi2
@@ -14,7 +13,6 @@ from scipy.stats import chi2
 import calibrant as cb
 from calibrant.errors import ConvergenceWarning, DataWarning, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.prior import LikelihoodEstimate, estimate_prior, prior_shift
-from calibrant.prior.mixture import Mixture, maximise
 
 
 def plain_em(p: np.ndarray, old: np.ndarray, n_steps: int) -> np.ndarray:
@@ -141,18 +139,6 @@ def test_no_shift_is_rejected_as_often_as_the_level_says() -> None:
     assert 0.4 < np.mean(p_values) < 0.6
 
 
-@given(st.integers(2, 5), st.integers(1, 40), st.integers(0, 10_000))
-def test_gap_bounds_what_any_other_rates_can_gain(k: int, n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    columns = rng.dirichlet(np.full(k, 0.3), n).T + 1e-12
-    problem = Mixture(columns, np.full(n, 1.0 / n))
-    for max_iter in (0, 1, 6, 100):
-        found = maximise(problem, even(k), tol=1e-10, max_iter=max_iter)
-        others = rng.dirichlet(np.full(k, 0.5), 50)
-        assert max(problem.value(other) for other in others) <= found.value + found.gap + 1e-12
-    assert found.gap <= 1e-10
-
-
 def test_equal_components_have_a_solution_too() -> None:
     p = np.column_stack((np.full(40, 0.5), np.full(40, 0.25), np.full(40, 0.25)))
     estimate = estimate_prior(p, old=[0.5, 0.25, 0.25])
@@ -207,7 +193,7 @@ def test_too_few_iterations_are_said() -> None:
     [
         ({"old": [0.2, 0.3, 0.5]}, ShapeError, "probabilities has 1 columns and old 3 base rates"),
         ({"old": 1.0}, InvalidInputError, "old=1.0 is no base rate"),
-        ({"old": 0.5, "tol": 0.0}, InvalidInputError, "tol=0.0 is not above 0"),
+        ({"old": 0.5, "tol": 0.0}, InvalidInputError, r"tol=0.0 is outside \(0, inf\)"),
         ({"old": 0.5, "tol": "small"}, InvalidTypeError, "tol='small' is not a number"),
         ({"old": 0.5, "level": 1.0}, InvalidInputError, "level=1.0 is outside"),
         ({"old": 0.5, "max_iter": 0}, InvalidInputError, "max_iter=0 is too small"),

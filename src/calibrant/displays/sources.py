@@ -1,22 +1,57 @@
-"""What displays ask of fitted classifiers, and of the folds of a cross-validation."""
+"""What displays are drawn from: models by name, fitted classifiers, and the folds of a cross-validation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.validation import ArrayLike
 
-if TYPE_CHECKING:
-    from calibrant.validation import ArrayLike
+Model = TypeVar("Model")
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+def as_models(
+    given: Model | Mapping[str, Model], name: str | None = None, *, argument: str = "y_prob"
+) -> list[tuple[str, Model]]:
+    """Return names and models: those of a mapping, or the single one that is given, by default without a name."""
+    if not isinstance(given, Mapping):
+        return [(name or "", given)]
+    if name is not None:
+        raise InvalidInputError(f"name={name!r} is for one model, but {argument} names {len(given)}. Leave name out.")
+    if not given:
+        raise ShapeError(f"{argument} is an empty mapping. Pass at least one.")
+    for key in given:
+        if not isinstance(key, str):
+            raise InvalidTypeError(f"{argument} has the key {key!r}, which is not text. Name each by a string.")
+    return list(given.items())
+
+
+def as_cases(
+    y_true: ArrayLike | Mapping[str, ArrayLike],
+    y_prob: ArrayLike | Mapping[str, ArrayLike],
+    sample_weight: ArrayLike | Mapping[str, ArrayLike] | None,
+    name: str | None = None,
+) -> list[tuple[str, ArrayLike, ArrayLike, ArrayLike | None]]:
+    """Return name, labels, probabilities and weights of each curve: labels are shared unless a mapping names them."""
+    models = as_models(y_prob, name)
+    if not isinstance(y_true, Mapping):
+        return [(key, y_true, prob, sample_weight) for key, prob in models]
+    names = [key for key, _ in models]
+    weights = dict.fromkeys(names) if sample_weight is None else sample_weight
+    for argument, values in (("y_true", y_true), ("sample_weight", weights)):
+        if not isinstance(values, Mapping) or set(values) != set(names):
+            raise InvalidInputError(
+                f"{argument} has not the names of y_prob: where y_true is a mapping, y_prob and sample_weight are "
+                "mappings with the same names."
+            )
+    return [(key, y_true[key], prob, weights[key]) for key, prob in models]
+
+
+class Response(NamedTuple):
     """Probabilities of rows that a classifier gave, shape (n, K), and its classes in their order."""
 
     prob: npt.NDArray[Any]
@@ -33,20 +68,16 @@ class Response:
 
 
 def response(estimator: Any, X: Any, *, is_binary: bool = False) -> Response:
-    """Return the probabilities that a fitted classifier gives rows of features.
-
-    Raises
-    ------
-    NotFittedError
-        scikit-learn's own, if the estimator is not fitted.
-    CalibrantError
-        If it is no classifier with probabilities, or, where asked for, none of two classes.
-    """
+    """Return the probabilities that a fitted classifier gives rows of features; refuse what is no such classifier."""
     wanted = f"Expected 'estimator' to be a {'binary ' if is_binary else ''}classifier."
     classes = getattr(estimator, "classes_", None)
     name = type(estimator).__name__
     if classes is None:
-        _check_fitted(estimator)
+        if not hasattr(estimator, "fit"):
+            raise InvalidTypeError(f"estimator is a {name}. Pass a fitted classifier.")
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(estimator)
         raise InvalidInputError(f"{wanted} Got {name} instead, without classes_.")
     if is_binary and len(classes) != 2:
         raise InvalidInputError(
@@ -80,13 +111,7 @@ def common_classes(answers: Mapping[str, Response]) -> list[Any]:
 def folds(
     cv_results: Mapping[str, Any], X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> Iterator[tuple[str, Any, Any, npt.NDArray[Any], npt.NDArray[Any] | None]]:
-    """Yield name, estimator, test rows, their labels and their weights for each fold of `cross_validate`.
-
-    Raises
-    ------
-    CalibrantError
-        If `cv_results` lacks the estimators or the rows of the folds, or these are other rows.
-    """
+    """Yield name, estimator, test rows, their labels and their weights for each fold of `cross_validate`."""
     missing = [key for key in ("estimator", "indices") if key not in cv_results]
     if missing:
         raise InvalidInputError(
@@ -106,18 +131,7 @@ def folds(
 
 
 def _take(X: Any, rows: npt.NDArray[Any]) -> Any:
-    """Return rows of any table: by place, whatever its index."""
+    """Return rows of any table: by position, whatever its index."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    if isinstance(X, (list, tuple)):
-        return [X[i] for i in rows]
-    return X[rows]
-
-
-def _check_fitted(estimator: Any) -> None:
-    """Raise scikit-learn's NotFittedError for an estimator of its kind that is not fitted."""
-    if not hasattr(estimator, "fit"):
-        raise InvalidTypeError(f"estimator is a {type(estimator).__name__}. Pass a fitted classifier.")
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(estimator)
+    return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]

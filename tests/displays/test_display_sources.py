@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
@@ -21,12 +19,6 @@ from calibrant.results import Curve
 X, Y = make_classification(500, random_state=5, flip_y=0.2)
 X3, Y3 = make_classification(600, n_informative=4, n_classes=3, random_state=5)
 NAMES = np.array(["ant", "bee", "cow"])
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def same(one: Curve, other: Curve) -> bool:
