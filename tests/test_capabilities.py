@@ -1,8 +1,8 @@
 """Every fitted thing through every capability.
 
 `SUBJECTS` are fitted objects, `CAPABILITIES` what can be done with one. A pair works, unless `REFUSED` says with which
-words it is refused: by a CalibrantError in Python, by exit status 2 on the command line. `PENDING` lists what does not do
-so yet, and why; it is empty before a release. A pair of it that works fails here until it is taken out.
+words it is refused: by a CalibrantError in Python, by exit status 2 on the command line. `PENDING` lists what does not
+do so yet, and why; it is empty before a release. A pair of it that works fails here until it is taken out.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def rank_preserving(subject: Subject) -> Any:
 
 
 def forecast(method: str) -> Callable[[Subject], Any]:
-    def make(subject: Subject) -> Any:  # noqa: ARG001
+    def make(subject: Subject) -> Any:
         recalibrator: Any = getattr(cb.forecasts, method)()
         mean = np.random.default_rng(3).normal(size=N)
         return recalibrator.fit(
@@ -243,7 +243,7 @@ class Work:
         np.testing.assert_allclose(got, self.expected(), rtol=1e-9, atol=1e-12)
 
     def command(self, name: str, *arguments: Any) -> str:
-        """Run a command, and return what it prints; what it refuses becomes a Refused."""
+        """Run a command, and return what it prints; what it refuses becomes a RefusedError."""
         from calibrant.cli import main
 
         options = [f"--{key}={','.join(np.atleast_1d(value))}" for key, value in self.options().items()]
@@ -254,13 +254,13 @@ class Work:
         done = CliRunner().invoke(main, [*name.split(), *map(str, arguments), *options])
         assert "Traceback" not in done.output
         if done.exit_code == 2:
-            raise Refused(done.output)
+            raise RefusedError(done.output)
         if done.exception is not None:
             raise AssertionError(f"exit {done.exit_code}: {done.output}") from done.exception
         return done.output
 
 
-class Refused(CalibrantError):
+class RefusedError(CalibrantError):
     """What a command refuses, with its exit status of 2."""
 
 
@@ -321,7 +321,7 @@ def in_sql(work: Work) -> None:
 def run_sql(work: Work, sql: str) -> None:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("scores", work.table())
-        work.check(connection.execute(sql).fetch_arrow_table())
+        work.check(connection.sql(sql).to_arrow_table())
 
 
 def in_onnx(work: Work) -> None:

@@ -44,17 +44,14 @@ class Chain(Fitted):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether all steps are fitted, which the constructor has checked."""
         return True
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores of the first step are."""
         return self.steps[0].input
 
     @property
     def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
-        """The classes of the first step."""
         return self.steps[0].classes_
 
     @property
@@ -64,12 +61,10 @@ class Chain(Fitted):
 
     @property
     def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns that the first step was fitted to."""
         return self.steps[0].score_names_
 
     @property
     def takes_one(self) -> bool:
-        """Whether one score of each row is enough."""
         return 1 in self.widths
 
     @property
@@ -79,40 +74,33 @@ class Chain(Fitted):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether each row of several scores of the first step must sum to one."""
         return self.steps[0].sums_to_one
 
     @property
     def gives_distribution(self) -> bool:  # type: ignore[override]
-        """Whether each row of several probabilities of the last step sums to one."""
         return self.steps[-1].gives_distribution
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, of as many columns as their scores have."""
         for step in self.steps[:-1]:
             rows = rows.with_scores(step.apply(rows))
         return self.steps[-1].apply(rows)
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX."""
         for step in self.steps:
             scores = b.hold(step.formula(b, scores, n_columns))
         return scores
 
     def describe(self) -> list[str]:
-        """Return what each step does."""
         lines = []
         for number, step in enumerate(self.steps, start=1):
             lines += [f"{number}. {type(step).__name__}:", *(f"   {line}" for line in step.describe())]
         return lines
 
     def encode(self) -> dict[str, Any]:
-        """Return the steps with their kinds."""
         return {"steps": [encode_fitted(step) for step in self.steps]}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Return the chain of checked steps that go together."""
         field = body.members(("steps",))["steps"]
         steps: list[Any] = [decode_fitted(item) for item in field.items(minimum=2)]
         try:

@@ -36,6 +36,7 @@ from calibrant.validation import (
     check_one_column,
     check_same_length,
     match_classes,
+    series_name,
 )
 
 _BINARY = np.array([False, True])
@@ -328,12 +329,13 @@ def read_rows(
     if (time is None) != (label_end is None):
         raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
     start, end = (None, None) if time is None else as_label_times(time, label_end)
+    own_name = series_name(scores) if n_columns == 1 else None
     rows = Rows(
         checked.values,
         labels,
         weight,
         input=input,
-        columns=checked.container.columns,
+        columns=checked.container.columns if own_name is None else (own_name,),
         groups={name: _grouped(column, name, n, names[0]) for name, column in (groups or {}).items()},
         features=None if features is None else _as_features(features, n, names[0]),
         cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0]).codes.astype(np.int64),

@@ -36,6 +36,14 @@ def too_large(what: str) -> UnsafeDocumentError:
     return UnsafeDocumentError(f"the document {what}. Calibrators are smaller: get the file again from its source.")
 
 
+def check_size(n_values: int = 0, n_containers: int = 0, depth: int = 0) -> None:
+    """Refuse a document of too many values, of too many lists and objects, or of some that lie too deep."""
+    if n_values > MAX_VALUES or n_containers > MAX_CONTAINERS:
+        raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
+    if depth > MAX_DEPTH:
+        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+
+
 def check_plain(document: object) -> None:
     """Refuse what is not plain data: other types, numbers that aren't finite or need over 64 bits, and sheer size.
 
@@ -48,10 +56,7 @@ def check_plain(document: object) -> None:
         elements = _elements(container, path)
         n_containers += 1
         n_values += len(elements)
-        if n_values > MAX_VALUES or n_containers > MAX_CONTAINERS:
-            raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
-        if depth > MAX_DEPTH:
-            raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+        check_size(n_values, n_containers, depth)
         if set(map(type, elements)) == {float} and all(map(math.isfinite, elements)):
             continue
         keys = container if isinstance(container, dict) else range(len(elements))
@@ -96,8 +101,7 @@ def _fault(value: Any) -> str:
 
 def as_plain(value: object, path: str, *, depth: int = 1) -> object:
     """Return a copy as plain data: NumPy values, tuples and mappings become what JSON has."""
-    if depth > MAX_DEPTH:
-        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+    check_size(depth=depth)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, bool):

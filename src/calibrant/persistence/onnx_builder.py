@@ -58,49 +58,38 @@ class OnnxBuilder(Builder):
     # --- the operations of formulas ------------------------------------------------------------------------------
 
     def number(self, value: float | FloatArray) -> Term:
-        """Return a constant, or one for each class."""
         return self._constant(np.asarray(value, dtype=np.float64))
 
     def each(self, operation: Operation, *terms: Term) -> Term:
-        """Return an operation on the numbers of each row."""
         return self.node(_NODES[operation], *terms)
 
     def expit(self, a: Term) -> Term:
-        """Return 1 / (1 + exp(-a)) without overflow."""
         e = self.exp(self.node("Neg", self.abs(a)))
         return self.choose(a < 0.0, e, self.number(1.0)) / (1.0 + e)
 
     def total(self, a: Term) -> Term:
-        """Return the sum over the classes."""
         return self.node("ReduceSum", a, self.whole([1]), keepdims=1)
 
     def largest(self, a: Term) -> Term:
-        """Return the largest over the classes."""
         return self.node("ReduceMax", a, axes=[1], keepdims=1)
 
     def is_first_largest(self, a: Term) -> Term:
-        """Return for each class whether it is the first with the largest number."""
         first = self.node("ArgMax", a, axis=1, keepdims=1)
         return self.node("Equal", first, self._constant(np.arange(self.n_columns)))
 
     def column(self, a: Term, k: int) -> Term:
-        """Return the number of class k."""
         return self.node("Gather", a, self.whole([k]), axis=1)
 
     def columns(self, parts: Sequence[Term]) -> Term:
-        """Return one number of each class."""
         return self.node("Concat", *parts, axis=1)
 
     def linear(self, a: Term, matrix: FloatArray) -> Term:
-        """Return sum_j matrix[k, j] a_j for each class k."""
         return self.node("MatMul", a, self._constant(np.ascontiguousarray(matrix.T)))
 
     def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
-        """Return the level of the step that s lies in."""
         return self.node("Gather", self._constant(levels), self._count(s, edges, "Less"))
 
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
-        """Return y interpolated at s between knots, flat outside them."""
         unit, *pieces = knot_pieces(x, y)
         at = self._count(s, x[1:-1], "LessOrEqual")
         read = [self.node("Gather", self._constant(each), at) for each in (*pieces, y[:-1], y[1:])]
@@ -138,7 +127,6 @@ class OnnxBuilder(Builder):
     # --- rows that can be used -----------------------------------------------------------------------------------
 
     def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
-        """Return the condition that `predict_proba` takes a row."""
         is_within = self.node("And", scores >= low, scores <= high)
         count = self.total(self.node("Cast", is_within, to=self.onnx.TensorProto.DOUBLE))
         is_usable = count > self.n_columns - 0.5

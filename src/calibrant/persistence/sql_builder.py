@@ -50,11 +50,9 @@ class SqlBuilder(Builder):
     # --- the operations of formulas ------------------------------------------------------------------------------
 
     def number(self, value: float | FloatArray) -> Term:
-        """Return a constant, or one for each class."""
         return Term(self, tuple(self.literal(v) for v in np.atleast_1d(value).tolist()))
 
     def each(self, operation: Operation, *terms: Term) -> Term:
-        """Return an operation on the numbers of each row, and of each class where a term has one for each."""
         if operation == "exp" and self.dialect.is_strict:
             terms = (self.greatest(terms[0], self.number(-_MOST_EXPONENT)),)
         return self._each(lambda *parts: self._expression(operation, *parts), *terms)
@@ -66,16 +64,13 @@ class SqlBuilder(Builder):
         return self.number(1.0) / (self.number(1.0) + e)
 
     def total(self, a: Term) -> Term:
-        """Return the sum over the classes."""
         return self.hold(Term(self, (self._folded(self._sum, self.hold(a).payload),)))
 
     def largest(self, a: Term) -> Term:
-        """Return the largest over the classes."""
         largest = self._folded(lambda parts: self._expression("greatest", *parts), self.hold(a).payload)
         return self.hold(Term(self, (largest,)))
 
     def is_first_largest(self, a: Term) -> Term:
-        """Return for each class whether it is the first with the largest number."""
         (top,) = self.largest(a).payload
         held = self.hold(a).payload
         ifs = [self._sql.If(this=self._expression(">=", p, top), true=self._integer(k)) for k, p in enumerate(held)]
@@ -83,15 +78,12 @@ class SqlBuilder(Builder):
         return Term(self, tuple(self._sql.EQ(this=first.copy(), expression=self._integer(k)) for k in range(len(held))))
 
     def column(self, a: Term, k: int) -> Term:
-        """Return the number of class k."""
         return Term(self, (a.payload[k],))
 
     def columns(self, parts: Sequence[Term]) -> Term:
-        """Return one number of each class."""
         return Term(self, tuple(part.payload[0] for part in parts))
 
     def linear(self, a: Term, matrix: FloatArray) -> Term:
-        """Return sum_j matrix[k, j] a_j for each class k."""
         z = [self._as_factor(x) for x in self.hold(a).payload]
         weights = [list(map(self.literal, row)) for row in matrix.tolist()]
         products = [[self._expression("*", w, x) for w, x in zip(row, z, strict=True)] for row in weights]
