@@ -85,6 +85,8 @@ def fingerprint(fitted: Storable) -> str:
 
 def check_fitted(given: object, of: type[_Storable], verb: str) -> _Storable:
     """Return an object if it is of a class and has been fitted."""
+    if isinstance(given, Storable) and not isinstance(given, of):
+        raise InvalidTypeError(f"can't {verb} a {type(given).__name__}, which makes no probabilities of scores.")
     if not isinstance(given, of):
         fix = "Pass one of its calibrators_." if hasattr(type(given), "calibrators_") else "Pass a fitted calibrator."
         raise InvalidTypeError(f"can't {verb} {show(given)} of type {type(given).__name__}. {fix}")
