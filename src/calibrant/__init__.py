@@ -9,7 +9,7 @@ from calibrant._version import __version__ as __version__
 name_document_homes(
     {
         "calibrator": "calibrant.calibrators",
-        "chain": "calibrant.fitted",
+        "chain": "calibrant.chain",
         "forecast_recalibrator": "calibrant.forecasts",
         "grouped_calibrator": "calibrant.grouped",
         "multilabel_calibrator": "calibrant.multilabel",

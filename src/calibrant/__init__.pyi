@@ -31,6 +31,7 @@ from calibrant.calibrators import (
     VectorScalingCalibrator as VectorScalingCalibrator,
     VennAbersCalibrator as VennAbersCalibrator,
 )
+from calibrant.chain import Chain as Chain
 from calibrant.classifier import CalibratedClassifierCV as CalibratedClassifierCV
 from calibrant.comparison import compare as compare
 from calibrant.displays import (
@@ -46,7 +47,6 @@ from calibrant.displays import (
     ReliabilityDisplay as ReliabilityDisplay,
     ReliabilityGapDisplay as ReliabilityGapDisplay,
 )
-from calibrant.fitted import Chain as Chain
 from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
 from calibrant.metrics import (
     calibration_curve as calibration_curve,

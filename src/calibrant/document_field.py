@@ -1,4 +1,8 @@
-"""A field of a document: its value, its path, and checks whose refusals name both."""
+"""A field of a document: its value, its path, and checks whose refusals name both.
+
+Fitted objects are kept in documents of plain data. The classes read their own bodies from fields, which know the format
+version of the document that they are of: a decoder reads bodies of older versions by asking for `field.version`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
@@ -16,11 +20,15 @@ import numpy.typing as npt
 from calibrant.errors import DocumentError, did_you_mean
 from calibrant.numerics import FloatArray
 
+#: The format version that this release writes, and the oldest one that it reads.
+VERSION = 2
+OLDEST_VERSION = 2
 #: The fix that is always right: nobody has to write documents by hand.
 SAVE_AGAIN = "Save the calibrator again."
 #: Whole numbers up to here are floats without rounding.
 _EXACT = 2**53
-LARGEST_INTEGER = 2**63 - 1
+#: The largest whole numbers of 64 bits, with a sign and without.
+LARGEST_INTEGER, LARGEST_UNSIGNED = 2**63 - 1, 2**64 - 1
 
 _Option = TypeVar("_Option", bound=str)
 _REPR = reprlib.Repr()
@@ -29,10 +37,20 @@ _REPR.maxstring = _REPR.maxother = 80
 
 @dataclass(frozen=True, slots=True)
 class DocumentField:
-    """A value in a document and the path to it, such as ``map.maps[2].x``; the path of the document is empty."""
+    """A value in a document, and the path to it.
+
+    Attributes
+    ----------
+    value : object
+    path : str
+        Such as ``map.maps[2].x``; empty for the document itself.
+    version : int
+        The format version of the document.
+    """
 
     value: object
     path: str = ""
+    version: int = VERSION
 
     def refuse(self, problem: str, fix: str = SAVE_AGAIN) -> NoReturn:
         """Raise DocumentError: path, value, what is wrong with it and how to mend it."""
@@ -53,11 +71,11 @@ class DocumentField:
         members = self.object()
         if key not in members:
             raise DocumentError(f"{self.path or 'the document'}: the field {key!r} is missing. {SAVE_AGAIN}")
-        return DocumentField(members[key], join(self.path, key))
+        return self._inner(members[key], key)
 
     def without(self, key: str) -> DocumentField:
         """Return the same object without one field."""
-        return DocumentField({name: value for name, value in self.object().items() if name != key}, self.path)
+        return replace(self, value={name: value for name, value in self.object().items() if name != key})
 
     def items(self, *, minimum: int = 1) -> list[DocumentField]:
         """Return the elements of a list of at least `minimum`."""
@@ -65,7 +83,7 @@ class DocumentField:
             self.refuse("is not a list")
         if len(self.value) < minimum:
             self.refuse(f"is too short: it needs at least {minimum}")
-        return [DocumentField(value, join(self.path, i)) for i, value in enumerate(self.value)]
+        return [self._inner(value, i) for i, value in enumerate(self.value)]
 
     def single(self) -> object:
         """Return a single value: text, a number, true, false or null."""
@@ -124,7 +142,7 @@ class DocumentField:
         array = self.numbers()
         bad = (array < 0.0) | (array > 1.0)
         if bad.any():
-            self._at(int(bad.argmax())).refuse("is outside [0, 1]")
+            self.items()[int(bad.argmax())].refuse("is outside [0, 1]")
         return array
 
     def rising(self, *, minimum: int = 1) -> FloatArray:
@@ -134,7 +152,7 @@ class DocumentField:
         if bad.any():
             i = int(bad.argmax()) + 1
             before = f"{join(self.path, i - 1)} = {array[i - 1].item()!r}"
-            self._at(i).refuse(f"is not above {before}, but these must rise strictly")
+            self.items()[i].refuse(f"is not above {before}, but these must rise strictly")
         return array
 
     def labels(self, *, minimum: int = 1) -> npt.NDArray[Any]:
@@ -153,26 +171,29 @@ class DocumentField:
         if kind is str:
             return np.array(labels, dtype=object)
         if kind is int and items[-1].value > LARGEST_INTEGER:  # type: ignore[operator]
-            items[0].integer(minimum=0)
+            items[0].integer(minimum=0, maximum=LARGEST_UNSIGNED)
             return np.array(labels, dtype=np.uint64)
         return np.array(labels)
 
-    def names(self) -> tuple[str, ...]:
-        """Return names of columns, which are text and distinct."""
-        seen: set[str] = set()
-        for item in self.items():
+    def names(self, *, minimum: int = 1) -> tuple[str, ...]:
+        """Return at least `minimum` names, which are text and distinct."""
+        seen: dict[str, None] = {}
+        for item in self.items(minimum=minimum):
             if item.text() in seen:
                 item.refuse("is there twice, but names are distinct")
-            seen.add(item.text())
-        return tuple(item.text() for item in self.items())
+            seen[item.text()] = None
+        return tuple(seen)
 
-    def score_names(self, n_classes: int) -> tuple[str, ...] | None:
-        """Return the names of the columns of scores, one column or one per class, or None."""
+    def score_names(self, n_columns: int, *, or_one: bool = False) -> tuple[str, ...] | None:
+        """Return the names of the columns of scores, or None where these had no names.
+
+        There is one for each of `n_columns` classes or labels, or a single one where `or_one` says so.
+        """
         if self.value is None:
             return None
         names = self.names()
-        if len(names) != n_classes and not (len(names) == 1 and n_classes == 2):
-            self.refuse(f"does not go with {n_classes} classes: one name per class is needed")
+        if len(names) != n_columns and not (or_one and len(names) == 1):
+            self.refuse(f"does not go with {n_columns} columns of scores: one name each is needed")
         return names
 
     def object(self) -> dict[str, Any]:
@@ -181,8 +202,9 @@ class DocumentField:
             self.refuse("is not an object with named fields")
         return self.value
 
-    def _at(self, i: int) -> DocumentField:
-        return DocumentField(self.value[i] if isinstance(self.value, list) else self.value, join(self.path, i))
+    def _inner(self, value: Any, key: int | str) -> DocumentField:
+        """Return an element of a list or a member of an object."""
+        return DocumentField(value, join(self.path, key), self.version)
 
 
 def join(path: str, key: object) -> str:

@@ -1,9 +1,14 @@
-"""The contract of everything fitted: what saving, applying, exporting, inspecting, reporting and monitoring take."""
+"""The contract of everything fitted: what saving, applying, exporting, inspecting, reporting and monitoring take.
+
+`Storable` is what documents hold; `Fitted` also makes probabilities of scores. A class enters by `register`, under the
+kind that documents name it by; the modules of those of higher layers are named in `calibrant/__init__.py`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -11,7 +16,7 @@ import numpy.typing as npt
 
 from calibrant._lazy import document_kinds, load_document_home
 from calibrant.document_field import DocumentField
-from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidTypeError, NotFittedError, ShapeError
+from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.maps import Examples, Map
 from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import count, listed, quoted
@@ -20,9 +25,9 @@ from calibrant.terms import Builder, Term
 from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_classes, match_columns
 
 #: The classes by the kind of document that they are kept in. They enter by `register`.
-_CLASSES: dict[str, type[Fitted]] = {}
+_CLASSES: dict[str, type[Storable]] = {}
 
-_Class = TypeVar("_Class", bound="type[Fitted]")
+_Class = TypeVar("_Class", bound="type[Storable]")
 
 
 def register(kind: str) -> Callable[[_Class], _Class]:
@@ -36,11 +41,78 @@ def register(kind: str) -> Callable[[_Class], _Class]:
     return enter
 
 
-def fitted_class(kind: str) -> type[Fitted]:
-    """Return the class that reads documents of a kind, and import its module first if need be."""
+class Storable(ABC):
+    """Something fitted that a document can hold.
+
+    Attributes
+    ----------
+    metadata_ : mapping
+        What was saved beside it; empty where nothing was.
+    """
+
+    #: The kind of document that holds it.
+    document_kind: ClassVar[str]
+    #: How it is fitted, for the message of what is not fitted yet.
+    fit_call: ClassVar[str] = "fit(scores, y)"
+    #: The command line that one enters next, with {} for the file.
+    next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
+    metadata_: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    @abstractmethod
+    def is_fitted(self) -> bool:
+        """Whether there is something to apply."""
+
+    @abstractmethod
+    def encode(self) -> dict[str, Any]:
+        """Return all of it as plain data: the body of a document.
+
+        A field has the name of the attribute, without its underscore, or is `settings`: the constructor's arguments.
+        """
+
+    @classmethod
+    @abstractmethod
+    def decode(cls, body: DocumentField) -> Self:
+        """Return the object that the body of a document of the version `body.version` holds, or refuse it.
+
+        Raises
+        ------
+        DocumentError
+            If a field is missing, unknown, wrong in itself or does not go with the others.
+        """
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """Return what it is and was fitted to, by what it is called."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """Return lines that say in formulas and figures what it does."""
+
+    def examples(self) -> Examples | None:
+        """Return what becomes of some scores; None where that takes a row of several scores, or more than scores."""
+        return None
+
+    def check_fitted(self) -> None:
+        """Raise NotFittedError unless there is something to apply."""
+        if not self.is_fitted:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted
+
+
+def encode_fitted(fitted: Storable) -> dict[str, Any]:
+    """Return a fitted object with its kind as plain data: a document without its header, or a part of another body."""
+    return {"kind": fitted.document_kind, **fitted.encode()}
+
+
+def decode_fitted(field: DocumentField) -> Storable:
+    """Return the fitted object that such plain data are of."""
+    kind = field.member("kind").choice(fitted_kinds())
     if kind not in _CLASSES:
         load_document_home(kind)
-    return _CLASSES[kind]
+    return _CLASSES[kind].decode(field.without("kind"))
 
 
 def fitted_kinds() -> list[str]:
@@ -48,7 +120,7 @@ def fitted_kinds() -> list[str]:
     return sorted({*_CLASSES, *document_kinds()})
 
 
-class Fitted(ABC):
+class Fitted(Storable):
     """Something that makes probabilities of scores.
 
     Attributes
@@ -63,24 +135,16 @@ class Fitted(ABC):
         Names of the columns of scores that it was fitted to, in the order of the classes.
     group_name_ : str or None
         Name of the column that says which group each row is of; None where none is needed.
-    metadata_ : dict
-        What was saved beside it; {} where nothing was.
     """
 
-    #: The kind of document that holds it.
-    document_kind: ClassVar[str]
     #: Whether each row's group is needed besides its scores.
     needs_groups: ClassVar[bool] = False
     #: Whether each row is of exactly one class, so that probabilities of several classes sum to one.
     is_exclusive: ClassVar[bool] = True
     #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
     export_problem: ClassVar[str] = ""
-    #: How it is fitted, for the message of what is not fitted yet.
-    fit_call: ClassVar[str] = "fit(scores, y)"
     #: What `classes_` holds.
     classes_called: ClassVar[str] = "classes"
-    #: The command line that one enters next, with {} for the file.
-    next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
     #: What `predict_proba` calls the scores in its messages.
     score_argument: ClassVar[str] = "scores"
     input: InputKind
@@ -88,12 +152,6 @@ class Fitted(ABC):
     n_rows_: int
     score_names_: tuple[str, ...] | None
     group_name_: str | None = None
-    metadata_: dict[str, Any]
-
-    @property
-    @abstractmethod
-    def is_fitted(self) -> bool:
-        """Whether there is something to apply."""
 
     @property
     def takes_one(self) -> bool:
@@ -126,32 +184,11 @@ class Fitted(ABC):
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probabilities of checked rows, of as many columns as their scores have."""
 
-    @abstractmethod
-    def encode(self) -> dict[str, Any]:
-        """Return all of it as plain data: the body of a document."""
-
-    @classmethod
-    @abstractmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:
-        """Return the object that the body of a document of a format version holds.
-
-        Raises DocumentError where a field is missing, unknown, wrong in itself or does not go with the others.
-        """
-
-    @abstractmethod
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX."""
-
-    @abstractmethod
-    def describe(self) -> list[str]:
-        """Return lines that say in formulas and figures what it does."""
-
-    def examples(self) -> Examples | None:
-        """Return what becomes of some scores; None where that takes a row of several scores, or more than scores."""
-        return None
+        """Return what `apply` does, in the terms of SQL or ONNX; a class without a formula has an `export_problem`."""
+        raise NotImplementedError
 
     def facts(self) -> dict[str, str]:
-        """Return what it is and was fitted to, by what it is called."""
         columns = self.score_names_
         return {
             "calibrator": repr(self),
@@ -239,6 +276,12 @@ class Fitted(ABC):
         """Return names of the columns of probabilities: one, or one for each class."""
         return [column] if self.takes_one and n_columns == 1 else [f"{column}_{label}" for label in self.classes_]
 
+    def check_exportable(self) -> None:
+        """Raise NotFittedError or InvalidInputError unless there is a formula."""
+        self.check_fitted()
+        if self.export_problem:
+            raise InvalidInputError(f"a {type(self).__name__} {self.export_problem}")
+
     def usable_formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
         """Return what `formula` does for rows that `predict_proba` takes, and a missing number for others."""
         usable = b.usable(scores, *self.score_range, sums_to_one=self.sums_to_one and n_columns > 1)
@@ -247,14 +290,6 @@ class Fitted(ABC):
     def take_over(self, fitted: Fitted) -> None:
         """Take the classes, the number of rows and the names of scores from something fitted to the same rows."""
         self.classes_, self.n_rows_, self.score_names_ = fitted.classes_, fitted.n_rows_, fitted.score_names_
-
-    def check_fitted(self) -> None:
-        """Raise NotFittedError unless there is something to apply."""
-        if not self.is_fitted:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.is_fitted
 
 
 class MapFitted(Fitted):
@@ -330,152 +365,3 @@ def positive_score(values: FloatArray, input: InputKind) -> FloatArray:
             raise ShapeError(
                 "two columns of raw scores say twice what one says. Pass the scores of the positive class, shape (n,)."
             )
-
-
-@register("chain")
-class Chain(Fitted):
-    """Several fitted objects in a row: each takes the probabilities that the one before it makes.
-
-    What a pipeline deploys: undo class weights, calibrate, shift to new base rates.
-
-    Parameters
-    ----------
-    steps : sequence of fitted objects
-        The first one says what the scores are; all others take probabilities. All have the same classes.
-
-    Examples
-    --------
-    >>> import calibrant as cb
-    >>> from calibrant.prior import PriorShift
-    >>> shift = PriorShift.from_priors(old=0.5, new=0.1)
-    >>> chain = cb.Chain([cb.SigmoidCalibrator().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]), shift])
-    >>> chain.predict_proba([0.5]).round(2)
-    array([0.1])
-    """
-
-    def __init__(self, steps: Sequence[Fitted]) -> None:
-        self.steps = tuple(steps)
-        _check_steps(self.steps)
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether all steps are fitted, which the constructor has checked."""
-        return True
-
-    @property
-    def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores of the first step are."""
-        return self.steps[0].input
-
-    @property
-    def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
-        """The classes of the first step."""
-        return self.steps[0].classes_
-
-    @property
-    def n_rows_(self) -> int:  # type: ignore[override]
-        """Number of rows of the step that was fitted to most."""
-        return max(step.n_rows_ for step in self.steps)
-
-    @property
-    def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """Names of the columns that the first step was fitted to."""
-        return self.steps[0].score_names_
-
-    @property
-    def takes_one(self) -> bool:
-        return 1 in self.widths
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The numbers of columns that all steps take."""
-        return _widths_of_all(self.steps)
-
-    @property
-    def sums_to_one(self) -> bool:
-        return self.steps[0].sums_to_one
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers the maps of all steps hold."""
-        return sum(step.n_numbers for step in self.steps)
-
-    def apply(self, rows: Rows) -> FloatArray:
-        for step in self.steps[:-1]:
-            rows = rows.with_scores(step.apply(rows))
-        return self.steps[-1].apply(rows)
-
-    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        for step in self.steps:
-            scores = b.hold(step.formula(b, scores, n_columns))
-        return scores
-
-    def describe(self) -> list[str]:
-        lines = []
-        for number, step in enumerate(self.steps, start=1):
-            lines += [f"{number}. {type(step).__name__}:", *(f"   {line}" for line in step.describe())]
-        return lines
-
-    def encode(self) -> dict[str, Any]:
-        return {"steps": [encode_nested(step) for step in self.steps]}
-
-    @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:
-        parts = body.members(("steps",))
-        steps = [decode_nested(item, version) for item in parts["steps"].items(minimum=2)]
-        try:
-            return cls(steps)
-        except InvalidInputError as error:
-            parts["steps"].refuse(f"can't be a chain: {error}")
-
-    def __repr__(self) -> str:
-        return f"Chain([{', '.join(map(repr, self.steps))}])"
-
-
-def encode_nested(fitted: Fitted) -> dict[str, Any]:
-    """Return a fitted object inside another one as plain data."""
-    return {"kind": fitted.document_kind, **fitted.encode()}
-
-
-def decode_nested(field: DocumentField, version: int) -> Fitted:
-    """Return the fitted object inside another one."""
-    kind = field.member("kind").choice(fitted_kinds())
-    return fitted_class(kind).decode(field.without("kind"), version)
-
-
-def _check_steps(steps: Sequence[Fitted]) -> None:
-    if len(steps) < 2:
-        raise InvalidInputError(f"steps holds {len(steps)} objects. Pass two or more, or use the one without a chain.")
-    for number, step in enumerate(steps):
-        if not isinstance(step, Fitted):
-            raise InvalidTypeError(f"steps[{number}] is a {type(step).__name__}. Pass fitted calibrators.")
-        step.check_fitted()
-        if step.needs_groups:
-            raise InvalidInputError(
-                f"steps[{number}], a {type(step).__name__}, needs groups, which a chain doesn't pass on. Apply it by "
-                "itself."
-            )
-        if number and step.input != "probability":
-            raise InvalidInputError(
-                f"steps[{number}] takes input={step.input!r}, but the step before it gives probabilities. Fit it to "
-                "probabilities."
-            )
-        if step.classes_.tolist() != steps[0].classes_.tolist():
-            raise ColumnOrderError(
-                f"steps[{number}] has the classes {quoted(step.classes_.tolist())}, and steps[0] "
-                f"{quoted(steps[0].classes_.tolist())}. Fit all steps to the same labels."
-            )
-        if step.is_exclusive != steps[0].is_exclusive:
-            raise InvalidInputError(
-                f"steps[{number}] and steps[0] differ in whether a row is of one class or may have several labels. "
-                "Chain objects of one kind."
-            )
-    if not _widths_of_all(steps):
-        raise InvalidInputError(
-            "no number of columns goes through all steps: some take one column, others one per class. Fit all steps to "
-            "scores of one shape."
-        )
-
-
-def _widths_of_all(steps: Sequence[Fitted]) -> tuple[int, ...]:
-    return tuple(n for n in steps[0].widths if all(n in step.widths for step in steps))

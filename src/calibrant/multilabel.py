@@ -9,18 +9,18 @@ import numpy.typing as npt
 
 from calibrant.calibrators import (
     BinaryCalibrator,
-    Configured,
     decode_calibrator_setting,
     encode_calibrator_setting,
     make_binary_calibrator,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, warn
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import Fitted, register
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
+from calibrant.settings import Configured
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
@@ -176,28 +176,23 @@ class MultilabelCalibrator(Configured, Fitted):
 
     def encode(self) -> dict[str, Any]:
         return {
-            "calibrator": encode_calibrator_setting(self.calibrator),
-            "labels": list(self.label_names_),
+            "settings": {"calibrator": encode_calibrator_setting(self.calibrator)},
+            "label_names": list(self.label_names_),
             "n_rows": self.n_rows_,
             "score_names": None if self.score_names_ is None else list(self.score_names_),
             "maps": [m.encode() for m in self.maps_],
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
-        parts = body.members(("calibrator", "labels", "n_rows", "score_names", "maps"))
-        made = cls(decode_calibrator_setting(parts["calibrator"]))  # type: ignore[arg-type]
-        try:
-            inner = make_binary_calibrator(made.calibrator)
-            inner.check_params()
-        except (InvalidInputError, InvalidTypeError) as error:
-            parts["calibrator"].refuse(f"is no calibrator of one score: {error}")
-        made.label_names_ = parts["labels"].names()
+    def decode(cls, body: DocumentField) -> Self:
+        parts = body.members(("settings", "label_names", "n_rows", "score_names", "maps"))
+        settings = parts["settings"].members(("calibrator",))
+        made = cls(decode_calibrator_setting(settings["calibrator"], BinaryCalibrator))
+        inner = make_binary_calibrator(made.calibrator)
+        made.label_names_ = parts["label_names"].names(minimum=2)
         n_labels = len(made.label_names_)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
-        made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
-        if made.score_names_ is not None and len(made.score_names_) != n_labels:
-            parts["score_names"].refuse(f"does not go with {n_labels} labels: one name per label is needed")
+        made.score_names_ = parts["score_names"].score_names(n_labels)
         items = parts["maps"].items(minimum=2)
         if len(items) != n_labels:
             parts["maps"].refuse(f"does not go with {n_labels} labels: one map per label is needed")
@@ -242,7 +237,7 @@ def _unchanged(input: InputKind, label: str) -> BinaryMap:
 
 def _decode_map(field: DocumentField, inner: BinaryCalibrator) -> BinaryMap:
     """Return the map of a label, which its calibrator can have produced, or that of a label of one class."""
-    fitted = decode_map(field, BinaryMap)  # type: ignore[type-abstract]
+    fitted = decode_map(field, BinaryMap)
     if inner.input == "score" or fitted.encode() != _unchanged(inner.input, "").encode():
         inner.check_map(fitted, 2, field)
     return fitted

@@ -204,23 +204,28 @@ class ProbabilityCalibrator(MapFitted):
     def encode(self) -> dict[str, Any]:
         self.check_fitted()
         return {
-            "config": asdict(self.config),
+            "settings": asdict(self.config),
             "calibrator": self.calibrator_.encode(),
             "metrics": self.metrics_.to_dict(),
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:
-        parts = body.members(("config", "calibrator", "metrics"))
-        config = parts["config"].members(tuple(asdict(CalibrationConfig())))
-        method = config["method"].choice(get_args(Method))
-        numbers = {name: config[name].integer(minimum=0) for name in ("cv", "min_samples", "seed")}
+    def decode(cls, body: DocumentField) -> Self:
+        parts = body.members(("settings", "calibrator", "metrics"))
+        settings = parts["settings"].members(tuple(CalibrationConfig.__dataclass_fields__))
+        method = settings["method"].choice(get_args(Method))
+        numbers = {name: settings[name].integer(minimum=0) for name in ("cv", "min_samples", "seed")}
         try:
             made = cls(CalibrationConfig(method=method, **numbers))
         except CalibrantError as error:
-            raise DocumentError(f"config: {error}") from None
-        made.keep(OneVsRestCalibrator.decode(parts["calibrator"], version))
+            raise DocumentError(f"settings: {error}") from None
+        made.keep(OneVsRestCalibrator.decode(parts["calibrator"]))
         made.metrics_ = _decode_metrics(parts["metrics"])
+        wanted = {"auto": ("isotonic", "sigmoid"), "platt": ("sigmoid",)}.get(method, (method,))
+        if made.method_ not in wanted or repr(made.calibrator_) != repr(_one_vs_rest(made.method_)):
+            parts["calibrator"].refuse(
+                f"is not what the settings and the method {made.method_!r} of the metrics ask for"
+            )
         return made
 
     def _choose(self, rows: Rows) -> str:
@@ -275,8 +280,16 @@ def _reliability_bins(bins: Bins) -> dict[str, list[float]]:
 def _decode_metrics(field: DocumentField) -> CalibrationMetrics:
     parts = field.members(tuple(CalibrationMetrics.__dataclass_fields__))
     bins = parts["reliability_bins"].members(("bin_centers", "bin_accuracies", "bin_confidences", "bin_counts"))
-    values: dict[str, Any] = {name: parts[name].text() for name in ("method", "evaluated_on")}
-    values |= {name: parts[name].integer(minimum=1) for name in ("n_rows", "n_folds")}
-    values["reliability_bins"] = {name: column.numbers().tolist() for name, column in bins.items()}
+    columns = {name: bins[name].probabilities() for name in list(bins)[:3]}
+    columns["bin_counts"] = bins["bin_counts"].numbers()
+    for name, column in columns.items():
+        if column.size != _N_BINS or column.min() < 0.0:
+            bins[name].refuse(f"is no list of {_N_BINS} numbers from 0 on")
+    values: dict[str, Any] = {
+        "reliability_bins": {name: column.tolist() for name, column in columns.items()},
+        "method": parts["method"].choice(("isotonic", "sigmoid")),
+        "evaluated_on": parts["evaluated_on"].text(),
+        **{name: parts[name].integer(minimum=1) for name in ("n_rows", "n_folds")},
+    }
     values |= {name: part.number() for name, part in parts.items() if name not in values}
     return CalibrationMetrics(**values)

@@ -36,6 +36,7 @@ from calibrant.validation import (
     check_one_column,
     check_same_length,
     match_classes,
+    series_name,
 )
 
 _BINARY = np.array([False, True])
@@ -303,12 +304,13 @@ def read_rows(
     start, end = (None, None) if time is None else as_label_times(time, label_end)
     if start is not None:
         check_same_length(n, start.size, names[0], "time")
+    own_name = series_name(scores) if n_columns == 1 else None
     rows = Rows(
         checked.values,
         labels,
         weight,
         input=input,
-        columns=checked.container.columns,
+        columns=checked.container.columns if own_name is None else (own_name,),
         groups={name: _grouped(column, name, n, names[0]) for name, column in (groups or {}).items()},
         features=None if features is None else _as_features(features, n, names[0]),
         cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0]).codes.astype(np.int64),

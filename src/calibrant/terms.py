@@ -1,4 +1,8 @@
-"""What formulas are written in: terms that a builder turns into SQL or into nodes of an ONNX graph."""
+"""What formulas are written in: terms that a builder turns into SQL or into nodes of an ONNX graph.
+
+A map says what it does once, by arithmetic on terms: ``b.expit(self.slope * s + self.intercept)``. The builder decides
+what that becomes in its engine.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ import numpy as np
 
 from calibrant.numerics import FloatArray
 
-Operator: TypeAlias = Literal["+", "-", "*", "/"]
-Comparison: TypeAlias = Literal["<", "<=", "==", ">", ">="]
+#: What is done to numbers one by one. "case" takes a condition, and the numbers where it holds and where not.
+Operation: TypeAlias = Literal[
+    "+", "-", "*", "/", "<", "<=", ">", ">=", "case", "least", "greatest", "abs", "ln", "exp"
+]
 
 
 class Term:
@@ -27,28 +33,37 @@ class Term:
         self.payload = payload
 
     def __add__(self, other: Term | float) -> Term:
-        return self.builder.combine("+", self, self._term(other))
+        return self.builder.each("+", self, self._term(other))
 
     def __radd__(self, other: float) -> Term:
-        return self.builder.combine("+", self._term(other), self)
+        return self.builder.each("+", self._term(other), self)
 
     def __sub__(self, other: Term | float) -> Term:
-        return self.builder.combine("-", self, self._term(other))
+        return self.builder.each("-", self, self._term(other))
 
     def __rsub__(self, other: float) -> Term:
-        return self.builder.combine("-", self._term(other), self)
+        return self.builder.each("-", self._term(other), self)
 
     def __mul__(self, other: Term | float) -> Term:
-        return self.builder.combine("*", self, self._term(other))
+        return self.builder.each("*", self, self._term(other))
 
     def __rmul__(self, other: float) -> Term:
-        return self.builder.combine("*", self._term(other), self)
+        return self.builder.each("*", self._term(other), self)
 
     def __truediv__(self, other: Term | float) -> Term:
-        return self.builder.combine("/", self, self._term(other))
+        return self.builder.each("/", self, self._term(other))
+
+    def __lt__(self, other: Term | float) -> Term:
+        return self.builder.each("<", self, self._term(other))
+
+    def __le__(self, other: Term | float) -> Term:
+        return self.builder.each("<=", self, self._term(other))
 
     def __gt__(self, other: Term | float) -> Term:
-        return self.builder.compare(">", self, self._term(other))
+        return self.builder.each(">", self, self._term(other))
+
+    def __ge__(self, other: Term | float) -> Term:
+        return self.builder.each(">=", self, self._term(other))
 
     def _term(self, value: Term | float) -> Term:
         return value if isinstance(value, Term) else self.builder.number(value)
@@ -62,32 +77,32 @@ class Builder(ABC):
         """Return a constant, or one for each class."""
 
     @abstractmethod
-    def combine(self, operator: Operator, a: Term, b: Term) -> Term:
-        """Return the sum, difference, product or quotient."""
+    def each(self, operation: Operation, *terms: Term) -> Term:
+        """Return an operation on the numbers of each row, and of each class where a term has one for each."""
 
-    @abstractmethod
-    def compare(self, comparison: Comparison, a: Term, b: Term) -> Term:
-        """Return the condition that a goes before b, or is above or equal to it."""
-
-    @abstractmethod
     def choose(self, condition: Term, yes: Term, no: Term) -> Term:
         """Return `yes` where the condition holds, else `no`, which may not be defined there."""
+        return self.each("case", condition, yes, no)
 
-    @abstractmethod
     def least(self, a: Term, b: Term) -> Term:
         """Return the smaller one."""
+        return self.each("least", a, b)
 
-    @abstractmethod
     def greatest(self, a: Term, b: Term) -> Term:
         """Return the larger one."""
+        return self.each("greatest", a, b)
 
-    @abstractmethod
+    def abs(self, a: Term) -> Term:
+        """Return the size without the sign."""
+        return self.each("abs", a)
+
     def ln(self, a: Term) -> Term:
         """Return the natural logarithm of positive numbers."""
+        return self.each("ln", a)
 
-    @abstractmethod
     def exp(self, a: Term) -> Term:
         """Return e to the power of numbers that are not positive."""
+        return self.each("exp", a)
 
     @abstractmethod
     def expit(self, a: Term) -> Term:

@@ -23,7 +23,7 @@ KINDS = {
     "unknown field": ("documents", "extra"),
     "dunder field": ("documents", "extra_dunder"),
     "missing field": ("documents", "map_gone"),
-    "unknown calibrator": ("documents", "name_unknown"),
+    "unknown calibrator": ("documents", "method_unknown"),
     "settings out of range": ("documents", "param_out_of_range"),
     "a calibrator within itself": ("documents", "nested_itself"),
     "map of another calibrator": ("documents", "map_of_another_calibrator"),

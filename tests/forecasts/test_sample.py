@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from forecast_cases import forecasts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from calibrant.errors import (
     InvalidTypeError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -110,7 +110,6 @@ _DEAD = StepMap(np.array([0.6]), np.array([0.0, 1.0]))
 #: Maps of four classes, of probabilities and of logits.
 OF_PROBABILITIES: dict[str, Map] = {
     "softmax": SoftmaxMap(np.array(0.7), np.zeros(4), 1e-12),
-    "softmax, vector": SoftmaxMap(np.array([0.5, 1.0, 1.5, -0.2]), _BIAS, 1e-9),
     "softmax, matrix": SoftmaxMap(_WEIGHT, _BIAS, 1e-9),
     "mixture": MixtureMap(
         (SoftmaxMap(np.array(0.7), _BIAS, 1e-9), SoftmaxMap(_WEIGHT, _BIAS, 1e-9)), np.array([0.3, 0.7])
@@ -156,7 +155,7 @@ def fitted_calibrator(input: str, fitted: Map) -> Calibrator:
     """Return a calibrator that holds a map."""
     made = cb.SigmoidCalibrator(input=input)
     made.map_ = fitted  # type: ignore[assignment]
-    made.classes_ = np.array([False, True]) if isinstance(fitted, get_args(BinaryMap)) else np.arange(4)
+    made.classes_ = np.array([False, True]) if fitted.is_binary else np.arange(4)
     made.n_rows_, made.score_names_ = 1, None
     return made
 
@@ -170,7 +169,7 @@ def knots_of(fitted: Any) -> FloatArray:
 
 def scores_of(input: str, fitted: Map) -> FloatArray:
     """Return 10,000 scores that the calibrator takes: its knots and their neighbours, the ends, and any others."""
-    if not isinstance(fitted, get_args(BinaryMap)):
+    if not fitted.is_binary:
         return _rows(input)
     knots = knots_of(fitted)
     with np.errstate(over="ignore"):

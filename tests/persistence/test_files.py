@@ -125,7 +125,7 @@ def test_failure_in_the_middle_leaves_the_old_file_and_no_other(
 
 def test_full_disk_says_so(tmp_path: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", fail(OSError(errno.ENOSPC, "No space left on device")))
-    with pytest.raises(OSError, match=r"can't write the calibrator: No space left on device\. .*c\.json") as caught:
+    with pytest.raises(OSError, match=r"can't write the file: No space left on device\. .*c\.json") as caught:
         cb.save(fitted, tmp_path / "c.json")
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(tmp_path / "c.json")
@@ -203,14 +203,14 @@ def test_permissions_of_the_old_file_stay(tmp_path: Path, fitted: Any, other: An
 
 def test_read_only_folder_says_so(tmp_path: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pathlib.Path, "open", fail(PermissionError(errno.EACCES, "Permission denied")))
-    message = r"can't write the calibrator: Permission denied\. Choose a folder that exists and that you may write to"
+    message = r"can't write the file: Permission denied\. Choose a folder that exists and that you may write to"
     with pytest.raises(PermissionError, match=message) as caught:
         cb.save(fitted, tmp_path / "c.json")
     assert caught.value.filename == str(tmp_path / "c.json")
 
 
 def test_missing_folder_says_so(tmp_path: Path, fitted: Any) -> None:
-    message = r"can't write the calibrator: No such file or directory\. Choose a folder that exists"
+    message = r"can't write the file: No such file or directory\. Choose a folder that exists"
     with pytest.raises(FileNotFoundError, match=message):
         cb.save(fitted, tmp_path / "missing" / "c.json")
     assert list(tmp_path.iterdir()) == []

@@ -37,7 +37,6 @@ from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator as Matr
 from calibrant.calibrators.mimic import BinTable as BinTable, MimicCalibrator as MimicCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCalibrator
-from calibrant.calibrators.settings import Configured as Configured
 from calibrant.calibrators.sigmoid import SigmoidCalibrator as SigmoidCalibrator
 from calibrant.calibrators.softmax_family import SoftmaxCalibrator as SoftmaxCalibrator, line_of as line_of
 from calibrant.calibrators.spline import SplineCalibrator as SplineCalibrator

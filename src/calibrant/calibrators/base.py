@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from calibrant.calibrators.settings import Configured
 from calibrant.document_field import DocumentField
 from calibrant.errors import (
     CalibrantError,
@@ -21,10 +20,21 @@ from calibrant.errors import (
     warn,
 )
 from calibrant.fitted import MapFitted, positive_score, register
-from calibrant.maps import IDENTITY, BinaryMap, Map, OneVsRestMap, SingleMap, TopLabelMap, decode_map, is_identity
+from calibrant.maps import (
+    IDENTITY,
+    BinaryMap,
+    InterpolatedMap,
+    Map,
+    OneVsRestMap,
+    SingleMap,
+    TopLabelMap,
+    decode_map,
+    is_identity,
+)
 from calibrant.numerics import softmax
 from calibrant.phrases import quoted
 from calibrant.rows import Rows, read_rows
+from calibrant.settings import Configured
 from calibrant.summary import ScoreSummary
 from calibrant.validation import INPUT_KINDS, ArrayLike, InputKind, check_choice
 
@@ -60,6 +70,8 @@ class Calibrator(Configured, MapFitted):
     name: ClassVar[str]
     #: The kinds of map that a fit to one score, or to two columns, can give.
     map_kinds: ClassVar[tuple[type[Map], ...]] = ()
+    #: Whether its maps never fall where scores rise, which documents are held to.
+    rises: ClassVar[bool] = False
 
     def __init__(self, *, input: InputKind = "probability") -> None:
         self.input = input
@@ -118,7 +130,13 @@ class Calibrator(Configured, MapFitted):
         """
         if n_classes != 2 or type(fitted) not in self.map_kinds:
             self.refuse_map(n_classes, field)
-        fitted.check_input(self.input, field)
+        self.check_values(fitted, self.input, field)
+
+    def check_values(self, fitted: Map, input: InputKind, field: DocumentField) -> None:
+        """Refuse a map of a right kind whose numbers can't be those of scores of kind `input`."""
+        fitted.check_input(input, field)
+        if self.rises and isinstance(fitted, InterpolatedMap):
+            fitted.check_rises(field)
 
     def refuse_map(self, n_classes: int, field: DocumentField) -> None:
         """Refuse a map of a kind that this calibrator doesn't produce for so many classes."""
@@ -135,12 +153,12 @@ class Calibrator(Configured, MapFitted):
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
-        parts = body.members(("name", "params", "classes", "n_rows", "score_names", "map"))
-        made = decode_settings(parts["name"], parts["params"], cls)
+    def decode(cls, body: DocumentField) -> Self:
+        parts = body.members(("method", "settings", "classes", "n_rows", "score_names", "map"))
+        made = decode_settings(parts, cls)
         made.classes_ = parts["classes"].labels(minimum=2)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
-        made.score_names_ = parts["score_names"].score_names(len(made.classes_))
+        made.score_names_ = parts["score_names"].score_names(len(made.classes_), or_one=len(made.classes_) == 2)
         made.map_ = decode_map(parts["map"])
         made.check_map(made.map_, len(made.classes_), parts["map"])
         return made
@@ -306,8 +324,9 @@ def check_columns(
 ) -> None:
     """Refuse maps of columns, held by a field of a document, that a calibrator can't have produced."""
     if fitted.n_classes != n_classes:
-        place = field.member("n_classes") if "n_classes" in field.object() else field.member("maps")
-        place.refuse(f"does not go with {n_classes} classes: one map per class is needed")
+        if "n_classes" in field.object():
+            field.member("n_classes").refuse(f"does not go with the {n_classes} classes of the document")
+        field.member("maps").refuse(f"does not go with {n_classes} classes: one map per class is needed")
     if fitted.is_logit != (single.input == "logit"):
         field.member("is_logit").refuse(f"does not go with input {single.input!r}")
     kind: InputKind = "probability" if fitted.is_logit else single.input
@@ -316,11 +335,11 @@ def check_columns(
         keeps = kind != "score" and isinstance(column, SingleMap) and is_identity(column)
         if type(column) not in single.map_kinds and not keeps:
             item.member("kind").refuse(f"is a kind of map that {single!r} doesn't produce for one class")
-        column.check_input(kind, item)
+        single.check_values(column, kind, item)
 
 
 def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
-    """Return the name and the constructor's arguments of a calibrator as plain data."""
+    """Return the method's name and the constructor's arguments of a calibrator as plain data."""
     name = getattr(calibrator, "name", "")
     if CALIBRATORS.get(name) is not type(calibrator):
         raise InvalidTypeError(
@@ -328,7 +347,7 @@ def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
             "Keep it by the means of the project that it comes from."
         )
     params = calibrator.get_params(deep=False)
-    return {"name": name, "params": {key: encode_calibrator_setting(value) for key, value in params.items()}}
+    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in params.items()}}
 
 
 def encode_calibrator_setting(value: object) -> object:
@@ -336,24 +355,29 @@ def encode_calibrator_setting(value: object) -> object:
     return encode_settings(value) if isinstance(value, Calibrator) else value
 
 
-def decode_settings(name: DocumentField, params: DocumentField, of: type[_Kind]) -> _Kind:
+def decode_settings(parts: Mapping[str, DocumentField], of: type[_Kind]) -> _Kind:
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
-    cls = known[name.choice(known)]
-    given: dict[str, Any] = {
-        key: decode_calibrator_setting(field) for key, field in params.members(cls.param_names()).items()
-    }
+    cls, settings = known[parts["method"].choice(known)], parts["settings"]
+    given: dict[str, Any] = {key: _decode_setting(field) for key, field in settings.members(cls.param_names()).items()}
     try:
         made = cls(**given)
         made.check_params()
     except CalibrantError as error:
-        raise DocumentError(f"{params.path}: {error}") from None
+        raise DocumentError(f"{settings.path}: {error}") from None
     return made
 
 
-def decode_calibrator_setting(field: DocumentField) -> object:
+def decode_calibrator_setting(field: DocumentField, of: type[_Kind]) -> str | _Kind:
+    """Return the calibrator of a class that a setting in a document names, or that it holds as its own settings."""
+    if isinstance(field.value, dict):
+        return decode_settings(field.members(("method", "settings")), of)
+    names = [name for name, cls in CALIBRATORS.items() if issubclass(cls, of)]
+    return field.choice([*names, *ALIASES])
+
+
+def _decode_setting(field: DocumentField) -> object:
     """Return a single value, or the calibrator of the columns inside another calibrator."""
     if isinstance(field.value, dict):
-        parts = field.members(("name", "params"))
-        return decode_settings(parts["name"], parts["params"], BinaryCalibrator)  # type: ignore[type-abstract]
+        return decode_settings(field.members(("method", "settings")), BinaryCalibrator)
     return field.single()

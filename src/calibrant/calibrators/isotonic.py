@@ -44,6 +44,7 @@ class IsotonicCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (InterpolatedMap,)
+    rises = True
 
     def __init__(self, *, bounded: bool = False, input: InputKind = "probability") -> None:
         self.bounded = bounded

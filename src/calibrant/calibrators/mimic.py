@@ -93,6 +93,7 @@ class MimicCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (InterpolatedMap,)
+    rises = True
 
     _fit: _Fit
 

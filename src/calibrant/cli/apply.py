@@ -66,7 +66,7 @@ def command(
     One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
     """
     check_output(output, calibrator)
-    fitted: Fitted = persistence.load(calibrator)
+    fitted = persistence.load_as(Fitted, calibrator)
     names = [name for text in score for name in split_list(text)]
     outputs = FittedColumns.of(fitted, score=names, group=group).new_columns(column).outputs
     with progress("Calibrating") as advance:

@@ -10,6 +10,7 @@ from calibrant import persistence
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
+from calibrant.fitted import Fitted
 from calibrant.persistence import DIALECTS, FLOAT_TYPES, DialectName, FloatType, write_whole
 
 _OF_SQL = ("dialect", "table", "score", "keep", "column")
@@ -53,7 +54,7 @@ def command(
 
     SQL is one SELECT. Rows that apply would refuse become NULL in SQL, NaN in ONNX.
     """
-    loaded = persistence.load(calibrator)
+    fitted = persistence.load_as(Fitted, calibrator)
     if output is not None:
         check_output(output, calibrator)
     given = {"dialect": dialect, "table": table, "score": score, "keep": keep, "column": column}
@@ -61,12 +62,12 @@ def command(
         _refuse_others("onnx", [name for name in _OF_SQL if given[name]])
         if output is None or output == "-":
             raise InvalidInputError("an ONNX model is no text to print. Name a file with -o.")
-        persistence.to_onnx(loaded, output, dtype=dtype or "float64")
+        persistence.to_onnx(fitted, output, dtype=dtype or "float64")
     else:
         _refuse_others("sql", ["dtype"] if dtype else [])
         columns = [name for text in score for name in split_list(text)] or None
         sql = persistence.to_sql(
-            loaded,
+            fitted,
             dialect or "duckdb",
             columns=columns,
             table=table or "scores",

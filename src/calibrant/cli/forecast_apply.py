@@ -13,7 +13,7 @@ from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options
 from calibrant.cli.output import count, listed, progress
-from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
 from calibrant.tables import NewColumns, append_columns, open_rows
@@ -80,7 +80,7 @@ def apply_command(
     The columns of the forecasts are those that RECALIBRATOR was fitted to, unless options name others.
     """
     check_output(output, recalibrator)
-    fitted = load_recalibrator(recalibrator)
+    fitted = persistence.load_as(Recalibrator, recalibrator)
     columns = find_columns(ForecastColumns(**options), fitted, file, format)
     parts = parts_to_write(output_levels, columns.levels, moments, thresholds, draws, seed, column)
     names = [name for part in parts for name in part.names]
@@ -162,23 +162,6 @@ def thresholds_to_write(given: str) -> list[float]:
     return points
 
 
-def load_recalibrator(path: str) -> Recalibrator:
-    """Load a recalibrator of forecasts.
-
-    Raises
-    ------
-    CalibrantError
-        If the file can't be read, or holds something else.
-    """
-    loaded = persistence.load(path)
-    if not isinstance(loaded, Recalibrator):
-        raise InvalidTypeError(
-            f"{path} holds a {type(loaded).__name__}, not a recalibrator of forecasts. Pass what calibrant forecast "
-            "fit saved."
-        )
-    return loaded
-
-
 def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: str | None) -> FoundColumns:
     """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers.
 
@@ -203,7 +186,7 @@ def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format
 
 def stored_columns(fitted: Recalibrator) -> ForecastColumns:
     """Return the columns that a recalibrator was fitted to, as its metadata says."""
-    stored = getattr(fitted, "metadata_", {}).get("columns")
+    stored = fitted.metadata_.get("columns")
     match stored:
         case {"mean": str(mean), "std": str(std)}:
             return ForecastColumns(mean=mean, std=std)

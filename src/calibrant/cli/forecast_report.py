@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from calibrant import persistence
 from calibrant.cli.data import check_output
 from calibrant.cli.examples import Command
-from calibrant.cli.forecast_apply import load_recalibrator
 from calibrant.cli.forecast_columns import forecast_options, read_forecasts
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
+from calibrant.forecasts import Recalibrator
 from calibrant.report import ForecastReport
 
 _SUFFIXES = (".html", ".htm", ".json")
@@ -49,7 +50,7 @@ def report_command(
     if suffix not in _SUFFIXES:
         raise InvalidInputError(f"-o {output} doesn't say what to write. End it in .html or .json.")
     check_output(output, options["file"], *([] if recalibrator is None else [recalibrator]))
-    fitted = None if recalibrator is None else load_recalibrator(recalibrator)
+    fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
     report = ForecastReport(
         rows.forecast,

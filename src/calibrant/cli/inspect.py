@@ -9,7 +9,7 @@ import click
 from calibrant import persistence
 from calibrant.cli.examples import Command
 from calibrant.cli.output import number, table, write_json
-from calibrant.fitted import Fitted
+from calibrant.fitted import Storable
 
 
 @click.command(
@@ -27,7 +27,7 @@ def command(calibrator: str, as_json: bool) -> None:
     if as_json:
         write_json(persistence.read_document(calibrator))
         return
-    fitted: Fitted = persistence.load(calibrator)
+    fitted: Storable = persistence.load(calibrator)
     facts = fitted.facts()
     width = max(len(name) for name in facts)
     click.echo(f"{calibrator}\n")

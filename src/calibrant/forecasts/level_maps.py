@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
+from calibrant.document_field import DocumentField
 from calibrant.numerics import SMALLEST_CLIP, FloatArray, IntArray
-from calibrant.persistence import Field
 
 Knots = tuple[FloatArray, FloatArray]
 MapNumbers = npt.NDArray[np.int32]
@@ -162,7 +162,7 @@ class PackedMaps:
         return [dict(zip("xy", (part.tolist() for part in self.knots(j)), strict=True)) for j in range(len(self))]
 
     @classmethod
-    def decode(cls, body: Field, n: int, *, rises: bool = True) -> PackedMaps:
+    def decode(cls, body: DocumentField, n: int, *, rises: bool = True) -> PackedMaps:
         """Return `n` maps from plain data; see `decode_knots`."""
         items = body.items(minimum=0)
         if len(items) != n:
@@ -170,7 +170,7 @@ class PackedMaps:
         return cls.pack([decode_knots(item.members(("x", "y")), rises=rises) for item in items])
 
 
-def decode_knots(fields: dict[str, Field], *, rises: bool = True) -> Knots:
+def decode_knots(fields: dict[str, DocumentField], *, rises: bool = True) -> Knots:
     """Return knots from (0, 0) to (1, 1) that rise; only a map that is never inverted may be flat."""
     x = fields["x"].rising(minimum=2)
     y = fields["y"].rising(minimum=2) if rises else fields["y"].numbers(minimum=2)

@@ -12,7 +12,7 @@ from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import as_numbers
 from calibrant.metrics import Estimate, mean_of, normal_estimate
-from calibrant.numerics import FloatArray, effective_size
+from calibrant.numerics import FloatArray, kish_size
 from calibrant.validation import ArrayLike, as_weight, check_same_length
 
 
@@ -35,7 +35,7 @@ class Outcomes:
     @property
     def effective_size(self) -> float:
         """Kish's effective number of rows."""
-        return float(self.y.size) if self.weight is None else effective_size(self.weight)
+        return float(self.y.size) if self.weight is None else kish_size(self.weight)
 
     def take(self, rows: npt.NDArray[Any]) -> Self:
         """Return some of the rows, by their numbers or a mask."""

@@ -22,7 +22,7 @@ from calibrant.forecasts.decisions import (
 from calibrant.forecasts.outcomes import read_outcomes
 from calibrant.forecasts.points import as_matrix, as_numbers
 from calibrant.metrics import mean_of, normal_estimate
-from calibrant.numerics import BoolArray, FloatArray, IntArray, effective_size
+from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
 
@@ -251,7 +251,7 @@ def _policy_scores(
     }
     found = []
     for name, values in named.items():
-        mean = mean_of([(values, weight)], effective_size(weight))
+        mean = mean_of([(values, weight)], kish_size(weight))
         estimate = normal_estimate(mean, level, least=-np.inf, most=np.inf)
         if name == "best_single_decision":
             estimate = replace(estimate, note=f"decision {best} for all rows")

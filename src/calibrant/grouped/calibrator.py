@@ -7,16 +7,21 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
-from calibrant.calibrators import Calibrator, Configured, make_calibrator
+from calibrant.calibrators import (
+    Calibrator,
+    decode_calibrator_setting,
+    encode_calibrator_setting,
+    make_calibrator,
+)
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.fitted import Fitted, apply_map, register
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, rows_of_codes, share_of
-from calibrant.maps import Examples, Map, decode_clip
+from calibrant.maps import Examples, Map, decode_clip, decode_map
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
-from calibrant.terms import Builder, Term
+from calibrant.settings import Configured
 from calibrant.validation import (
     ArrayLike,
     InputKind,
@@ -215,10 +220,6 @@ class GroupedCalibrator(Configured, Fitted):
             out[at] = blend(pooled[at], own, group.share, self.pooled_clip_, group.clip)
         return out
 
-    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:  # noqa: ARG002
-        """Refuse: a formula of one score has no place for groups."""
-        raise InvalidInputError(f"a GroupedCalibrator {self.export_problem}")
-
     def describe(self) -> list[str]:
         shown = sorted(zip(self.groups_.tolist(), self.group_maps_, strict=True), key=lambda item: -item[1].n_rows)
         lines = [
@@ -232,37 +233,46 @@ class GroupedCalibrator(Configured, Fitted):
         return self.map_.examples(self.classes_.tolist(), self.input)
 
     def encode(self) -> dict[str, Any]:
-        pooled = make_calibrator(self.calibrator)
-        pooled.map_ = self.pooled_
-        pooled.take_over(self)
+        # null is an infinite strength
+        shrinkage = self.shrinkage if isinstance(self.shrinkage, str) else _encode_strength(self.shrinkage)
         return {
-            "pooled": pooled.encode(),
-            "pooled_clip": self.pooled_clip_,
-            "is_auto": self.shrinkage == "auto",
-            "shrinkage": None if math.isinf(self.shrinkage_) else self.shrinkage_,
+            "settings": {"calibrator": encode_calibrator_setting(self.calibrator), "shrinkage": shrinkage},
+            "classes": self.classes_.tolist(),
+            "n_rows": self.n_rows_,
+            "score_names": None if self.score_names_ is None else list(self.score_names_),
             "group_name": self.group_name_,
             "groups": self.groups_.tolist(),
-            "maps": [group.encode() for group in self.group_maps_],
+            "shrinkage": _encode_strength(self.shrinkage_),
+            "map": self.pooled_.encode(),
+            "clip": self.pooled_clip_,
+            "group_maps": [group.encode() for group in self.group_maps_],
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:
-        names = ("pooled", "pooled_clip", "is_auto", "shrinkage", "group_name", "groups", "maps")
-        parts = body.members(names)
-        pooled = Calibrator.decode(parts["pooled"], version)
-        strength = math.inf if parts["shrinkage"].value is None else parts["shrinkage"].number()
-        if strength < 0.0:
-            parts["shrinkage"].refuse("is below 0")
-        made = cls(pooled.fresh(), shrinkage="auto" if parts["is_auto"].boolean() else strength)
-        made.keep(pooled)
+    def decode(cls, body: DocumentField) -> Self:
+        names = ("settings", "classes", "n_rows", "score_names", "group_name", "groups")
+        parts = body.members((*names, "shrinkage", "map", "clip", "group_maps"))
+        settings = parts["settings"].members(("calibrator", "shrinkage"))
+        calibrator = decode_calibrator_setting(settings["calibrator"], Calibrator)
+        strength = _decode_strength(parts["shrinkage"])
+        is_auto = settings["shrinkage"].value == "auto"
+        made = cls(calibrator, shrinkage="auto" if is_auto else _decode_strength(settings["shrinkage"]))
+        if not is_auto and made.shrinkage != strength:
+            parts["shrinkage"].refuse("is another strength than that of the settings")
         made.shrinkage_, made.cv_log_loss_ = strength, None
-        made.pooled_clip_ = decode_clip(parts["pooled_clip"])
+        made.classes_ = parts["classes"].labels(minimum=2)
+        n_classes = len(made.classes_)
+        made.n_rows_ = parts["n_rows"].integer(minimum=0)
+        made.score_names_ = parts["score_names"].score_names(n_classes, or_one=n_classes == 2)
         made.group_name_ = None if parts["group_name"].value is None else parts["group_name"].text()
         made.groups_ = parts["groups"].labels()
-        items = parts["maps"].items()
+        inner = make_calibrator(calibrator)
+        made.pooled_, made.pooled_clip_ = decode_map(parts["map"]), decode_clip(parts["clip"])
+        inner.check_map(made.pooled_, n_classes, parts["map"])
+        items = parts["group_maps"].items()
         if len(items) != len(made.groups_):
-            parts["maps"].refuse(f"does not go with {len(made.groups_):,} groups: one item for each is needed")
-        made.group_maps_ = tuple(GroupMap.decode(item, made.pooled_) for item in items)
+            parts["group_maps"].refuse(f"does not go with {count(len(made.groups_), 'group')}: one item each is needed")
+        made.group_maps_ = tuple(GroupMap.decode(item, inner, made.pooled_, n_classes) for item in items)
         return made
 
     def _strengths(self) -> tuple[float, ...]:
@@ -271,3 +281,15 @@ class GroupedCalibrator(Configured, Fitted):
         if self.shrinkage == math.inf:
             return (math.inf,)
         return (check_number("shrinkage", self.shrinkage, minimum=0.0, example='100.0, infinity or "auto"'),)
+
+
+def _encode_strength(strength: float) -> float | None:
+    """Return a strength as plain data, which infinity is not."""
+    return None if math.isinf(strength) else float(strength)
+
+
+def _decode_strength(field: DocumentField) -> float:
+    strength = math.inf if field.value is None else field.number()
+    if strength < 0.0:
+        field.refuse("is below 0")
+    return strength

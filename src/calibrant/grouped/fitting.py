@@ -44,8 +44,8 @@ class GroupMap:
         return {"n_rows": self.n_rows, "share": self.share, "clip": self.clip, "map": self.map.encode()}
 
     @classmethod
-    def decode(cls, field: DocumentField, pooled: Map) -> Self:
-        """Return what a field of a document holds; its map takes what the map of all rows takes."""
+    def decode(cls, field: DocumentField, calibrator: Calibrator, pooled: Map, n_classes: int) -> Self:
+        """Return what a field of a document holds; its map is one of the calibrator's, or the constant of a class."""
         parts = field.members(("n_rows", "share", "clip", "map"))
         share = parts["share"].number()
         if not 0.0 <= share <= 1.0:
@@ -53,6 +53,8 @@ class GroupMap:
         fitted: Map = decode_map(parts["map"])
         if n_outputs(fitted) != n_outputs(pooled):
             parts["map"].refuse("takes another number of columns than the map of all rows")
+        if not _is_constant(fitted):
+            calibrator.check_map(fitted, n_classes, parts["map"])
         return cls(parts["n_rows"].integer(minimum=1), share, decode_clip(parts["clip"]), fitted)
 
 
@@ -95,6 +97,13 @@ def _fit_group(rows: Rows, calibrator: Calibrator, *, is_binary: bool) -> Map:
     counts = rows.class_weight + 1.0
     rate = counts / counts.sum()
     return StepMap(np.empty(0), rate[1:]) if is_binary else SoftmaxMap(np.zeros(()), np.log(rate), None)
+
+
+def _is_constant(fitted: Map) -> bool:
+    """Say whether a map gives all rows the same probabilities, as that of a group of one class does."""
+    if isinstance(fitted, StepMap):
+        return fitted.edges.size == 0
+    return isinstance(fitted, SoftmaxMap) and fitted.weight.ndim == 0 and fitted.weight == 0.0 and fitted.clip is None
 
 
 def cross_validate(rows: Rows, calibrator: Calibrator, strengths: Sequence[float]) -> dict[float, float]:

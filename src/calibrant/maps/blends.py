@@ -65,7 +65,7 @@ class BlendMap(_MeanOfMaps):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = decode_maps(parts["maps"], SingleMap)  # type: ignore[type-abstract]
+        maps = decode_maps(parts["maps"], SingleMap)
         return cls(maps, decode_shares(parts["weights"], len(maps), is_whole=False), decode_clip(parts["clip"]))
 
 
@@ -93,5 +93,5 @@ class MeanMap(_MeanOfMaps):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = decode_maps(parts["maps"], SingleMap)  # type: ignore[type-abstract]
+        maps = decode_maps(parts["maps"], SingleMap)
         return cls(maps, decode_shares(parts["weights"], len(maps)))

@@ -76,7 +76,7 @@ class OneVsRestMap(PoolPart):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = decode_maps(parts["maps"], BinaryMap, minimum=2)  # type: ignore[type-abstract]
+        maps = decode_maps(parts["maps"], BinaryMap, minimum=2)
         return cls(maps, parts["is_logit"].boolean(), parts["coupling"].choice(COUPLINGS))
 
 
@@ -153,7 +153,7 @@ class TopLabelMap(MulticlassMap):
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         n_classes = parts["n_classes"].integer(minimum=3)
-        maps = decode_maps(parts["maps"], BinaryMap)  # type: ignore[type-abstract]
+        maps = decode_maps(parts["maps"], BinaryMap)
         if len(maps) not in (1, n_classes):
             parts["maps"].refuse(f"does not go with {n_classes} classes: one map, or one per class, is needed")
         return cls(n_classes, maps, parts["is_logit"].boolean())
@@ -212,7 +212,7 @@ class LogPoolMap(MulticlassMap):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = tuple(decode_map(item, PoolPart) for item in parts["maps"].items())  # type: ignore[type-abstract]
+        maps = tuple(decode_map(item, PoolPart) for item in parts["maps"].items())
         check_same_size(maps, parts["maps"])
         weights = decode_shares(parts["weights"], len(maps))
         if not weights.all():
@@ -220,7 +220,7 @@ class LogPoolMap(MulticlassMap):
         uniform = parts["uniform"].number()
         if not 0.0 <= uniform < 1.0:
             parts["uniform"].refuse("is outside [0, 1)")
-        return cls(maps, weights, decode_clip(parts["clip"]), uniform)
+        return cls(maps, weights, decode_clip(parts["clip"], is_floor=True), uniform)
 
 
 def _each(classes: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:

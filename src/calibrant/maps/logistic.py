@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import SingleMap, check_clip, decode_clip, decode_optional_clip, signed
+from calibrant.maps.base import SingleMap, check_clip, check_reach, decode_clip, decode_optional_clip, signed
 from calibrant.numerics import LARGEST, FloatArray, clip_open, expit, logit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
@@ -86,7 +86,9 @@ class BetaMap(SingleMap):
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         a, b, c = (parts[name].number() for name in "abc")
-        return cls(a, b, c, decode_clip(parts["clip"]))
+        clip = decode_clip(parts["clip"])
+        check_reach(parts["a"], a * math.log(clip), b * math.log(clip), c)
+        return cls(a, b, c, clip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class QuadraticMap(SingleMap):
             parts["high"].refuse("is below the lower end of the range")
         if abs(2.0 * b) > a:
             parts["b"].refuse("makes the parabola fall within [low, high]")
+        check_reach(parts["a"], a, 5.0 * b, c)
         return cls(a, b, c, low, high, decode_optional_clip(parts["clip"]))
 
     def _range(self) -> tuple[float, float]:

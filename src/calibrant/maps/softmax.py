@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from calibrant.maps.base import (
     PoolPart,
     check_clip,
     check_parts,
+    check_reach,
     check_same_size,
     decode_maps,
     decode_optional_clip,
@@ -28,14 +30,16 @@ from calibrant.validation import InputKind
 _COMPILED_FROM = 1 << 25
 #: Numbers per block of rows: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 15
+#: Its square divides the product of any two numbers to one that float64 holds, also summed over many classes.
+_UNIT = 2.0**520
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxMap(PoolPart):
     """q = softmax(W z + bias) of logits z, or of z = log(p) with p clipped to at least `clip`.
 
-    `weight` is a scalar (temperature), a vector (one slope per class) or a matrix, as an array of 0, 1 or 2
-    dimensions; `clip` is None for logits.
+    `weight` is a number (the inverse temperature) or a matrix, as an array of 0 or 2 dimensions; `clip` is None for
+    logits.
     """
 
     kind: ClassVar[str] = "softmax"
@@ -60,9 +64,15 @@ class SoftmaxMap(PoolPart):
         return out
 
     def logits(self, scores: FloatArray) -> FloatArray:
-        """Return what the softmax is taken of, shape (n, K)."""
+        """Return what the softmax is taken of, shape (n, K); of rows that float64 can't hold, less their largest."""
         z = scores if self.clip is None else np.log(np.maximum(scores, self.clip))
-        return _linear(z, self.weight) + self.bias
+        with np.errstate(over="ignore", invalid="ignore"):
+            out: FloatArray = _linear(z, self.weight) + self.bias
+            is_beyond = ~np.isfinite(row_max(out))
+            if is_beyond.any():  # in units so large that the largest products fit
+                far = _linear(z[is_beyond] / _UNIT, self.weight / _UNIT) + self.bias / _UNIT / _UNIT
+                out[is_beyond] = (far - row_max(far)[:, None]) * _UNIT * _UNIT
+        return out
 
     def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:  # noqa: ARG002
         """Return the logits less the largest of each row: a softmax is never zero before it is rounded."""
@@ -78,7 +88,7 @@ class SoftmaxMap(PoolPart):
         z = s if self.clip is None else b.hold(b.ln(b.greatest(s, b.number(self.clip))))
         if self.weight.ndim == 2:
             return b.linear(z, self.weight) + b.number(self.bias)
-        return b.number(float(self.weight) if self.weight.ndim == 0 else self.weight) * z + b.number(self.bias)
+        return float(self.weight) * z + b.number(self.bias)
 
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:  # noqa: ARG002
         z = b.hold(self.logits_formula(b, s))
@@ -96,9 +106,13 @@ class SoftmaxMap(PoolPart):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of a number, a number per class, or a matrix, and an intercept per class."""
+        """Return the map of a number or a matrix, and an intercept per class."""
         bias = parts["bias"].numbers(minimum=2)
-        return cls(_decode_weight(parts["weight"], bias.size), bias, decode_optional_clip(parts["clip"]))
+        weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"], is_floor=True)
+        if clip is not None:
+            most = bias.size * abs(float(np.abs(weight).max()) * math.log(clip))
+            check_reach(parts["weight"], most, float(np.abs(bias).max()))
+        return cls(weight, bias, clip)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,13 +159,11 @@ def softmax_formula(b: Builder, z: Term) -> Term:
 
 
 def _decode_weight(field: DocumentField, n_classes: int) -> FloatArray:
-    """Return a weight of 0, 1 or 2 dimensions, for a number, a list, or a list of rows."""
+    """Return a weight of 0 or 2 dimensions, for a number or a list of rows."""
     if not isinstance(field.value, list):
         return np.array(field.number())
     if len(field.value) != n_classes:
-        field.refuse(f"does not go with a bias of {n_classes}: one weight or row per class is needed")
-    if not isinstance(field.value[0], list):
-        return field.numbers()
+        field.refuse(f"does not go with a bias of {n_classes}: one row per class is needed")
     rows = [item.numbers() for item in field.items()]
     for item, row in zip(field.items(), rows, strict=True):
         if row.size != n_classes:

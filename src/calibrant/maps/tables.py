@@ -72,6 +72,10 @@ class InterpolatedMap(SingleMap):
     def score_range(self) -> tuple[float, float]:
         return _ends(self.x)
 
+    def check_rises(self, field: DocumentField) -> None:
+        """Refuse a map in a document that falls somewhere, though its calibrator promises that it doesn't."""
+        _check_rises(self.y, field.member("y"))
+
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         x, y = parts["x"].rising(), parts["y"].probabilities()
@@ -129,8 +133,7 @@ class LogitInterpolatedMap(SingleMap):
         """Return the map of rising knots whose values don't fall, with slopes that float64 can hold."""
         x, y = parts["x"].rising(), parts["y"].numbers()
         _check_one_per_knot(x, y, parts)
-        if (y[1:] < y[:-1]).any():
-            parts["y"].refuse("falls somewhere, but these must not")
+        _check_rises(y, parts["y"])
         with np.errstate(over="ignore", invalid="ignore"):
             is_steep = ~np.isfinite(np.diff(y) / np.diff(x)) | ~np.isfinite(np.diff(x))
         if is_steep.any():
@@ -208,8 +211,7 @@ class VennAbersMap(SingleMap):
         tables = []
         for k in (0, 1):
             edges, levels = decode_steps(parts[f"edges{k}"], parts[f"levels{k}"])
-            if (levels[1:] < levels[:-1]).any():
-                parts[f"levels{k}"].refuse("falls somewhere, but these must not")
+            _check_rises(levels, parts[f"levels{k}"])
             tables += [edges, levels]
         found = cls(*tables)
         p0, p1 = found.pair(np.append(-np.inf, found.edges0))
@@ -250,6 +252,11 @@ def decode_steps(edges: DocumentField, levels: DocumentField) -> tuple[FloatArra
 def _check_one_per_knot(x: FloatArray, y: FloatArray, parts: dict[str, DocumentField]) -> None:
     if x.size != y.size:
         parts["y"].refuse(f"does not go with {parts['x'].path} of {x.size:,}: one value per knot is needed")
+
+
+def _check_rises(values: FloatArray, field: DocumentField) -> None:
+    if (values[1:] < values[:-1]).any():
+        field.refuse("falls somewhere, but these must not")
 
 
 def _ends(at: FloatArray) -> tuple[float, float]:

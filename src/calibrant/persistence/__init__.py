@@ -5,17 +5,13 @@ from calibrant.persistence.documents import (
     from_document as from_document,
     to_document as to_document,
 )
-from calibrant.persistence.export.onnx_graph import to_onnx as to_onnx
-from calibrant.persistence.export.sql import to_sql as to_sql
 from calibrant.persistence.files import load as load, read_document as read_document, save as save
+from calibrant.persistence.onnx_graph import to_onnx as to_onnx
+from calibrant.persistence.sql import to_sql as to_sql
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.persistence.export.dialects import DIALECTS as DIALECTS, DialectName as DialectName
-from calibrant.persistence.export.onnx_builder import OPSET as OPSET, FloatType as FloatType, OnnxBuilder as OnnxBuilder
-from calibrant.persistence.export.onnx_graph import (
-    FLOAT_TYPES as FLOAT_TYPES,
-    OUTPUT as OUTPUT,
-    make_model as make_model,
-)
+from calibrant.persistence.dialects import DIALECTS as DIALECTS, DialectName as DialectName
 from calibrant.persistence.files import load_as as load_as, write_whole as write_whole
+from calibrant.persistence.onnx_builder import OPSET as OPSET, FloatType as FloatType, OnnxBuilder as OnnxBuilder
+from calibrant.persistence.onnx_graph import FLOAT_TYPES as FLOAT_TYPES, OUTPUT as OUTPUT, make_model as make_model

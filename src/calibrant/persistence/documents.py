@@ -1,35 +1,36 @@
-"""Documents: a header that says what they are, and the body that the class of the kind writes and reads.
+"""Documents: a header, and what the class of the object writes and reads by its `encode` and `decode`.
 
-A change to what a class keeps: raise `VERSION`, let the class's `decode` read bodies of both versions, which it is told
-apart by its argument `version`, and commit documents of the new version to tests/formats.
+A change to what a class keeps touches three places: `VERSION` in `calibrant.document_field`; the class, whose `decode`
+tells bodies of both versions apart by `body.version`; and tests/formats, which gets documents of the new version.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from copy import deepcopy
+from typing import Any, TypeVar, cast
 
 from calibrant._version import __version__
-from calibrant.document_field import DocumentField, show
+from calibrant.document_field import OLDEST_VERSION, VERSION, DocumentField, show
 from calibrant.errors import DocumentError, InvalidTypeError, UnsupportedVersionError
-from calibrant.fitted import Fitted, fitted_class, fitted_kinds
+from calibrant.fitted import Storable, decode_fitted, encode_fitted
 from calibrant.persistence import json_text
 from calibrant.persistence.limits import Unreadable, as_plain, check_plain
 
 FORMAT = "calibrant"
-VERSION = 2
-_OLDEST = 2
-_HEADER = ("format", "version", "kind", "calibrant", "metadata")
+_HEADER = ("format", "version", "calibrant", "metadata")
+
+_Storable = TypeVar("_Storable", bound=Storable)
 
 
-def to_document(fitted: Fitted, *, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def to_document(fitted: Storable, *, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a fitted object as a document: a dict of plain data that `from_document` reads.
 
     Parameters
     ----------
-    fitted : Fitted
-        A calibrator, or anything else that obeys the contract.
+    fitted : calibrator
+        Or anything else that is fitted and can be saved.
     metadata : mapping of plain data, optional
         Kept beside the object; by default, what the object was loaded with.
 
@@ -42,24 +43,11 @@ def to_document(fitted: Fitted, *, metadata: Mapping[str, Any] | None = None) ->
     DocumentError
         If what it holds could not be read back.
     """
-    given: object = fitted
-    if not isinstance(given, Fitted):
-        fix = "Pass one of its calibrators_." if hasattr(type(fitted), "calibrators_") else "Pass a fitted calibrator."
-        raise InvalidTypeError(f"can't save {show(fitted)} of type {type(fitted).__name__}. {fix}")
-    fitted.check_fitted()
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": fitted.document_kind,
-        "calibrant": __version__,
-    }
-    body = as_plain(fitted.encode(), "")
-    assert isinstance(body, dict)  # noqa: S101 - for the type checker: what was a dict stays one
-    document |= body
-    if metadata is None:
-        metadata = getattr(fitted, "metadata_", None)
-    if metadata is not None:
-        document["metadata"] = as_plain(metadata, "metadata")
+    body = _plain_body(check_fitted(fitted, Storable, "save"))
+    document = {"format": FORMAT, "version": VERSION, "calibrant": __version__, **body}
+    kept = fitted.metadata_ if metadata is None else metadata
+    if kept != {}:
+        document["metadata"] = as_plain(kept, "metadata")
     from_document(document)
     return document
 
@@ -80,23 +68,34 @@ def from_document(document: dict[str, Any]) -> Any:
     check_plain(document)
     root = DocumentField(document)
     version = _check_version(root.member("version"))
-    kind = root.member("kind").choice(fitted_kinds())
     root.member("calibrant").text()
-    metadata = document.get("metadata")
-    if "metadata" in document and not isinstance(metadata, dict):
-        root.member("metadata").refuse("is not an object with named fields")
+    metadata = root.member("metadata").object() if "metadata" in document else {}
     body = {key: value for key, value in document.items() if key not in _HEADER}
-    made = fitted_class(kind).decode(DocumentField(body), version)
-    if metadata is not None:
-        made.metadata_ = dict(metadata)
+    made = decode_fitted(DocumentField(body, version=version))
+    if metadata:
+        made.metadata_ = deepcopy(metadata)
     return made
 
 
-def fingerprint(fitted: Fitted) -> str:
-    """Return a hash of what a fitted object answers: of its document without metadata."""
+def fingerprint(fitted: Storable) -> str:
+    """Return a hash of all that a fitted object knows: of its document without the header and metadata."""
     fitted.check_fitted()
-    body = {"kind": fitted.document_kind, "body": as_plain(fitted.encode(), "")}
-    return hashlib.sha256(json_text.dump(body)).hexdigest()
+    return hashlib.sha256(json_text.dump(_plain_body(fitted))).hexdigest()
+
+
+def check_fitted(given: object, of: type[_Storable], verb: str) -> _Storable:
+    """Return an object if it is of a class and has been fitted."""
+    if isinstance(given, Storable) and not isinstance(given, of):
+        raise InvalidTypeError(f"can't {verb} a {type(given).__name__}, which makes no probabilities of scores.")
+    if not isinstance(given, of):
+        fix = "Pass one of its calibrators_." if hasattr(type(given), "calibrators_") else "Pass a fitted calibrator."
+        raise InvalidTypeError(f"can't {verb} {show(given)} of type {type(given).__name__}. {fix}")
+    given.check_fitted()
+    return given
+
+
+def _plain_body(fitted: Storable) -> dict[str, Any]:
+    return cast("dict[str, Any]", as_plain(encode_fitted(fitted), ""))
 
 
 def _check_format(document: object) -> None:
@@ -118,7 +117,7 @@ def _check_version(field: DocumentField) -> int:
             f"version: {version} was written by a newer calibrant; this one, {__version__}, reads up to {VERSION}. "
             "Upgrade it: pip install --upgrade calibrant."
         )
-    if version < _OLDEST:
+    if version < OLDEST_VERSION:
         raise UnsupportedVersionError(
             f"version: {version} was written before the first release of calibrant. Fit the calibrator again."
         )

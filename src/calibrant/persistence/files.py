@@ -1,22 +1,24 @@
-"""Calibrators in files: written whole or not at all, read without running anything."""
+"""Fitted calibrators in files: written whole or not at all, read without running anything."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calibrant.document_field import within
+from calibrant.document_field import SAVE_AGAIN, within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.files import whole_file
+from calibrant.fitted import Storable
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
 from calibrant.persistence.limits import MAX_BYTES, too_large
 
 AnyPath = str | os.PathLike[str]
-_Class = TypeVar("_Class")
+_Class = TypeVar("_Class", bound=Storable)
 
 _WRITERS: dict[str, Callable[[dict[str, Any]], bytes]] = {".json": json_text.dump, ".pkl": plain_pickle.dump}
 #: How files of other kinds begin that users are likely to pass.
@@ -43,7 +45,8 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
 
     Parameters
     ----------
-    calibrator : Calibrator or ProbabilityCalibrator
+    calibrator : calibrator
+        Or anything else that is fitted: a chain of calibrators, a recalibrator of forecasts.
     path : str or path-like
         Ends in ``.json``, for one JSON document, or in ``.pkl``, for the same document as a pickle of plain data.
         Either reads back bit for bit, and the same calibrator gives the same bytes.
@@ -95,7 +98,7 @@ def load(path: AnyPath) -> Any:
     Returns
     -------
     calibrator
-        The object that was saved, with `metadata_` where the file holds metadata.
+        The object that was saved; `metadata_` is what was kept beside it.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def load(path: AnyPath) -> Any:
     UnsafeDocumentError
         If it is a pickle of more than plain data, or too large or too deeply nested.
     UnsupportedVersionError
-        If a newer calibrant wrote it.
+        If a newer calibrant wrote it, or one from before the first release.
     OSError
         If there is no such file, or it can't be read.
     """
@@ -118,7 +121,8 @@ def load_as(cls: type[_Class], path: AnyPath) -> _Class:
     loaded = load(path)
     if not isinstance(loaded, cls):
         raise DocumentError(
-            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load."
+            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load, or "
+            f"use it so: {loaded.next_command.format(shlex.quote(os.fspath(path)))}"
         )
     return loaded
 
@@ -167,7 +171,7 @@ def _read(path: Path) -> bytes:
 def _parse(data: bytes) -> Any:
     """Return what the bytes hold as plain data, or say what they are if that can be told."""
     if not data:
-        raise DocumentError("the file is empty. Copy it again, or save the calibrator again.")
+        raise DocumentError(f"the file is empty. Copy it again. {SAVE_AGAIN}")
     if data.startswith(plain_pickle.MARK):
         return plain_pickle.parse(data)
     for magic, what in _MAGIC.items():
@@ -186,5 +190,5 @@ def write_whole(target: Path, data: bytes) -> None:
         with whole_file(target) as file:
             file.write(data)
     except OSError as error:
-        reason = f"can't write the calibrator: {error.strerror}. Choose a folder that exists and that you may write to"
+        reason = f"can't write the file: {error.strerror}. Choose a folder that exists and that you may write to"
         raise OSError(error.errno, reason, str(target)) from error

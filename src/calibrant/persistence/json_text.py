@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import DocumentError
-from calibrant.persistence.limits import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, Unreadable, too_large
+from calibrant.persistence.limits import MAX_VALUES, Unreadable, check_size, too_large
 
 #: A string, or what there is of one that never ends; possessive, so that no text makes it backtrack.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -52,12 +52,10 @@ def _check_structure(data: bytes) -> None:
         raise too_large(f"has more than {2 * MAX_VALUES:,} strings")
     structure = _STRING.sub(b"", data).translate(None, _NOT_STRUCTURE)
     brackets = structure.replace(b",", b"")
-    if len(structure) > MAX_VALUES + 2 * MAX_CONTAINERS or len(brackets) > 2 * MAX_CONTAINERS:
-        raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
+    check_size(len(structure) - len(brackets), len(brackets) // 2)
     codes = np.frombuffer(brackets, np.uint8)
     is_opening = (codes == ord("[")) | (codes == ord("{"))
-    if np.cumsum(np.where(is_opening, 1, -1)).max(initial=0) > MAX_DEPTH:
-        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+    check_size(depth=int(np.cumsum(np.where(is_opening, 1, -1)).max(initial=0)))
 
 
 def _integer(digits: str) -> object:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from calibrant.document_field import LARGEST_INTEGER, join, show
+from calibrant.document_field import LARGEST_INTEGER, LARGEST_UNSIGNED, join, show
 from calibrant.errors import DocumentError, InvalidTypeError, UnsafeDocumentError
 
 #: Largest file, in bytes: a map of several million knots.
@@ -21,12 +21,11 @@ MAX_CONTAINERS = 2**18
 MAX_DEPTH = 32
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SMALLEST_INTEGER, _LARGEST_UNSIGNED = -LARGEST_INTEGER - 1, 2 * LARGEST_INTEGER + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Put by a parser in the place of something without a single meaning, for `check_plain` to refuse by its path."""
+    """Stands for something without a single meaning that a parser has read; `check_plain` refuses it by its path."""
 
     problem: str
     fix: str
@@ -35,6 +34,14 @@ class Unreadable:
 def too_large(what: str) -> UnsafeDocumentError:
     """Build the error for a document that would exhaust memory, time or the stack."""
     return UnsafeDocumentError(f"the document {what}. Calibrators are smaller: get the file again from its source.")
+
+
+def check_size(n_values: int = 0, n_containers: int = 0, depth: int = 0) -> None:
+    """Refuse a document of too many values, of too many lists and objects, or of some that lie too deep."""
+    if n_values > MAX_VALUES or n_containers > MAX_CONTAINERS:
+        raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
+    if depth > MAX_DEPTH:
+        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def check_plain(document: object) -> None:
@@ -49,10 +56,7 @@ def check_plain(document: object) -> None:
         elements = _elements(container, path)
         n_containers += 1
         n_values += len(elements)
-        if n_values > MAX_VALUES or n_containers > MAX_CONTAINERS:
-            raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
-        if depth > MAX_DEPTH:
-            raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+        check_size(n_values, n_containers, depth)
         if set(map(type, elements)) == {float} and all(map(math.isfinite, elements)):
             continue
         keys = container if isinstance(container, dict) else range(len(elements))
@@ -78,30 +82,26 @@ def _elements(container: object, path: str) -> Sequence[Any]:
 
 def _fault(value: Any) -> str:
     """Say what is wrong with a single value and how to mend it, or nothing."""
-    kind = type(value)
-    if value is None or kind is bool:
-        return ""
-    if kind is float:
-        is_right, problem = math.isfinite(value), "is not a finite number. Write one within the range of float64."
-    elif kind is int:
-        is_right, problem = (
-            _SMALLEST_INTEGER <= value <= _LARGEST_UNSIGNED,
-            "needs more than 64 bits. Write it as text.",
-        )
-    elif kind is str:
-        is_right = value.isascii() or _SURROGATE.search(value) is None
-        problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
-    elif isinstance(value, Unreadable):
+    kind, problem = type(value), ""
+    if isinstance(value, Unreadable):
         return f"{value.problem}. {value.fix}"
-    else:
-        is_right, problem = False, f"of type {kind.__name__} is not plain data. Write it as text."
-    return "" if is_right else f"{show(value)} {problem}"
+    if kind is float:
+        if not math.isfinite(value):
+            problem = "is not a finite number. Write one within the range of float64."
+    elif kind is int:
+        if not -LARGEST_INTEGER - 1 <= value <= LARGEST_UNSIGNED:
+            problem = "needs more than 64 bits. Write it as text."
+    elif kind is str:
+        if not value.isascii() and _SURROGATE.search(value):
+            problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
+    elif value is not None and kind is not bool:
+        problem = f"of type {kind.__name__} is not plain data. Write it as text."
+    return problem and f"{show(value)} {problem}"
 
 
 def as_plain(value: object, path: str, *, depth: int = 1) -> object:
     """Return a copy as plain data: NumPy values, tuples and mappings become what JSON has."""
-    if depth > MAX_DEPTH:
-        raise too_large(f"is nested deeper than {MAX_DEPTH} levels")
+    check_size(depth=depth)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, bool):

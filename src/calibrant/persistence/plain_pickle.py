@@ -6,11 +6,12 @@ import io
 import pickle
 import pickletools
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NoReturn
 
 from calibrant.document_field import show
 from calibrant.errors import DocumentError, UnsafeDocumentError
-from calibrant.persistence.limits import MAX_CONTAINERS, MAX_VALUES, too_large
+from calibrant.persistence.limits import MAX_CONTAINERS, check_size
 
 #: The first byte of every pickle since protocol 2.
 MARK = b"\x80"
@@ -50,15 +51,10 @@ def parse(data: bytes) -> object:
 
 def is_old(data: bytes) -> bool:
     """Say whether bytes that begin without `MARK` are a pickle, of protocol 0 or 1."""
-    if not data.endswith(b"."):
-        return False
     try:
-        for n, _ in enumerate(_opcodes(data)):
-            if n > 1:
-                return True
+        return data.endswith(b".") and len(list(islice(_opcodes(data), 3))) > 0
     except DocumentError:
         return False
-    return True
 
 
 def scan(data: bytes) -> None:
@@ -70,8 +66,7 @@ def scan(data: bytes) -> None:
         if name not in _ALLOWED:
             _refuse(name, argument, texts)
         n_containers += name in _CONTAINERS
-        if n > MAX_VALUES + 4 * MAX_CONTAINERS or n_containers > MAX_CONTAINERS:
-            raise too_large(f"has more than {MAX_VALUES:,} values, or {MAX_CONTAINERS:,} lists and objects")
+        check_size(n - 4 * MAX_CONTAINERS, n_containers)  # up to 4 instructions build a container, one a value
         if name in _STRINGS:
             texts = [*texts[-1:], argument]
     n_left = len(data) - end - 1

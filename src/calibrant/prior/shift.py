@@ -197,13 +197,13 @@ class PriorShift(MapFitted):
 
     def encode(self) -> dict[str, Any]:
         """Return the factor of each class as plain data."""
-        return {"factor": self.factor.tolist(), "classes": self.classes_.tolist()}
+        return {"classes": self.classes_.tolist(), "factor": self.factor.tolist()}
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
+    def decode(cls, body: DocumentField) -> Self:
         """Return the correction of a positive factor for each class."""
-        parts = body.members(("factor", "classes"))
-        factor, classes = parts["factor"].numbers(minimum=2), parts["classes"].labels(minimum=2)
+        parts = body.members(("classes", "factor"))
+        classes, factor = parts["classes"].labels(minimum=2), parts["factor"].numbers(minimum=2)
         if (factor <= 0.0).any():
             parts["factor"].refuse("holds a number that is not above 0")
         if factor.size != len(classes):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, register
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
@@ -17,13 +16,14 @@ from calibrant.rank_preserving.margins import as_margins, margins_from_labels
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem, check_rows, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
+from calibrant.settings import Configured
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes
 
 MapKind: TypeAlias = Literal["rising", "straight"]
 
 
 @register("rank_preserving_calibrator")
-class RankPreservingCalibrator(MapFitted):
+class RankPreservingCalibrator(Configured, MapFitted):
     """Give the columns of a matrix their margins by rising maps, and apply these to new rows.
 
     Parameters
@@ -206,37 +206,12 @@ class RankPreservingCalibrator(MapFitted):
             raise AttributeError("n_features_in_ is known after fit.")
         return len(self.map_.maps)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the constructor's arguments, as scikit-learn's `clone` asks for them."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments."""
-        known = list(inspect.signature(type(self)).parameters)
-        for name, value in params.items():
-            if name not in known:
-                raise unknown_name("parameter of RankPreservingCalibrator", name, known)
-            setattr(self, name, value)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn asks of the objects that it is handed; nobody else calls it."""
-        from sklearn.base import BaseEstimator
-
-        return BaseEstimator().__sklearn_tags__()
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default)
-        return f"RankPreservingCalibrator({', '.join(changed)})"
-
     def encode(self) -> dict[str, Any]:
-        """Return parameters and maps as plain data."""
         self.check_fitted()
         numbers = {key: float(getattr(self, key)) for key in ("knot_tol", "tol")}
         gap_tol = None if self.gap_tol is None else float(self.gap_tol)
         return {
-            "params": {"maps": self.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(self.max_iter)},
+            "settings": {"maps": self.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(self.max_iter)},
             "classes": self.classes_.tolist(),
             "n_rows": self.n_rows_,
             "score_names": None if self.score_names_ is None else list(self.score_names_),
@@ -245,17 +220,16 @@ class RankPreservingCalibrator(MapFitted):
         }
 
     @classmethod
-    def decode(cls, body: DocumentField, version: int) -> Self:  # noqa: ARG003
-        """Return the calibrator of a checked rising map for each class."""
-        parts = body.members(("params", "classes", "n_rows", "score_names", "margins", "map"))
-        params = parts["params"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
-        has_gap = params["gap_tol"].value is not None
-        numbers = {key: params[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
+    def decode(cls, body: DocumentField) -> Self:
+        parts = body.members(("settings", "classes", "n_rows", "score_names", "margins", "map"))
+        settings = parts["settings"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
+        has_gap = settings["gap_tol"].value is not None
+        numbers = {key: settings[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
         for key, value in numbers.items():
             if value < 0.0 or (value == 0.0 and key != "knot_tol"):
-                params[key].refuse("is no tolerance")
-        max_iter = params["max_iter"].integer(minimum=1)
-        made = cls(maps=params["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
+                settings[key].refuse("is no tolerance")
+        max_iter = settings["max_iter"].integer(minimum=1)
+        made = cls(maps=settings["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
         made.classes_, made.n_rows_ = parts["classes"].labels(minimum=2), parts["n_rows"].integer(minimum=1)
         made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
         made.margins_, made.map_ = parts["margins"].probabilities(), decode_map(parts["map"], OneVsRestMap)

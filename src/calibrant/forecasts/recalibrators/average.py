@@ -7,13 +7,13 @@ from typing import Self
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import PackedMaps, decode_knots, empirical_map, smooth_map
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrated import ChainRows, RowMaps
 from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named
 from calibrant.numerics import FloatArray
-from calibrant.persistence import Field
 from calibrant.validation import check_integer, check_number
 
 
@@ -80,6 +80,6 @@ class OneMap(MapLayer):
         return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         return cls(*decode_knots(body.members(("x", "y"))))

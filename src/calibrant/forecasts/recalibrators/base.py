@@ -6,20 +6,20 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from operator import methodcaller
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from calibrant import persistence
-from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError, NotFittedError
+from calibrant.document_field import DocumentField
+from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
+from calibrant.fitted import Storable, register
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import LARGEST
 from calibrant.forecasts.recalibrated import RecalibratedForecast, RowMaps
 from calibrant.numerics import FloatArray
-from calibrant.persistence import Field, as_plain
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike
 
 _RECALIBRATORS: dict[str, type[Recalibrator]] = {}
@@ -58,7 +58,7 @@ class Layer(ABC):
 
     @classmethod
     @abstractmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
 
 
@@ -84,7 +84,8 @@ class MapLayer(Layer):
         return RecalibratedForecast(forecast, self.rows(forecast))
 
 
-class Recalibrator(ABC):
+@register("forecast_recalibrator")
+class Recalibrator(Storable):
     """Corrects forecasts of a number by what came of earlier ones: `fit` on those, then `transform` new ones.
 
     Attributes
@@ -101,9 +102,10 @@ class Recalibrator(ABC):
     _own_fields: ClassVar[tuple[str, ...]] = ()
     _not_settings: ClassVar[tuple[str, ...]] = ()
 
+    fit_call: ClassVar[str] = "fit(forecast, y)"
+    next_command: ClassVar[str] = "calibrant forecast apply {} new.csv -o out.csv"
     layers_: tuple[Layer, ...]
     n_rows_: int
-    metadata_: dict[str, Any]
 
     def fit(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to forecasts and what came of them.
@@ -138,15 +140,25 @@ class Recalibrator(ABC):
         InvalidTypeError
             If it is no forecast.
         """
-        self._check_fitted()
+        self.check_fitted()
         forecast = as_forecast(forecast)
         for layer in self.layers_:
             forecast = layer.apply(forecast)
         return forecast
 
-    def describe(self) -> str:
+    @property
+    def is_fitted(self) -> bool:
+        return hasattr(self, "layers_")
+
+    def in_words(self) -> str:
         """Say in a few words what was fitted; nothing where the method's name says it all."""
         return ""
+
+    def facts(self) -> dict[str, str]:
+        return {"recalibrator": self.document_name, "fitted to": count(self.n_rows_, "row")}
+
+    def describe(self) -> list[str]:
+        return [self.in_words()] if self.in_words() else []
 
     @abstractmethod
     def _check_settings(self) -> None:
@@ -156,60 +168,48 @@ class Recalibrator(ABC):
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         """Return the layers that the rows ask for."""
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "layers_"):
-            name = type(self).__name__
-            raise NotFittedError(f"this {name} is not fitted. Call fit(forecast, y) first.")
-
     def encode(self) -> dict[str, Any]:
         """Return the body of a document."""
-        self._check_fitted()
+        self.check_fitted()
         if _RECALIBRATORS.get(self.document_name) is not type(self):
             raise InvalidTypeError(
                 f"can't save a {type(self).__name__}: only calibrant's own recalibrators have a file format."
             )
-        defaults = self._default_settings()
-        settings = {key: as_plain(getattr(self, key), f"settings.{key}") for key in defaults}
-        changed = {key: value for key, value in settings.items() if value != as_plain(defaults[key], key)}
         return {
             "method": self.document_name,
+            "settings": {key: getattr(self, key) for key in self._settings()},
             "n_rows": self.n_rows_,
             "layers": [{"type": layer.document_name, **layer.encode()} for layer in self.layers_],
-        } | ({"settings": changed} if changed else {})
+        }
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
-        """Check the body of a document, and return the fitted recalibrator that it holds."""
-        return cls().restore(body)
+    def decode(cls, body: DocumentField) -> Self:
+        known = {name: kind for name, kind in _RECALIBRATORS.items() if issubclass(kind, cls)}
+        made = known[body.member("method").choice(sorted(known))]()
+        found = body.members(("method", "settings", "n_rows", "layers", *made._own_fields))
+        made._take_settings(found["settings"])
+        made.n_rows_ = found["n_rows"].integer(minimum=1)
+        made.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
+        made._take_own(found)
+        return made
 
-    def restore(self, body: Field) -> Self:
-        """Check the body of a document, and take over what it says."""
-        found = body.members(("method", "n_rows", "layers", *self._own_fields), ("settings",))
-        if "settings" in found:
-            self._take_settings(found["settings"])
-        self.n_rows_ = found["n_rows"].integer(minimum=1)
-        self.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
-        self._take_own(found)
-        return self
-
-    def _take_own(self, found: dict[str, Field]) -> None:
+    def _take_own(self, found: dict[str, DocumentField]) -> None:
         """Take over the fields of this class's own, and what follows from the layers."""
 
     @classmethod
-    def _default_settings(cls) -> dict[str, object]:
-        parameters = inspect.signature(cls).parameters
-        return {key: each.default for key, each in parameters.items() if key not in cls._not_settings}
+    def _settings(cls) -> tuple[str, ...]:
+        return tuple(key for key in inspect.signature(cls).parameters if key not in cls._not_settings)
 
-    def _take_settings(self, field: Field) -> None:
+    def _take_settings(self, field: DocumentField) -> None:
         """Take over settings that the class's own checks accept."""
-        for key, item in field.members((), tuple(self._default_settings())).items():
+        for key, item in field.members(self._settings()).items():
             setattr(self, key, tuple(item.value) if isinstance(item.value, list) else item.value)
         try:
             self._check_settings()
         except CalibrantError as error:
             raise DocumentError(f"{field.path}: {error}") from None
 
-    def _only_layer(self, kind: type[_Layer], field: Field) -> _Layer:
+    def _only_layer(self, kind: type[_Layer], field: DocumentField) -> _Layer:
         """Return the one layer, of a kind, that documents of this class hold."""
         only = self.layers_[0] if len(self.layers_) == 1 else None
         if not isinstance(only, kind):
@@ -217,22 +217,12 @@ class Recalibrator(ABC):
         return only
 
 
-def _decode_layer(item: Field) -> Layer:
-    kind = item.member("type").choice(sorted(_LAYERS))
-    own = {key: value for key, value in item.object().items() if key != "type"}
-    return _LAYERS[kind].decode(Field(own, item.path))
+def _decode_layer(item: DocumentField) -> Layer:
+    return _LAYERS[item.member("type").choice(sorted(_LAYERS))].decode(item.without("type"))
 
 
-def _decode(body: dict[str, Any]) -> Recalibrator:
-    root = Field(body)
-    return _RECALIBRATORS[root.member("method").choice(sorted(_RECALIBRATORS))].decode(root)
-
-
-def numbers_within_reach(field: Field, values: FloatArray) -> FloatArray:
+def numbers_within_reach(field: DocumentField, values: FloatArray) -> FloatArray:
     """Refuse places on the number line that no outcome may have."""
     if values.size and np.abs(values).max() > LARGEST:
         field.refuse(f"holds a number beyond {LARGEST:g}")
     return values
-
-
-persistence.register_kind("forecast_recalibrator", Recalibrator, methodcaller("encode"), _decode)

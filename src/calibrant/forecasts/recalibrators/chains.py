@@ -7,12 +7,12 @@ from typing import Self
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
 from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.persistence import Field
 
 #: Probabilities at thresholds that are held at once.
 _BATCH = 20_000_000
@@ -51,7 +51,7 @@ class ThresholdChain(MapLayer):
         return ChainRows(self.maps, chosen)
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         fields = body.members(("thresholds", "column", "alpha", "maps"))
         columns = fields["column"].items(minimum=0)
@@ -76,6 +76,6 @@ class MeanOfChains(MapLayer):
         return MeanRows(tuple(chain.rows(forecast) for chain in self.chains))
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         return cls(tuple(map(ThresholdChain.decode, body.members(("chains",))["chains"].items())))

@@ -7,6 +7,7 @@ from typing import Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.invert import base_quantiles, refine_quantiles
@@ -17,7 +18,6 @@ from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.recalibrators.average import OneMap
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
-from calibrant.persistence import Field
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
@@ -83,17 +83,17 @@ class ConformalRecalibrator(Recalibrator):
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
 
-    def describe(self) -> str:
+    def in_words(self) -> str:
         """Say what was ranked."""
         return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
 
-    def _take_own(self, found: dict[str, Field]) -> None:
+    def _take_own(self, found: dict[str, DocumentField]) -> None:
         only = self._only_layer(ConformalScores, found["layers"])
         self.conformity, self.scores_ = only.conformity, only.at
 
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
-        self._check_fitted()
+        self.check_fitted()
         forecast = as_forecast(forecast)
         values = as_numbers(y, name="y")
         check_same_length(len(forecast), values.size, "forecast", "y")
@@ -134,7 +134,7 @@ class ConformalScores(Layer):
         return low / total, (high + 1.0) / total
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         fields = body.members(("conformity", "at", "levels", "mass"))
         conformity = fields["conformity"].choice(CONFORMITIES)

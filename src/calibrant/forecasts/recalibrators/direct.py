@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import Knots, PackedMaps, sum_by, with_ends
@@ -18,7 +19,6 @@ from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.rounds import middle_thresholds
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
-from calibrant.persistence import Field
 
 #: Half the width of an atom: this share of the outcomes' range, and at most a quarter of the way to the next outcome.
 _ATOM_WIDTH = 1e-6
@@ -110,7 +110,7 @@ class ThresholdLevels(Layer):
         return AnchoredForecast(forecast, self.thresholds, levels, anchors)
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         fields = body.members(("thresholds", "maps", "share"))
         thresholds = numbers_within_reach(fields["thresholds"], fields["thresholds"].rising())

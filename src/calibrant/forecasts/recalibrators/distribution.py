@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import IDENTITY, PackedMaps, smooth_map, weighted_quantiles
 from calibrant.forecasts.outcomes import Outcomes
@@ -14,7 +15,6 @@ from calibrant.forecasts.points import check_bins
 from calibrant.forecasts.recalibrated import ChainRows, RowMaps
 from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.persistence import Field
 from calibrant.validation import check_integer, check_number
 
 #: Levels of the quartiles and the median.
@@ -114,7 +114,7 @@ class BinnedMaps(MapLayer):
         return ChainRows(self.maps, bins.astype(np.int32)[:, None])
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         fields = body.members(("edges", "width_edges", "maps"))
         edges = _decode_edges(fields["edges"])
@@ -129,7 +129,7 @@ class BinnedMaps(MapLayer):
         return cls(edges, np.array(widths).reshape(len(rows), -1), maps)
 
 
-def _decode_edges(field: Field) -> FloatArray:
+def _decode_edges(field: DocumentField) -> FloatArray:
     """Return numbers that don't fall; there may be none."""
     edges = numbers_within_reach(field, field.numbers(minimum=0))
     if (np.diff(edges) < 0.0).any():

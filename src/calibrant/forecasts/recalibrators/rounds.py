@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
+from calibrant.document_field import DocumentField
 from calibrant.forecasts.level_maps import (
     Knots,
     PackedMaps,
@@ -29,7 +30,6 @@ from calibrant.forecasts.level_maps import (
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrators.chains import ThresholdChain
 from calibrant.numerics import FloatArray
-from calibrant.persistence import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ThresholdRound:
         return {key: None if math.isnan(value) else value for key, value in asdict(self).items()}
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the round that they are of."""
         found = body.members([field.name for field in fields(cls)])
         numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}

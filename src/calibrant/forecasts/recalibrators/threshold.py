@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
@@ -27,7 +28,6 @@ from calibrant.forecasts.recalibrators.stopping import (
     random_part,
 )
 from calibrant.numerics import IntArray
-from calibrant.persistence import Field
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
@@ -182,7 +182,7 @@ class ThresholdRecalibrator(Recalibrator):
         NotFittedError
             Before `fit`.
         """
-        self._check_fitted()
+        self.check_fitted()
         forecast = as_forecast(forecast)
         rows = read_outcomes(self.transform(forecast), y, sample_weight)
         layers, rounds = self.layers_, self.rounds_
@@ -191,7 +191,7 @@ class ThresholdRecalibrator(Recalibrator):
         self.n_rows_ += len(rows)
         return self
 
-    def describe(self) -> str:
+    def in_words(self) -> str:
         """Say what was kept."""
         if self.choice_ == "rounds" and self.rounds_:
             return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
@@ -283,7 +283,7 @@ class ThresholdRecalibrator(Recalibrator):
         body = super().encode()
         return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
 
-    def _take_own(self, found: dict[str, Field]) -> None:
+    def _take_own(self, found: dict[str, DocumentField]) -> None:
         self.choice_ = found["choice"].choice(CHOICES)
         self.rounds_ = tuple(map(ThresholdRound.decode, found["rounds"].items(minimum=0)))
         self.cv_ = None

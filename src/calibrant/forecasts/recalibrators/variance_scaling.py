@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtri
 
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.gaussian import GaussianForecast
@@ -15,7 +16,6 @@ from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrated import ProbitRows, RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.numerics import SMALLEST_CLIP, FloatArray, dot
-from calibrant.persistence import Field
 from calibrant.validation import check_flag
 
 
@@ -80,12 +80,12 @@ class VarianceScalingRecalibrator(Recalibrator):
             )
         return (ProbitScale(self.scale_, self.shift_),)
 
-    def describe(self) -> str:
+    def in_words(self) -> str:
         """Say what was fitted."""
         moved = f", moved by {self.shift_:.4g} of them" if self.shift_ else ""
         return f"standard deviations times {self.scale_:.4g}{moved}"
 
-    def _take_own(self, found: dict[str, Field]) -> None:
+    def _take_own(self, found: dict[str, DocumentField]) -> None:
         only = self._only_layer(ProbitScale, found["layers"])
         self.scale_, self.shift_ = only.scale, only.shift
 
@@ -106,7 +106,7 @@ class ProbitScale(Layer):
         return RecalibratedForecast(forecast, ProbitRows(self.scale, self.shift))
 
     @classmethod
-    def decode(cls, body: Field) -> Self:
+    def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the layer that they are of."""
         fields = body.members(("scale", "shift"))
         scale, shift = fields["scale"].number(), fields["shift"].number()

@@ -1,0 +1,84 @@
+"""What SQL dialects do differently, as far as sqlglot, which writes the expressions, does not know it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from calibrant.errors import unknown_name
+
+DialectName: TypeAlias = Literal["duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite"]
+DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: Powers of two up to here are written as whole numbers of at most 16 digits.
+_MOST_HALVINGS = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A dialect of SQL.
+
+    Attributes
+    ----------
+    name : str
+    double : callable
+        Writes a number that the engine reads as that very float64, and never as a decimal.
+    is_strict : bool
+        Whether arithmetic beyond the range of float64, or below it, is an error.
+    inlines : bool
+        Whether the engine writes a subquery's expressions out at every place that uses them.
+    folds_upper : bool
+        Whether names without quotes are read in upper case.
+    """
+
+    name: DialectName
+    double: Callable[[float], str]
+    is_strict: bool = False
+    inlines: bool = False
+    folds_upper: bool = False
+
+    def name_of(self, column: str) -> str:
+        """Return a name as it is written in quotes: one that needs none keeps its meaning."""
+        return column.upper() if self.folds_upper and _PLAIN_NAME.match(column) else column
+
+
+def _with_exponent(value: float) -> str:
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _dyadic(value: float) -> str:
+    """Return whole numbers and powers of two: SQLite's own reading of decimals is off by a bit now and then."""
+    top, bottom = value.as_integer_ratio()
+    if bottom == 1 and abs(top) < 2**53:
+        return f"{top}.0"
+    doublings = 0
+    while abs(top) >= 2**53:  # which is even, as a float64 is
+        top, doublings = top // 2, doublings + 1
+    halvings = bottom.bit_length() - 1
+    return f"({top}.0{_powers('*', doublings)}{_powers('/', halvings)})"
+
+
+def _powers(operator: str, exponent: int) -> str:
+    whole, rest = divmod(exponent, _MOST_HALVINGS)
+    parts = [_MOST_HALVINGS] * whole + [rest] * (rest > 0)
+    return "".join(f" {operator} {2**part}.0" for part in parts)
+
+
+_KNOWN = {
+    "duckdb": Dialect("duckdb", _with_exponent),
+    "spark": Dialect("spark", lambda value: f"{value!r}D"),
+    "postgres": Dialect("postgres", lambda value: f"FLOAT8 '{value!r}'", is_strict=True, inlines=True),
+    "bigquery": Dialect("bigquery", repr, is_strict=True),
+    "snowflake": Dialect("snowflake", lambda value: f"'{value!r}'::DOUBLE", is_strict=True, folds_upper=True),
+    "sqlite": Dialect("sqlite", _dyadic, inlines=True),
+}
+
+
+def dialect_of(name: DialectName) -> Dialect:
+    """Return the dialect of that name, or say which there are."""
+    if name not in _KNOWN:
+        raise unknown_name("dialect", name, DIALECTS)
+    return _KNOWN[name]

@@ -1,1 +1,0 @@
-"""Fitted maps in the languages of other engines."""

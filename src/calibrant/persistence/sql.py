@@ -1,0 +1,191 @@
+"""to_sql: a fitted calibrator as one SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError
+from calibrant.fitted import Fitted
+from calibrant.persistence.dialects import Dialect, DialectName, dialect_of
+from calibrant.persistence.documents import check_fitted
+from calibrant.persistence.sql_builder import SqlBuilder
+from calibrant.persistence.sql_query import Expression, Query
+from calibrant.phrases import quoted
+from calibrant.terms import Term
+from calibrant.validation import check_integer, column_places
+
+
+def to_sql(
+    calibrator: Any,
+    dialect: DialectName = "duckdb",
+    *,
+    columns: str | Sequence[str] | None = None,
+    table: str = "scores",
+    keep: Sequence[str] = (),
+    output: str = "p_calibrated",
+    largest_case: int = 128,
+) -> str:
+    """Return one SELECT that gives the calibrated probabilities of the scores in a table.
+
+    Parameters
+    ----------
+    calibrator : fitted calibrator
+    dialect : {"duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite"}
+    columns : str or sequence of str, optional
+        The column of the scores, or one for each class; by default those that it was fitted to, else "score" where
+        one is enough.
+    table : str
+        What stands after FROM: a table, such as ``sales.scores``, a function such as ``read_parquet('s.parquet')``, or
+        a query in brackets.
+    keep : sequence of str
+        Columns that go into the result as they are, before the probabilities.
+    output : str
+        Name of the probability; of several, what comes before ``_CLASS``.
+    largest_case : int
+        Maps of more steps or pieces than this are joined as a table of constants; smaller ones are a balanced tree
+        of CASE.
+
+    Returns
+    -------
+    sql : str
+        Without a semicolon, to run, to make a view of or to select from.
+
+    Raises
+    ------
+    NotFittedError
+        If the calibrator has not been fitted.
+    MissingPackageError
+        If sqlglot, which writes the SQL, is not installed.
+    CalibrantError
+        If an argument can't be used, or the map has no form in SQL: rows coupled by likelihood.
+
+    Notes
+    -----
+    What `predict_proba` refuses becomes NULL: a score that is NULL, NaN, infinite, no number or, where they are
+    probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one.
+
+    Names are quoted. Of Snowflake, one of small letters, digits and _ stands for that in capitals, as without quotes.
+
+    Numbers are written so that the engine reads the very float64. Results equal those of `predict_proba` but for the
+    last digits of the engine's exp and ln. PostgreSQL, BigQuery and Snowflake may refuse what leaves the range of
+    float64: there probabilities end at 1e-304, and scores within 1e-150 of zero count as zero in products.
+
+    Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.125, 0.25, 0.75, 0.875], [0, 0, 0, 1])
+    >>> print(cb.persistence.to_sql(calibrator, "bigquery", keep=["id"]))
+    WITH cal_stage_0 AS (
+      SELECT
+        `id`,
+        CASE
+          WHEN CAST(`score` AS FLOAT64) BETWEEN 0.0 AND 1.0
+          THEN CAST(`score` AS FLOAT64)
+        END AS cal_1
+      FROM scores
+    ), cal_stage_1 AS (
+      SELECT
+        `id`,
+        cal_1,
+        CASE WHEN cal_1 <= 0.5 THEN 0.0 ELSE 0.5 END AS cal_2
+      FROM cal_stage_0
+    )
+    SELECT
+      `id`,
+      CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS `p_calibrated`
+    FROM cal_stage_1
+    """
+    fitted = check_fitted(calibrator, Fitted, "export")
+    fitted.check_exportable()
+    written_in = dialect_of(dialect)
+    check_integer("largest_case", largest_case, minimum=1)
+    names = _score_columns(fitted, columns)
+    kept = _names(keep, "keep")
+    outputs = fitted.output_names(_names([output], "output")[0], len(names))
+    _check_distinct(kept, outputs)
+    try:
+        import sqlglot
+    except ImportError:
+        raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
+    source = _source(sqlglot, table, dialect)
+    query = Query(written_in, _prefix([*names, *kept, *outputs, table]))
+    builder = SqlBuilder(query, largest_case)
+    scores = [builder.source(column, *fitted.score_range) for column in _columns(sqlglot.exp, names, written_in)]
+    found = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
+    made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
+    sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
+    return str(sql.sql(dialect, pretty=True))
+
+
+def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the columns of scores in the order of the classes: as many as the calibrator takes."""
+    if columns is None:
+        if fitted.score_names_ is None and not fitted.takes_one:
+            raise InvalidInputError(
+                f"columns: the calibrator doesn't say which columns it was fitted to. Name one for each of the classes "
+                f"{quoted(fitted.classes_.tolist())}."
+            )
+        names = list(fitted.score_names_ or ("score",))
+    else:
+        names = _names([columns] if isinstance(columns, str) else columns, "columns")
+    fitted.check_width(len(names), f"columns={names!r:.80}")
+    if sorted(names) == sorted(fitted.score_names_ or ()):
+        return list(fitted.score_names_ or ())
+    places = column_places(names, fitted.classes_.tolist())
+    return names if places is None else [names[j] for j in places]
+
+
+def _names(given: object, argument: str) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidTypeError(f"{argument}={given!r} is a {type(given).__name__}. Pass a list of names of columns.")
+    for name in given:
+        if not isinstance(name, str) or not name:
+            raise InvalidTypeError(f"{argument} holds {name!r}, which is no name. Pass names of columns as text.")
+    return list(given)
+
+
+def _check_distinct(kept: list[str], outputs: list[str]) -> None:
+    seen: set[str] = set()
+    for name in [*kept, *outputs]:
+        if name.lower() in seen:
+            raise InvalidInputError(
+                f"the result would have two columns named {name!r}. Leave it out of keep, or pass another output."
+            )
+        seen.add(name.lower())
+
+
+def _prefix(names: Sequence[str]) -> str:
+    """Return the beginning of names that nothing else has."""
+    prefix, text = "cal_", " ".join(names).lower()
+    while prefix in text:
+        prefix = f"{prefix[:-1]}x_"
+    return prefix
+
+
+def _columns(exp: Any, names: Sequence[str], dialect: Dialect) -> list[Expression]:
+    """Return columns whose names are in quotes: no list of an engine's reserved words is ever complete."""
+    written = [dialect.name_of(name) for name in names]
+    if dialect.name == "sqlite":  # which takes an unknown name in double quotes for a text
+        identifiers = [exp.Var(this=f"`{name.replace('`', '``')}`") for name in written]
+    else:
+        identifiers = [exp.to_identifier(name, quoted=True) for name in written]
+    return [exp.Column(this=identifier) for identifier in identifiers]
+
+
+def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:
+    if not isinstance(table, str):
+        raise InvalidTypeError(f"table={table!r} is a {type(table).__name__}. Pass the name of a table as text.")
+    try:
+        parsed = sqlglot.parse_one(f"SELECT 1 FROM {table}", dialect=dialect)  # noqa: S608
+    except sqlglot.errors.SqlglotError:
+        parsed = None
+    found = None if parsed is None else parsed.find(sqlglot.exp.From)
+    if found is None or len([part for part in parsed.args.values() if part]) > 2:  # what is selected, and from where
+        raise InvalidInputError(
+            f"table={table!r} is no single source that {dialect} takes after FROM. Pass the name of a table, in quotes "
+            "of that dialect where it needs them, or a query in brackets with AS and a name."
+        )
+    return found.this

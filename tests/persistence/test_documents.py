@@ -1,0 +1,541 @@
+"""What is saved is what is loaded, bit for bit, in both formats; each kind and version finds its class."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+import calibrant as cb
+from calibrant import fitted as fitted_module
+from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator
+from calibrant.document_field import DocumentField
+from calibrant.errors import DataWarning, DocumentError, InvalidTypeError, NotFittedError
+from calibrant.fitted import Storable, register
+from calibrant.maps import (
+    COUPLINGS,
+    BetaMap,
+    InterpolatedMap,
+    LogisticMap,
+    Map,
+    OneVsRestMap,
+    SoftmaxMap,
+    StepMap,
+    TopLabelMap,
+    decode_map,
+    encode_map,
+)
+from calibrant.persistence import documents, fingerprint, from_document, load, read_document, save, to_document
+
+SUFFIXES = (".json", ".pkl")
+LABELS = {
+    "bool": np.array([False, True]),
+    "minus_one": np.array([-1, 1]),
+    "text": np.array(["no", "yes"], dtype=object),
+    "uint64": np.array([3, 2**64 - 1], dtype=np.uint64),
+}
+UNFITTED = {
+    "isotonic": cb.IsotonicCalibrator(),
+    "isotonic_bounded": cb.IsotonicCalibrator(bounded=True, input="score"),
+    "isotonic_logit": cb.IsotonicCalibrator(input="logit"),
+    "sigmoid": cb.SigmoidCalibrator(),
+    "sigmoid_logit": cb.SigmoidCalibrator(input="logit"),
+    "sigmoid_score": cb.SigmoidCalibrator(input="score"),
+    "beta": cb.BetaCalibrator(),
+    "beta_a": cb.BetaCalibrator(form="a"),
+    "histogram": cb.HistogramCalibrator(n_bins=np.int64(7)),
+    "histogram_uniform": cb.HistogramCalibrator(n_bins=4, strategy="uniform", input="logit"),
+    "histogram_one_bin": cb.HistogramCalibrator(n_bins=1),
+    "venn_abers": cb.VennAbersCalibrator(),
+    "venn_abers_score": cb.VennAbersCalibrator(input="score"),
+    "mimic": cb.MimicCalibrator(),
+    "mimic_score": cb.MimicCalibrator(np.int64(2), record_history=True, boundary="unweighted", input="score"),
+    "temperature": cb.TemperatureCalibrator(),
+    "temperature_logit": cb.TemperatureCalibrator(input="logit"),
+    "vector": cb.VectorScalingCalibrator(),
+    "vector_logit": cb.VectorScalingCalibrator(penalty=np.float64(3.0), input="logit"),
+    "matrix": cb.MatrixScalingCalibrator(),
+    "matrix_score": cb.MatrixScalingCalibrator(penalty=2, input="score"),
+    "dirichlet": cb.DirichletCalibrator(),
+    "dirichlet_penalty": cb.DirichletCalibrator(penalty=0.5),
+    "ensemble_temperature": cb.EnsembleTemperatureCalibrator(),
+    "ensemble_temperature_logit": cb.EnsembleTemperatureCalibrator(input="logit"),
+    "spline": cb.SplineCalibrator(n_knots=np.int64(20)),
+    "spline_score": cb.SplineCalibrator(input="score"),
+    "quadratic": cb.QuadraticCalibrator(),
+    "quadratic_logit": cb.QuadraticCalibrator(input="logit"),
+    "auto": cb.AutoCalibrator(),
+    "auto_logit": cb.AutoCalibrator(input="logit"),
+    "auto_score": cb.AutoCalibrator(input="score", seed=1),
+    "centered_isotonic": cb.CenteredIsotonicCalibrator(bounded=True, input="score"),
+    "one_vs_rest_default": cb.OneVsRestCalibrator(),
+    "one_vs_rest_alias": cb.OneVsRestCalibrator("platt"),
+    "one_vs_rest_instance": cb.OneVsRestCalibrator(cb.HistogramCalibrator(n_bins=3, input="logit")),
+    "one_vs_rest_likelihood": cb.OneVsRestCalibrator("beta", coupling="likelihood"),
+    "top_label": cb.TopLabelCalibrator(),
+    "top_label_per_class": cb.TopLabelCalibrator("venn_abers", per_class=True),
+    "top_label_logit": cb.TopLabelCalibrator(cb.SplineCalibrator(input="logit")),
+    "one_vs_rest_score": cb.OneVsRestCalibrator(cb.SigmoidCalibrator(input="score")),
+}
+
+
+def bits(value: object) -> object:
+    """Spell a map out to its last bit, with the kinds and shapes of its parts."""
+    if isinstance(value, tuple):
+        return tuple(map(bits, value))
+    if dataclasses.is_dataclass(value):
+        return (type(value).__name__, *(bits(getattr(value, f.name)) for f in dataclasses.fields(value)))
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, float):
+        return ("float", np.float64(value).tobytes())
+    return value
+
+
+def state(calibrator: Any) -> object:
+    """Everything that a fitted calibrator knows."""
+    settings = {k: getattr(v, "item", lambda v=v: v)() for k, v in calibrator.get_params(deep=False).items()}
+    return (
+        type(calibrator),
+        {k: (type(v), v.get_params()) if isinstance(v, Calibrator) else v for k, v in settings.items()},
+        [(type(c), c) for c in calibrator.classes_.tolist()],
+        calibrator.n_rows_,
+        calibrator.score_names_,
+        bits(calibrator.map_),
+    )
+
+
+def rows(calibrator: Any, n_classes: int, labels: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    rng = np.random.default_rng(7)
+    p = rng.dirichlet(np.ones(n_classes), 200)
+    y = labels[[rng.choice(n_classes, p=row) for row in p]]
+    scores = {"probability": p, "logit": np.log(p), "score": 3.0 * p - 1.0}[calibrator.input]
+    return (scores[:, 1] if n_classes == 2 else scores), y
+
+
+def through_file(calibrator: Any, folder: Path, suffix: str) -> Any:
+    path = folder / f"calibrator{suffix}"
+    save(calibrator, path)
+    return load(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("unfitted", UNFITTED.values(), ids=UNFITTED)
+def test_binary_calibrator_comes_back_bit_for_bit(
+    tmp_path: Path, unfitted: Any, labels: np.ndarray[Any, Any], suffix: str
+) -> None:
+    scores, y = rows(unfitted, 2, labels)
+    fitted = unfitted.fit(scores, y)
+    loaded = through_file(fitted, tmp_path, suffix)
+    assert state(loaded) == state(fitted)
+    assert loaded.predict_proba(scores).tobytes() == fitted.predict_proba(scores).tobytes()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("unfitted", UNFITTED.values(), ids=UNFITTED)
+def test_multiclass_calibrator_comes_back_bit_for_bit(tmp_path: Path, unfitted: Any, suffix: str) -> None:
+    scores, y = rows(unfitted, 4, np.array(["a", "b", "ß", "語"], dtype=object))
+    fitted = unfitted.fit(scores, y)
+    loaded = through_file(fitted, tmp_path, suffix)
+    assert state(loaded) == state(fitted)
+    assert loaded.predict_proba(scores).tobytes() == fitted.predict_proba(scores).tobytes()
+
+
+def test_every_calibrator_is_among_those_tested() -> None:
+    assert {type(c) for c in UNFITTED.values()} == set(CALIBRATORS.values())
+
+
+@pytest.mark.parametrize("name", BINARY_CALIBRATORS)
+def test_calibrator_fitted_to_a_summary_comes_back(tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(3)
+    p, weight = rng.random(300), rng.exponential(size=300)
+    summary = cb.ScoreSummary.from_arrays(p, rng.random(300) < p, sample_weight=weight, input="probability")
+    fitted = BINARY_CALIBRATORS[name]().fit_summary(summary)
+    assert state(through_file(fitted, tmp_path, ".json")) == state(fitted)
+
+
+def test_class_without_rows_comes_back_as_the_identity(tmp_path: Path) -> None:
+    scores, y = rows(cb.SigmoidCalibrator(), 3, np.arange(3))
+    scores = np.column_stack((scores, np.zeros(len(y))))
+    with pytest.warns(DataWarning, match="class 3 has no rows"):
+        fitted = cb.SigmoidCalibrator().fit(scores, y, classes=[0, 1, 2, 3])
+    assert state(through_file(fitted, tmp_path, ".json")) == state(fitted)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_loaded_calibrator_takes_and_gives_frames_and_refits(tmp_path: Path, suffix: str) -> None:
+    scores, y = rows(cb.IsotonicCalibrator(), 3, np.arange(3))
+    frame = pd.DataFrame(scores, columns=["p_a", "p_b", "p_c"])
+    fitted = cb.IsotonicCalibrator(bounded=True).fit(frame, y)
+    loaded = through_file(fitted, tmp_path, suffix)
+    assert loaded.score_names_ == ("p_a", "p_b", "p_c")
+    pd.testing.assert_frame_equal(loaded.predict_proba(frame), fitted.predict_proba(frame))
+    assert state(loaded.fit(frame, y)) == state(fitted)
+
+
+def test_column_names_of_other_kinds_are_kept_as_text(tmp_path: Path) -> None:
+    scores, y = rows(cb.IsotonicCalibrator(), 3, np.arange(3))
+    fitted = cb.IsotonicCalibrator().fit(pd.DataFrame(scores), y)
+    assert through_file(fitted, tmp_path, ".json").score_names_ == ("0", "1", "2")
+
+
+# --- any values at all ---------------------------------------------------------------------------------------
+
+FINITE = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([-0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 0.1, 1 / 3]),
+)
+UNIT = st.one_of(st.floats(0.0, 1.0), st.sampled_from([-0.0, 5e-324, 1.0 - 2.0**-53, 1e-310]))
+#: Whose terms have a sum that float64 holds, whatever the score.
+BOUNDED = st.one_of(st.floats(-1e300, 1e300), st.sampled_from([-0.0, 5e-324, -5e-324, 0.1, 1 / 3]))
+FLOOR = st.floats(0.0, 0.5, exclude_min=True, exclude_max=True)
+CLIP = st.floats(2.0**-53, 0.5, exclude_max=True)
+
+
+@st.composite
+def knots(draw: st.DrawFn, minimum: int = 1) -> np.ndarray[Any, Any]:
+    return np.array(sorted(draw(st.lists(FINITE, min_size=minimum, max_size=8, unique=True))), dtype=np.float64)
+
+
+@st.composite
+def interpolated(draw: st.DrawFn) -> Map:
+    x = draw(knots())
+    return InterpolatedMap(x, np.array([draw(UNIT) for _ in x]))
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Map:
+    edges = draw(knots(0))
+    return StepMap(edges, np.array([draw(UNIT) for _ in range(edges.size + 1)]))
+
+
+LOGISTIC = st.builds(LogisticMap, FINITE, FINITE)
+BETA = st.builds(BetaMap, BOUNDED, BOUNDED, BOUNDED, CLIP)
+
+
+@st.composite
+def softmaxes(draw: st.DrawFn) -> Map:
+    shape = draw(st.sampled_from([(), (3, 3)]))
+    weight = np.array([draw(BOUNDED) for _ in range(int(np.prod(shape)))]).reshape(shape)
+    return SoftmaxMap(weight, np.array([draw(BOUNDED) for _ in range(3)]), draw(st.none() | FLOOR))
+
+
+BINARY = st.one_of(interpolated(), steps(), LOGISTIC, BETA)
+ONE_VS_REST = st.builds(
+    OneVsRestMap, st.lists(BINARY, min_size=2, max_size=4).map(tuple), st.booleans(), st.sampled_from(COUPLINGS)
+)
+TOP_LABEL = st.one_of(
+    st.builds(TopLabelMap, st.integers(3, 9), BINARY.map(lambda m: (m,)), st.booleans()),
+    st.builds(TopLabelMap, st.just(3), st.lists(BINARY, min_size=3, max_size=3).map(tuple), st.booleans()),
+)
+
+
+@given(st.one_of(BINARY, softmaxes(), ONE_VS_REST, TOP_LABEL))
+def test_any_map_comes_back_bit_for_bit(fitted: Map) -> None:
+    document = encode_map(fitted)
+    through_json = json.loads(json.dumps(document, allow_nan=False))
+    through_pickle = pickle.loads(pickle.dumps(document))
+    assert bits(decode_map(DocumentField(through_json, "map"))) == bits(fitted)
+    assert bits(decode_map(DocumentField(through_pickle, "map"))) == bits(fitted)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any_map")
+
+
+def calibrator_of(fitted: Map) -> Any:
+    match fitted:
+        case InterpolatedMap(x, y):
+            made: Any = cb.IsotonicCalibrator()
+            fitted = InterpolatedMap(x, np.sort(y))
+        case StepMap():
+            made = cb.HistogramCalibrator()
+        case BetaMap():
+            made = cb.SigmoidCalibrator()
+        case _:
+            made = cb.SigmoidCalibrator(input="score")
+    made.map_, made.classes_, made.n_rows_, made.score_names_ = fitted, np.array([False, True]), 10, None
+    return made
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_any_calibrator_comes_back_from_a_file_bit_for_bit(folder: Path, suffix: str) -> None:
+    @given(BINARY)
+    def check(fitted: Map) -> None:
+        assert state(through_file(calibrator_of(fitted), folder, suffix)) == state(calibrator_of(fitted))
+
+    check()
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.just(0.0) | st.floats(1e-6, 1e6)), min_size=2, max_size=30),
+    st.sampled_from(["isotonic", "histogram"]),
+)
+def test_every_weighted_fit_can_be_saved(found: list[tuple[float, bool, float]], name: str) -> None:
+    scores, y, weight = (np.array(column) for column in zip(*found, strict=True))
+    if len(set(y[weight > 0.0].tolist())) < 2:
+        return
+    fitted = CALIBRATORS[name]().fit(scores, y, sample_weight=weight)
+    assert state(from_document(to_document(fitted))) == state(fitted)
+
+
+# --- the document --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fitted() -> cb.IsotonicCalibrator:
+    return cb.IsotonicCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+
+
+def test_document_says_what_it_is(fitted: Any) -> None:
+    assert to_document(fitted, metadata={"score": ["p"], "label": "y"}) == {
+        "format": "calibrant",
+        "version": 2,
+        "calibrant": cb.__version__,
+        "kind": "calibrator",
+        "method": "isotonic",
+        "settings": {"bounded": False, "input": "probability"},
+        "classes": [0, 1],
+        "n_rows": 4,
+        "score_names": None,
+        "map": {"kind": "interpolated", "x": [0.1, 0.4, 0.6, 0.9], "y": [0.0, 0.5, 0.5, 1.0]},
+        "metadata": {"score": ["p"], "label": "y"},
+    }
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_read_document_gives_the_document_that_was_written(tmp_path: Path, fitted: Any, suffix: str) -> None:
+    path = tmp_path / f"calibrator{suffix}"
+    save(fitted, path, metadata={"label": "y"})
+    assert read_document(path) == to_document(fitted, metadata={"label": "y"})
+
+
+def test_json_file_is_utf_8_json_that_any_reader_reads(tmp_path: Path) -> None:
+    p = np.linspace(0.1, 0.9, 30)
+    fitted = cb.IsotonicCalibrator().fit(p, np.where(np.arange(30) % 3 == 0, "größer", "λ"))
+    save(fitted, tmp_path / "c.json")
+    text = (tmp_path / "c.json").read_text("utf-8")
+    assert '["größer", "λ"]' in text
+    assert json.loads(text) == to_document(fitted)
+
+
+def test_pickle_file_holds_the_document_and_nothing_else(tmp_path: Path, fitted: Any) -> None:
+    save(fitted, tmp_path / "c.pkl")
+    data = (tmp_path / "c.pkl").read_bytes()
+    assert data[:2] == b"\x80\x04"
+    assert pickle.loads(data) == to_document(fitted)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_same_calibrator_gives_the_same_bytes(tmp_path: Path, fitted: Any, suffix: str) -> None:
+    word = "".join(["weig", "ht"])
+    save(fitted, tmp_path / f"a{suffix}", metadata={"a": word, "b": word})  # one object twice
+    save(fitted, tmp_path / f"b{suffix}", metadata={"a": "".join(["wei", "ght"]), "b": "".join(["we", "ight"])})
+    save(load(tmp_path / f"a{suffix}"), tmp_path / f"c{suffix}")
+    first = (tmp_path / f"a{suffix}").read_bytes()
+    assert (tmp_path / f"b{suffix}").read_bytes() == first
+    assert (tmp_path / f"c{suffix}").read_bytes() == first
+
+
+def test_metadata_comes_back_and_stays_through_another_save(tmp_path: Path, fitted: Any) -> None:
+    metadata = {"score": ("p",), "n": np.int64(3), "x": np.float64(0.1), "rows": np.arange(2), "deep": {"ok": [None]}}
+    save(fitted, tmp_path / "c.json", metadata=metadata)
+    plain = {"score": ["p"], "n": 3, "x": 0.1, "rows": [0, 1], "deep": {"ok": [None]}}
+    assert load(tmp_path / "c.json").metadata_ == plain
+    save(load(tmp_path / "c.json"), tmp_path / "d.pkl")
+    assert load(tmp_path / "d.pkl").metadata_ == plain
+    save(load(tmp_path / "d.pkl"), tmp_path / "e.json", metadata={})
+    assert load(tmp_path / "e.json").metadata_ == {}
+
+
+def test_without_metadata_there_is_none_after_loading(tmp_path: Path, fitted: Any) -> None:
+    save(fitted, tmp_path / "c.json")
+    assert load(tmp_path / "c.json").metadata_ == {} == fitted.metadata_
+    assert "metadata" not in read_document(tmp_path / "c.json")
+
+
+def test_loaded_calibrator_shares_nothing_with_its_document(fitted: Any) -> None:
+    document = to_document(fitted, metadata={"a": [1]})
+    loaded = from_document(document)
+    document["metadata"]["a"].append(2)
+    document["map"]["x"][0] = 0.05
+    assert loaded.metadata_ == {"a": [1]}
+    assert loaded.map_.x[0] == 0.1
+
+
+# --- what can't be saved -------------------------------------------------------------------------------------
+
+
+def test_unfitted_calibrator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError, match=r"this BetaCalibrator is not fitted. Call fit"):
+        save(cb.BetaCalibrator(), tmp_path / "c.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_objects_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidTypeError, match=r"can't save 'isotonic' of type str. Pass a fitted calibrator."):
+        save("isotonic", tmp_path / "c.json")
+
+
+def test_foreign_subclass_is_refused(tmp_path: Path) -> None:
+    class Mine(cb.IsotonicCalibrator):
+        """A user's own."""
+
+    mine = Mine().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    with pytest.raises(InvalidTypeError, match="a Mine can't be saved: documents hold calibrant's own"):
+        save(mine, tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kind", "message"),
+    [
+        ({"when": np.datetime64("2024-01-01")}, InvalidTypeError, r"metadata.when: .* of type date can't be stored"),
+        ({"f": print}, InvalidTypeError, "metadata.f: .* of type builtin_function_or_method can't be stored"),
+        ({1: "a"}, InvalidTypeError, "metadata: 1 of type int can't be stored.* keys of text"),
+        ({"x": float("nan")}, DocumentError, "metadata.x: nan is not a finite number"),
+        ({"x": [1.0, float("inf")]}, DocumentError, r"metadata.x\[1\]: inf is not a finite number"),
+        ({"x": 2**64}, DocumentError, "metadata.x: .* needs more than 64 bits"),
+        ({"x": "\udc80"}, DocumentError, "metadata.x: .* half a surrogate pair"),
+        ("text", DocumentError, "metadata: 'text' is not an object"),
+    ],
+)
+def test_metadata_that_could_not_be_read_back_is_refused(
+    tmp_path: Path, fitted: Any, metadata: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        save(fitted, tmp_path / "c.json", metadata=metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_that_holds_itself_is_refused(tmp_path: Path, fitted: Any) -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(DocumentError, match="nested deeper than 32 levels"):
+        save(fitted, tmp_path / "c.json", metadata={"loop": loop})
+
+
+def test_parameters_changed_after_the_fit_are_refused(tmp_path: Path) -> None:
+    fitted = cb.SigmoidCalibrator(input="score").fit([-1.0, 0.5, 1.0, 2.0], [0, 1, 0, 1])
+    fitted.set_params(input="probability")
+    with pytest.raises(
+        DocumentError, match=r"map.kind: 'logistic' is a kind of map that SigmoidCalibrator\(\) doesn't"
+    ):
+        save(fitted, tmp_path / "c.json")
+
+
+def test_map_that_went_wrong_is_refused(tmp_path: Path, fitted: Any) -> None:
+    fitted.map_.y[1] = np.nan
+    with pytest.raises(DocumentError, match=r"map.y\[1\]: nan is not a finite number"):
+        save(fitted, tmp_path / "c.pkl")
+
+
+def test_nothing_warns(tmp_path: Path, fitted: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        through_file(fitted, tmp_path, ".json")
+        through_file(fitted, tmp_path, ".pkl")
+
+
+def test_fingerprint_is_of_the_object_and_of_nothing_beside_it(fitted: Any) -> None:
+    alone = fingerprint(fitted)
+    assert fingerprint(from_document(to_document(fitted, metadata={"label": "y"}))) == alone
+    assert fingerprint(cb.IsotonicCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])) == alone
+    assert fingerprint(cb.IsotonicCalibrator().fit([0.1, 0.4, 0.6, 0.8], [0, 1, 0, 1])) != alone
+    assert fingerprint(cb.IsotonicCalibrator(bounded=True).fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])) != alone
+    with pytest.raises(NotFittedError):
+        fingerprint(cb.IsotonicCalibrator())
+
+
+# --- kinds and versions --------------------------------------------------------------------------------------
+
+
+class Offset(Storable):
+    """A fitted thing of some higher layer: version 2 called its number `by`, version 3 calls it `offset`."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    @property
+    def is_fitted(self) -> bool:
+        return True
+
+    def encode(self) -> dict[str, Any]:
+        return {"offset": [self.by]}
+
+    @classmethod
+    def decode(cls, body: DocumentField) -> Self:
+        if body.version < 3:
+            return cls(body.members(("by",))["by"].number())
+        (item,) = body.members(("offset",))["offset"].items()
+        assert item.version == body.version
+        return cls(item.number())
+
+
+@pytest.fixture
+def later_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enter the kind "offset", and write documents of version 3: what a change of format touches beside the class."""
+    monkeypatch.setattr(fitted_module, "_CLASSES", dict(fitted_module._CLASSES))
+    register("offset")(Offset)
+    monkeypatch.setattr(documents, "VERSION", 3)
+
+
+@pytest.mark.usefixtures("later_release")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_registered_kind_is_saved_and_loaded_with_metadata(tmp_path: Path, suffix: str) -> None:
+    save(Offset(0.1), tmp_path / f"o{suffix}", metadata={"label": "y"})
+    loaded = load(tmp_path / f"o{suffix}")
+    assert (type(loaded), loaded.by, loaded.metadata_) == (Offset, 0.1, {"label": "y"})
+
+
+@pytest.mark.usefixtures("later_release")
+def test_registered_kind_is_refused_by_field() -> None:
+    document = to_document(Offset(0.5))
+    with pytest.raises(DocumentError, match=r"offset\[0\]: true is not a number"):
+        from_document(document | {"offset": [True]})
+    with pytest.raises(DocumentError, match=r"unknown field 'ofset'.*Did you mean 'offset'"):
+        from_document(document | {"ofset": 1.0})
+
+
+@pytest.mark.usefixtures("later_release")
+def test_document_of_an_older_version_is_read_by_what_its_class_knows_of_it() -> None:
+    assert to_document(Offset(0.5))["version"] == 3
+    older = {"format": "calibrant", "version": 2, "calibrant": "0.2.0", "kind": "offset", "by": 0.25}
+    assert from_document(older).by == 0.25
+    with pytest.raises(DocumentError, match="the field 'offset' is missing"):
+        from_document(older | {"version": 3})
+
+
+def test_kind_of_a_higher_module_is_found_in_a_fresh_process(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).random(200)
+    fitted = cb.GroupedCalibrator("sigmoid").fit(p, p > 0.5, groups=np.arange(200) % 2)
+    save(fitted, tmp_path / "c.json")
+    code = (
+        "import sys; from calibrant.persistence import load\n"
+        "assert 'calibrant.grouped' not in sys.modules\n"
+        "print(load(sys.argv[1]).predict_proba([0.25], groups=[1]).tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "c.json"],
+        env={"PYTHONPATH": str(Path(cb.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(fitted.predict_proba([0.25], groups=[1]).tolist())
+
+
+def test_unknown_kind_is_refused_by_name(fitted: Any) -> None:
+    with pytest.raises(DocumentError, match=r"kind: 'calibrater' is none of 'calibrator'.*Did you mean 'calibrator'"):
+        from_document(to_document(fitted) | {"kind": "calibrater"})
