@@ -7,19 +7,15 @@ from typing import Any
 import click
 
 from calibrant.cli.examples import Command
-from calibrant.cli.output import count, interval, number, table
-from calibrant.cli.train import gate_lines, scores_table, settings_of
-from calibrant.training.calibration import SPECIFIED
+from calibrant.cli.output import interval, number, table
+from calibrant.cli.train import gate_lines, last_lines, scores_table, settings, settings_of, test_part
 from calibrant.training.config import TrainConfig
-from calibrant.training.labels import LABEL_KINDS
 from calibrant.training.metrics_report import AFTER, BEFORE
 from calibrant.training.models import MODELS
 from calibrant.training.out_of_fold import VARIANTS
-from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.training.run_folder import Run
 from calibrant.training.stacking import NO_SKILL
 from calibrant.validation import check_choice
-
-_DEFAULT = TrainConfig()
 
 
 @click.command(
@@ -35,28 +31,10 @@ _DEFAULT = TrainConfig()
 @click.option(
     "--models", default="xgboost,lightgbm,catboost", show_default=True, metavar="NAMES", help=f"Of {', '.join(MODELS)}."
 )
-@click.option(
-    "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
-)
-@click.option("--data", default="", metavar="FILE", help="Bars, as for calibrant train.  [default: five stocks]")
-@click.option("--config", "config_file", metavar="FILE", help="Settings as TOML, such as a run's config.toml.")
-@click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
-@click.option(
-    "--calibrator",
-    default=_DEFAULT.calibrator,
-    show_default=True,
-    metavar="NAME",
-    help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
-)
-@click.option(
-    "--calibrate",
-    default=_DEFAULT.calibrate,
-    show_default=True,
-    metavar="WHEN",
-    help="always, if_better or auto, as for calibrant train.",
-)
-@click.option(
-    "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
+@settings(
+    *("horizon", "data", "config", "label", "calibrator", "calibrate", "class-weight"),
+    data="Bars, as for calibrant train.  [default: five stocks]",
+    calibrate="always, if_better or auto, as for calibrant train.",
 )
 @click.option(
     "--variant",
@@ -67,24 +45,11 @@ _DEFAULT = TrainConfig()
     "specified: a random 30% calibrates itself too, which is optimistic.",
 )
 @click.option("--folds", "n_folds", type=int, default=5, show_default=True, metavar="N", help="Folds in time.")
-@click.option("--test", default=_DEFAULT.test, show_default=True, metavar="SHARE", help="To measure on.")
-@click.option("--embargo", type=int, default=_DEFAULT.embargo, show_default=True, metavar="BARS", help="Before test.")
+@settings("test", "embargo", embargo="Before test.")
 @click.option(
     "--cost", type=float, default=0.02, show_default=True, metavar="X", help="Of a trade, as a share of a barrier."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULT.seed, show_default=True, metavar="N", help="Seed.")
-@click.option(
-    "--threads",
-    "n_threads",
-    type=click.IntRange(min=1),
-    default=_DEFAULT.n_threads,
-    show_default=True,
-    metavar="N",
-    help="Threads of each model's library.",
-)
-@click.option(
-    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
-)
+@settings("seed", "threads", "runs", threads="Threads of each model's library.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -107,7 +72,7 @@ def command(
     Options win over the settings of --config, whose model is not used: --models names all of them.
     """
     from calibrant.training.sizing import StakeRule
-    from calibrant.training.stack_run import run_stack
+    from calibrant.training.training_run import run_stack
 
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
@@ -123,10 +88,8 @@ def command(
 def closing_block(run: Run) -> str:
     """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
     metrics = run.metrics
-    test = metrics["test"]
-    worth = f"worth about {test['n_independent']:,.0f} independent labels"
     parts = [
-        f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}",
+        test_part(metrics["test"]),
         "Plain average of the models:",
         scores_table(metrics),
         "",
@@ -136,9 +99,7 @@ def closing_block(run: Run) -> str:
         *metrics["calibration"]["decision"].split("; "),
         acting_text(metrics["acting"]),
     ]
-    parts += gate_lines(metrics["gates"])
-    parts += [f"Warning: {text}" for text in metrics["warnings"]]
-    return "\n".join([*parts, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+    return "\n".join([*parts, *gate_lines(metrics["gates"]), *last_lines(run)])
 
 
 def stacking_table(stacking: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
-from calibrant.validation import Labels
+from calibrant.validation import as_generator
 
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
 N_BINS = 10
@@ -39,12 +40,27 @@ class Forecasts:
     calibrated: FloatArray
     class_frequencies: FloatArray
 
+    @classmethod
+    def beside_rates(cls, raw: FloatArray, calibrated: FloatArray, earlier: Dataset) -> Forecasts:
+        """Put probabilities beside the class frequencies of earlier rows."""
+        return cls(raw, calibrated, np.tile(earlier.class_rates(), (len(raw), 1)))
+
+    @classmethod
+    def average(cls, several: Sequence[Forecasts]) -> Forecasts:
+        """Return the plain average of forecasts of the same rows, with the class frequencies of the first."""
+        raw, calibrated = (np.mean([getattr(one, name) for one in several], axis=0) for name in ("raw", "calibrated"))
+        return cls(raw, calibrated, several[0].class_frequencies)
+
     def named(self) -> dict[str, FloatArray]:
         """Return each under its name."""
         return {BEFORE: self.raw, AFTER: self.calibrated, NO_SKILL: self.class_frequencies}
 
+    def columns(self) -> dict[str, FloatArray]:
+        """Return each under the start of the names of its columns in files."""
+        return {"raw": self.raw, "p": self.calibrated, "no_skill": self.class_frequencies}
 
-def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, Any]:
+
+def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generator | None = 0) -> dict[str, Any]:
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
     Parameters
@@ -52,7 +68,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     data : Dataset
         The rows.
     forecasts : Forecasts
-    seed : int
+    rng : int or Generator, optional
         Of the bootstrap.
 
     Returns
@@ -71,15 +87,14 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     The Brier score is the sum over classes. Intervals: percentiles of block-bootstrap draws; for the ECE reflected
     ones, as resampling adds noise to it. The noise band resamples the bins' gaps less their means.
     """
-    labels = Labels(data.codes, data.classes)
     times, time_of_row = np.unique(data.time, return_inverse=True)
     known = np.maximum.reduceat(data.label_end, np.searchsorted(data.time, times))
     block = block_length(times, known)
-    columns = {name: _Columns(Rows(p, labels, None)) for name, p in forecasts.named().items()}
+    columns = {name: _Columns(data.rows(p)) for name, p in forecasts.named().items()}
     table = np.column_stack((np.ones(data.n_rows), *(one.values for one in columns.values())))
     per_time = np.zeros((times.size, table.shape[1]))
     np.add.at(per_time, time_of_row, table)
-    drawn = block_draws(per_time, block, _DRAWS, np.random.default_rng(seed))
+    drawn = block_draws(per_time, block, _DRAWS, as_generator(rng))
     shares = np.split(drawn[:, 1:] / drawn[:, :1], len(columns), axis=1)
     measured = {name: _Measured(one, share) for (name, one), share in zip(columns.items(), shares, strict=True)}
     base = measured[NO_SKILL]

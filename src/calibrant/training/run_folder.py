@@ -10,6 +10,7 @@ import secrets
 import shutil
 import socket
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +22,14 @@ from typing import Any
 import numpy as np
 
 from calibrant import persistence
-from calibrant.errors import DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.errors import ColumnOrderError, DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
+from calibrant.phrases import listed, quoted
+from calibrant.rows import Rows
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.models import Model, read_model
-from calibrant.validation import ArrayLike, as_columns
+from calibrant.validation import ArrayLike, as_columns, match_columns
 
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
@@ -83,8 +87,8 @@ class Run:
         }
 
     @cached_property
-    def calibrators(self) -> dict[str, Any]:
-        """The fitted calibrator of each model."""
+    def calibrators(self) -> dict[str, Fitted]:
+        """What turns the output of each model into calibrated probabilities."""
         self._check("checkpoints/")
         return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
 
@@ -94,8 +98,8 @@ class Run:
         return self.models[self._only_name("models")]
 
     @property
-    def calibrator(self) -> Any:
-        """The fitted calibrator of a run of one model."""
+    def calibrator(self) -> Fitted:
+        """What turns the output of the model of a run of one into calibrated probabilities."""
         return self.calibrators[self._only_name("calibrators")]
 
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
@@ -104,7 +108,7 @@ class Run:
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The features, in the order of ``found["features"]``.
+            The features: columns with names in any order, else in the order of ``found["features"]``.
         calibrated : bool
             Whether to calibrate what the model says.
         model : str, optional
@@ -112,22 +116,18 @@ class Run:
 
         Raises
         ------
+        ColumnOrderError
+            If named columns are missing, or there are others.
         CalibrantError
             If the features can't be used, there is no such model, or a file of the run is broken.
         """
-        from calibrant.training.trainer import Fitted
-
-        values, n_features = as_columns(X, name="X").values, len(self.found["features"])
-        if values.ndim != 2 or values.shape[1] != n_features:
-            raise ShapeError(f"X has shape {values.shape}, and this model has {n_features} features. Pass them all.")
+        values = self._features(X)
         if model is not None and model not in self.models:
             raise unknown_name(f"model in {self.run_id}:", model, self.models)
         found = []
         for name in self.models if model is None else [model]:
-            shift_file = self._folders()[name] / "prior_shift.json"
-            shift = persistence.load(shift_file) if shift_file.exists() else None
             raw = self.models[name].predict_proba(values)
-            found.append(Fitted(self.models[name], shift, self.calibrators[name]).calibrate(raw) if calibrated else raw)
+            found.append(self.calibrators[name].apply(Rows(raw)) if calibrated else raw)
         return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     def check(self) -> None:
@@ -140,6 +140,26 @@ class Run:
         """
         self._check("")
 
+    def _features(self, X: ArrayLike) -> FloatArray:
+        """Check features, and put columns with names into the order of the training."""
+        known, checked = self.found["features"], as_columns(X, name="X")
+        columns = checked.container.columns
+        if columns is not None:
+            missing = list((Counter(known) - Counter(columns)).elements())
+            extra = list((Counter(columns) - Counter(known)).elements())
+            if missing or extra:
+                wrong = [f"lacks the features {quoted(missing)}"] if missing else []
+                wrong += [f"has the columns {quoted(extra)}, which are none of its features"] if extra else []
+                raise ColumnOrderError(
+                    f"X {' and '.join(wrong)}. The run {self.run_id} takes {listed(known)}, in any order."
+                )
+            checked = checked.ordered(match_columns(columns, known, name="X", fitted=self.run_id))
+        if checked.n_columns != len(known):
+            raise ShapeError(
+                f"X has shape {checked.values.shape}, and this model has {len(known)} features. Pass them all."
+            )
+        return checked.values
+
     def _folders(self) -> dict[str, Path]:
         """Return the folder of each model's checkpoints: a run of several has one for each."""
         root = self.path / "checkpoints"
@@ -150,7 +170,7 @@ class Run:
         names = list(self._folders())
         if len(names) > 1:
             raise InvalidInputError(
-                f"{self.run_id} holds {len(names)} models: {', '.join(names)}. Take one of its {attribute}, as in "
+                f"{self.run_id} holds {len(names)} models: {listed(names)}. Take one of its {attribute}, as in "
                 f"run.{attribute}[{names[0]!r}]."
             )
         return names[0]

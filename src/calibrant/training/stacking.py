@@ -1,21 +1,37 @@
-"""Stacking: averages of models and a meta-learner, on raw and on calibrated predictions, compared on rows unseen."""
+"""Stacking: averages of models and a meta-learner, on raw and on calibrated predictions, compared on rows unseen.
+
+Each model is fitted out of fold to the rows before the test part, and once to all of them. The meta-learner is fitted
+to out-of-fold predictions alone: in-sample ones would make it trust the model that overfits most.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from calibrant.dependence import block_length
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
-from calibrant.numerics import FloatArray, clip_from_data, softmax
+from calibrant.numerics import FloatArray, IntArray, clip_from_data, softmax
 from calibrant.results import plain
-from calibrant.rows import Rows
-from calibrant.training.paired import PairedMean, paired_means
-from calibrant.validation import ArrayLike, Labels, as_labels, as_probabilities, as_weight, check_same_length
+from calibrant.rows import Rows, by_class
+from calibrant.training.block_bootstrap import PairedMean, paired_means
+from calibrant.training.calibration import deployed
+from calibrant.training.config import TrainConfig
+from calibrant.training.dataset import Dataset
+from calibrant.training.metrics_report import Forecasts
+from calibrant.training.models import make_model
+from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
+from calibrant.training.run_record import LOGGER
+from calibrant.training.trainer import Trained
+from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probabilities, as_weight, check_same_length
 
+_LOG = logging.getLogger(f"{LOGGER}.stack")
 NO_SKILL = "class frequencies"
 _N_BINS = 10
 
@@ -31,15 +47,21 @@ class MetaLearner:
     intercept : ndarray of shape (K,)
     clip : float
         Where probabilities are cut from below.
+    classes : ndarray of shape (K,)
+        The labels, sorted.
     """
 
     coef: FloatArray
     intercept: FloatArray
     clip: float
+    classes: npt.NDArray[Any]
 
     def predict_proba(self, members: Sequence[ArrayLike]) -> FloatArray:
-        """Return probabilities, shape (n, K), from those of the models, in the order of the fit."""
-        parts = read_members(members)
+        """Return probabilities, shape (n, K), from those of the models, in the order of the fit.
+
+        Columns whose names hold the classes are matched by these.
+        """
+        parts = in_class_order(read_members(members), self.classes)
         if len(parts) * parts[0].shape[1] != len(self.coef):
             raise ShapeError(
                 f"members holds {len(parts)} models of {parts[0].shape[1]} classes, but this learner was fitted to "
@@ -47,6 +69,19 @@ class MetaLearner:
             )
         x = _log_ratios(parts, self.clip)
         return softmax(np.einsum("ij,jk->ik", x, self.coef) + self.intercept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values; what is not finite becomes None."""
+        found: dict[str, Any] = plain(
+            {
+                "inputs": "calibrated probabilities",
+                "classes": self.classes,
+                "coef": self.coef,
+                "intercept": self.intercept,
+                "clip": self.clip,
+            }
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +165,10 @@ def fit_meta_learner(
     """
     from sklearn.linear_model import LogisticRegression
 
-    parts = read_members(members)
-    n, n_classes = parts[0].shape
+    checked = read_members(members)
+    n, n_classes = checked[0].values.shape
     labels = as_labels(y, name="y", classes=classes, n_columns=n_classes)
+    parts = in_class_order(checked, labels.classes)
     check_same_length(n, labels.codes.size, "members", "y")
     weight = as_weight(sample_weight, n, rows="members")
     clip = min(clip_from_data(part, float(n)) for part in parts)
@@ -147,7 +183,7 @@ def fit_meta_learner(
         coef[:, present[1]], intercept[present] = fitted.coef_[0], (0.0, fitted.intercept_[0])
     else:
         coef[:, present], intercept[present] = fitted.coef_.T, fitted.intercept_
-    return MetaLearner(coef, intercept, clip)
+    return MetaLearner(coef, intercept, clip, labels.classes)
 
 
 def stack_predictions(
@@ -194,7 +230,7 @@ def stack_predictions(
 
 
 def compare_stacks(
-    predictions: Mapping[str, FloatArray], labels: Labels, *, block: int = 1, level: float = 0.95, seed: int = 0
+    predictions: Mapping[str, FloatArray], labels: Labels, *, block: int = 1, level: float = 0.95, rng: int = 0
 ) -> StackComparison:
     """Compare predictions of the same test rows, in the order of time, with paired block-bootstrap intervals.
 
@@ -208,13 +244,13 @@ def compare_stacks(
         As `block_length` gives it.
     level : float
         Nominal coverage.
-    seed : int
-        Of the bootstrap.
+    rng : int
+        Of the bootstrap: all ways are compared by the same draws.
     """
     n = labels.codes.size
-    rows = {name: Rows(np.ascontiguousarray(prob), labels, None) for name, prob in predictions.items()}
+    rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
     losses = {name: row_log_loss(r) for name, r in rows.items()}
-    skills = paired_means(losses, baseline=NO_SKILL, block=block, level=level, rng=seed)
+    skills = paired_means(losses, baseline=NO_SKILL, block=block, level=level, rng=rng)
     skills[NO_SKILL] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
     methods = tuple(
         StackedMethod(name, float(losses[name].mean()), float(row_brier(r).mean()), _ece(r), skills[name])
@@ -225,22 +261,28 @@ def compare_stacks(
         for name in losses
         if name.endswith(", calibrated")
     }
-    changed = paired_means(differences, block=block, level=level, rng=seed) if differences else {}
+    changed = paired_means(differences, block=block, level=level, rng=rng) if differences else {}
     return StackComparison(methods, changed, n, block)
 
 
-def read_members(members: Sequence[ArrayLike]) -> list[FloatArray]:
-    """Check probabilities of several models: the same rows and classes in each."""
-    parts = [as_probabilities(member, name=f"members[{i}]").values for i, member in enumerate(members)]
-    if not parts:
+def read_members(members: Sequence[ArrayLike]) -> list[Scores]:
+    """Check probabilities of several models: the same number of rows and classes in each."""
+    checked = [as_probabilities(member, name=f"members[{i}]") for i, member in enumerate(members)]
+    if not checked:
         raise InvalidInputError("members is empty. Pass the probabilities of at least one model.")
-    for i, part in enumerate(parts):
-        if part.ndim != 2 or part.shape != parts[0].shape:
+    shapes = [one.values.shape for one in checked]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 or shape != shapes[0]:
             raise ShapeError(
-                f"members[{i}] has shape {part.shape} and members[0] {parts[0].shape}. Pass one column per class, "
+                f"members[{i}] has shape {shape} and members[0] {shapes[0]}. Pass one column per class, "
                 "shape (n, K), the same for all models."
             )
-    return parts
+    return checked
+
+
+def in_class_order(members: Sequence[Scores], classes: npt.NDArray[Any]) -> list[FloatArray]:
+    """Return the probabilities of several models, columns with names in the order of the classes."""
+    return [by_class(one, classes, f"members[{i}]").values for i, one in enumerate(members)]
 
 
 def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
@@ -251,3 +293,115 @@ def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
 
 def _ece(rows: Rows) -> float:
     return float(binned_error(make_bins(rows.top_label().summary(), _N_BINS, "uniform"), "l1"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Models, and what ways of using them say of the test part.
+
+    Attributes
+    ----------
+    members : dict of str to Trained
+        The models by name, fitted to all rows before the test part.
+    fold : ndarray of shape (n,)
+        The fold of each of these rows.
+    n_models : int
+        Number of models that each member's out-of-fold predictions took.
+    predictions : dict of str to ndarray
+        As `stack_predictions` gives them.
+    meta_learner : MetaLearner
+        Fitted to calibrated out-of-fold predictions.
+    before, test : Dataset
+        The rows of the fit, and those of the test part.
+    """
+
+    members: dict[str, Trained]
+    fold: IntArray
+    n_models: int
+    predictions: dict[str, FloatArray]
+    meta_learner: MetaLearner
+    before: Dataset
+    test: Dataset
+
+    def compare(self, *, rng: int = 0) -> StackComparison:
+        """Compare the ways on the test part."""
+        block = block_length(self.test.time, self.test.label_end)
+        return compare_stacks(self.predictions, self.test.labels, block=block, rng=rng)
+
+    def forecasts(self) -> tuple[Forecasts, Forecasts]:
+        """Return the plain averages of the models: out of fold, and of the test part."""
+        found = self.members.values()
+        return Forecasts.average([one.earlier for one in found]), Forecasts.average([one.test for one in found])
+
+
+def fit_stack(
+    config: TrainConfig,
+    models: Sequence[Any],
+    before: Dataset,
+    test: Dataset,
+    *,
+    variant: Variant = "nested",
+    n_folds: int = 5,
+) -> Stack:
+    """Fit each model out of fold and to all rows before the test part, and stack them.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        Its calibrator, class weights, seed, threads and `uniqueness` are used, and its `params`, which are those of
+        one library, where there is one model.
+    models : sequence of str or scikit-learn classifier
+    before, test : Dataset
+    variant, n_folds
+        As for `calibrant.training.out_of_fold.out_of_fold_predictions`.
+
+    Notes
+    -----
+    The labels of the test part are read by nothing here.
+    """
+    names = [model if isinstance(model, str) else type(model).__name__ for model in models]
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
+    if config.params and len(names) > 1:
+        raise InvalidInputError(
+            f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "
+            "out, or pass one model."
+        )
+    library: dict[str, Any] = {"seed": config.seed, "n_threads": config.n_threads, "params": config.params}
+    weights: dict[str, Any] = {"uniqueness": config.uniqueness, "class_weight": config.class_weight}
+    members = {}
+    for name, model in zip(names, models, strict=True):
+        found = out_of_fold_predictions(
+            before,
+            model,
+            calibrator=config.calibrator,
+            variant=variant,
+            n_folds=n_folds,
+            calibrate=config.calibrate,
+            progress=lambda line, name=name: _LOG.info("%s, %s", name, line),  # type: ignore[misc]
+            **library,
+            **weights,
+        )
+        unfitted = make_model(model, before.classes.size, **library)
+        fitted, shift = fit_stopped(unfitted, before, np.arange(before.n_rows), **weights)
+        _LOG.info("%s: %s", name, found.calibration.describe())
+        calibrator, raw = deployed(found.calibration.calibrator, shift), fitted.predict_proba(test.X)
+        members[name] = Trained(
+            fitted,
+            found.calibration,
+            calibrator,
+            Forecasts.beside_rates(found.raw, found.calibrated, before),
+            Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
+            {"train": found.train_s, "calibrate": found.calibrate_s},
+        )
+    calibrated = {name: one.earlier.calibrated for name, one in members.items()}
+    predictions = stack_predictions(
+        {name: one.earlier.raw for name, one in members.items()},
+        calibrated,
+        {name: one.test.raw for name, one in members.items()},
+        {name: one.test.calibrated for name, one in members.items()},
+        before.labels,
+        sample_weight=before.weight,
+    )
+    learner = fit_meta_learner(list(calibrated.values()), before.y, sample_weight=before.weight, classes=before.classes)
+    return Stack(members, found.fold, found.n_models, predictions, learner, before, test)
