@@ -20,25 +20,25 @@ from calibrant.training.models import MODELS
 from calibrant.training.run_folder import DEFAULT_ROOT, Run
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
+_BARS = (
+    "Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of five "
+    "stocks, from the package bokeh-sampledata]"
+)
+_WHEN = (
+    "always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that for a "
+    "temperature that makes probabilities surer, and always for others."
+)
 #: Options of settings that `calibrant train` and `calibrant oof` share: what stands for the value, and the help.
 _SETTINGS = {
     "model": ("NAME", f"{', '.join(MODELS)}."),
     "horizon": ("BARS", "Bars of a label."),
-    "data": (
-        "FILE",
-        "Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  "
-         "[default: daily bars of five stocks, from the package bokeh-sampledata]",
-    ),
+    "data": ("FILE", _BARS),
     "config": ("FILE", "Settings as TOML, such as a run's config.toml."),
     "label": ("KIND", f"{', '.join(LABEL_KINDS)}."),
     "profit": ("X", "Upper barrier, in volatilities."),
     "stop": ("X", "Lower barrier, in volatilities."),
     "calibrator": ("NAME", f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator."),
-    "calibrate": (
-        "WHEN",
-        "always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; "
-         "auto: that for a temperature that makes probabilities surer, and always for others.",
-    ),
+    "calibrate": ("WHEN", _WHEN),
     "class-weight": ("KIND", "none or balanced."),
     "validation": ("SHARE", "To calibrate on."),
     "test": ("SHARE", "To measure on."),
@@ -53,7 +53,7 @@ _TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "thread
 
 
 def settings(*names: str, **texts: str) -> Callable[[FC], FC]:
-    """Return a decorator that adds options of settings, with the defaults of `TrainConfig`; texts replace their help."""
+    """Return a decorator that adds options of settings, with the defaults of `TrainConfig`; texts replace help."""
 
     def decorate(command: FC) -> FC:
         for name in reversed(names):  # the last decorator that is applied stands first in the help
