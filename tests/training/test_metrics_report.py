@@ -187,5 +187,5 @@ def test_what_was_told_the_labels_is_called_a_leak(truth: FloatArray, found: dic
 def test_figures_repeat_bit_for_bit(truth: FloatArray, found: dict[str, Any]) -> None:
     again = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)))
     assert again == found
-    other = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)), seed=1)
+    other = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)), rng=1)
     assert other != found

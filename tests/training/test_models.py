@@ -16,8 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from calibrant.errors import CalibrantError, DocumentError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.training.models import MODELS, make_model, read_model
-from calibrant.training.sklearn_models import check_trees
+from calibrant.training.models import MODELS, check_trees, make_model, read_model
 
 Rows = tuple[FloatArray, IntArray]
 

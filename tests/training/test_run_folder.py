@@ -20,6 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import calibrant as cb
 from calibrant.errors import CalibrantError, DocumentError
+from calibrant.fitted import Chain
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import Run, find_run, list_runs, load_run, new_run
@@ -112,11 +113,20 @@ def test_another_seed_gives_other_figures(bars: Bars, tmp_path: Path) -> None:
     assert [one.run_id for one in list_runs(tmp_path)[0]] == [one.run_id for one in runs]
 
 
-def test_balanced_runs_keep_what_undoes_the_weights(bars: Bars, tmp_path: Path) -> None:
-    config = TrainConfig(model="logistic", horizon=8, class_weight="balanced", calibrator="specified")
+@pytest.mark.parametrize("calibrator", ["temperature", "specified"])
+def test_the_saved_calibrator_of_a_balanced_run_undoes_the_weights_too(
+    calibrator: str, bars: Bars, tmp_path: Path
+) -> None:
+    config = TrainConfig(model="logistic", horizon=8, class_weight="balanced", calibrator=calibrator)
     run = run_training(config, bars=bars, root=tmp_path)
-    assert files(run) == FILES | {"checkpoints/prior_shift.json"}
+    assert files(run) == FILES
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    raw, calibrated = (table[[f"{name}_{label}" for label in (-1, 0, 1)]] for name in ("raw", "p"))
+    for suffix in ("json", "pkl"):
+        saved = cb.load(run.path / "checkpoints" / f"calibrator.{suffix}")
+        assert isinstance(saved, Chain)
+        assert saved.predict_proba(raw.to_numpy()).tobytes() == calibrated.to_numpy().tobytes()
+    assert np.abs(saved.steps[1].predict_proba(raw.to_numpy()) - calibrated.to_numpy()).max() > 0.01
     data = run_dataset(config, bars)
     rows = data.take(run_parts(config, bars, data).test)
     expected = table[["p_-1", "p_0", "p_1"]].to_numpy()
