@@ -147,6 +147,14 @@ def test_what_is_no_model_is_refused() -> None:
         make_model("xgboost", 3).predict_proba(np.zeros((1, 2)))
 
 
+def test_outputs_that_are_no_probabilities_are_refused(rows: Rows) -> None:
+    X, codes = rows
+    model = make_model("logistic", 3).fit(X, codes)
+    model.model_.steps[1][1].coef_[0, 0] = np.nan
+    with pytest.raises(CalibrantError, match="the output of the logistic model row 0"):
+        model.predict_proba(X)
+
+
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "catboost", None)
     with pytest.raises(CalibrantError, match=r"needs the package catboost.*Install calibrant\[training\]"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
@@ -54,6 +55,16 @@ def test_one_column_two_and_three_columns_agree() -> None:
         expected = stakes(p, up=1.5, down=0.5, cost=0.1)
         np.testing.assert_allclose(stakes(two, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
         np.testing.assert_allclose(stakes(three, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
+
+
+def test_columns_named_after_directions_are_matched() -> None:
+    prob = np.random.default_rng(5).dirichlet([1, 1, 1], 40)
+    frame = pd.DataFrame(prob, columns=["p_-1", "p_0", "p_1"])[["p_0", "p_1", "p_-1"]]
+    np.testing.assert_array_equal(kelly_stakes(frame), kelly_stakes(prob))
+    y = np.random.default_rng(6).integers(-1, 2, 40)
+    assert sizing_error(y, frame) == sizing_error(y, prob)
+    two = pd.DataFrame({"p_1": prob[:, 0], "p_-1": 1.0 - prob[:, 0]})
+    np.testing.assert_array_equal(kelly_stakes(two), kelly_stakes(prob[:, 0]))
 
 
 def test_swapping_rise_and_fall_turns_the_stake_round() -> None:

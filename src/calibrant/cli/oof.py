@@ -82,10 +82,10 @@ def command(
     config = TrainConfig(**settings)
     rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
-    click.echo(closing_block(run))
+    click.echo(closing_text(run))
 
 
-def closing_block(run: Run) -> str:
+def closing_text(run: Run) -> str:
     """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
     metrics = run.metrics
     parts = [
@@ -97,7 +97,7 @@ def closing_block(run: Run) -> str:
         differences_table(metrics["stacking"]),
         "",
         *metrics["calibration"]["decision"].split("; "),
-        acting_text(metrics["acting"]),
+        trading_text(metrics["acting"]),
     ]
     return "\n".join([*parts, *gate_lines(metrics["gates"]), *last_lines(run)])
 
@@ -108,11 +108,11 @@ def stacking_table(stacking: dict[str, Any]) -> str:
     base = next(method for method in stacking["methods"] if method["name"] == NO_SKILL)
     for method in stacking["methods"]:
         gap = method["skill"]
-        cells = [method["name"]]
+        row = [method["name"]]
         for name in ("log_loss", "brier"):
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
-            cells += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
-        rows.append([*cells, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
+            row += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
+        rows.append([*row, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
 
@@ -127,7 +127,7 @@ def differences_table(stacking: dict[str, Any]) -> str:
     return "\n" + table(["log loss, calibrated less raw", "", level], rows)
 
 
-def acting_text(acting: dict[str, Any]) -> str:
+def trading_text(acting: dict[str, Any]) -> str:
     """Return promised and realised hit rates of each threshold on the test part, and what was chosen before it."""
     lines = []
     for name in (BEFORE, AFTER):

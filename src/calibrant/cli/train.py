@@ -97,7 +97,7 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
     from calibrant.training.training_run import run_training
 
     run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
-    click.echo(closing_block(run))
+    click.echo(closing_text(run))
 
 
 def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
     return settings
 
 
-def closing_block(run: Run) -> str:
+def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
     lines = [test_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
@@ -155,15 +155,15 @@ def scores_table(metrics: dict[str, Any]) -> str:
     forecasts = metrics["test"]["forecasts"]
     rows = []
     for measure in _MEASURES:
-        cells = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
+        row = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
-        cells.append("" if low is None or high is None else interval(low, high))
-        cells.append(_value(forecasts[NO_SKILL][measure]["value"]))
+        row.append("" if low is None or high is None else interval(low, high))
+        row.append(_value(forecasts[NO_SKILL][measure]["value"]))
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
-            cells.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
-        rows.append(cells)
+            row.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
+        rows.append(row)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
     return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)
 

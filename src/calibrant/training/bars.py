@@ -41,14 +41,7 @@ _PACKAGE = "bokeh_sampledata"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch without bars.
-
-    Attributes
-    ----------
-    symbol : str
-    after, before : numpy.datetime64
-        The bars on both sides.
-    """
+    """A stretch without bars of a symbol, between the times of two bars."""
 
     symbol: str
     after: np.datetime64
@@ -182,13 +175,6 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
 def default_bars() -> Bars:
     """Return daily bars of AAPL, FB, GOOG, IBM and MSFT from 2000 to 2013, adjusted for splits and dividends.
 
-    Raises
-    ------
-    InvalidInputError
-        If the package that holds them isn't installed.
-
-    Notes
-    -----
     File stocks.csv.gz of the package bokeh-sampledata: public domain, collected by Quandl's users (WIKI prices).
     """
     import pyarrow as pa

@@ -39,7 +39,7 @@ class TrainConfig:
     calibrator : str
         Name of a calibrator, or "specified" for `ProbabilityCalibrator`.
     calibrate : {"auto", "if_better", "always"}
-        Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of blocks in time of the
+        Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of folds in time of the
         validation part that it was not fitted to. "auto" is that for a temperature below one, which makes
         probabilities surer, and always for anything else.
     class_weight : {"none", "balanced"}

@@ -69,13 +69,7 @@ class Model(ABC):
         return self
 
     def predict_proba(self, X: FloatArray) -> FloatArray:
-        """Return the probability of each class, shape (n, K).
-
-        Raises
-        ------
-        CalibrantError
-            If the model is not fitted, or what it says are no probabilities.
-        """
+        """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
         if not hasattr(self, "model_"):
             raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
         return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
@@ -91,13 +85,7 @@ class Model(ABC):
 
     @classmethod
     def import_library(cls) -> None:
-        """Import the library, so that no time that is measured later holds it.
-
-        Raises
-        ------
-        InvalidInputError
-            If it isn't installed.
-        """
+        """Import the library, so that no time that is measured later holds it; say so if it isn't installed."""
         try:
             cls._library()
         except ImportError as error:

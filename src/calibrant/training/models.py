@@ -292,13 +292,7 @@ class LogisticModel(SklearnModel):
 
 
 def check_trees(model: Any, where: str) -> None:
-    """Refuse trees whose links lead out of them or in circles: compiled code would follow them.
-
-    Raises
-    ------
-    DocumentError
-        If a child is no later node of its tree, or a node splits by a feature that doesn't exist.
-    """
+    """Refuse trees of which a child is no later node, or a feature doesn't exist: compiled code would follow them."""
     for left, right, feature, is_leaf in _tree_links(model):
         inner = np.flatnonzero(~is_leaf)
         child = np.concatenate((left[inner], right[inner])).astype(np.int64)

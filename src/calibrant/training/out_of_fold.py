@@ -200,17 +200,8 @@ def fit_stopped(
 ) -> tuple[Model, PriorShift | None]:
     """Fit a model to some rows, its early stopping to the last of them; return it, and what undoes class weights.
 
-    Parameters
-    ----------
-    model : Model
-    data : Dataset
-    train : ndarray of int
-        Numbers of the rows, rising.
-    stop_early : bool
-        Whether the last rows are set apart; they are not where they would be fewer than twenty.
-    uniqueness : bool
-        Whether rows are weighted by how little their labels overlap others.
-    class_weight : {"none", "balanced"}
+    `train` holds the numbers of the rows, rising. No rows are set apart for stopping where they would be fewer than
+    twenty.
     """
     kept, stop = train, np.empty(0, dtype=np.int64)
     n_stop = int(STOPPING_SHARE * train.size)

@@ -10,7 +10,6 @@ import secrets
 import shutil
 import socket
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -131,13 +130,7 @@ class Run:
         return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     def check(self) -> None:
-        """Read every file, and compare it with the hash that was noted when it was written.
-
-        Raises
-        ------
-        DocumentError
-            If one is missing or differs.
-        """
+        """Read every file, and refuse the run if one is missing or differs from the hash that was noted of it."""
         self._check("")
 
     def _features(self, X: ArrayLike) -> FloatArray:
@@ -145,13 +138,13 @@ class Run:
         known, checked = self.found["features"], as_columns(X, name="X")
         columns = checked.container.columns
         if columns is not None:
-            missing = list((Counter(known) - Counter(columns)).elements())
-            extra = list((Counter(columns) - Counter(known)).elements())
+            missing = quoted([name for name in known if name not in columns])
+            extra = quoted([name for name in columns if name not in known])
             if missing or extra:
-                wrong = [f"lacks the features {quoted(missing)}"] if missing else []
-                wrong += [f"has the columns {quoted(extra)}, which are none of its features"] if extra else []
+                lacks, has = f"lacks {missing}" * bool(missing), f"has {extra} besides" * bool(extra)
                 raise ColumnOrderError(
-                    f"X {' and '.join(wrong)}. The run {self.run_id} takes {listed(known)}, in any order."
+                    f"X {' and '.join(filter(None, (lacks, has)))}. The features of {self.run_id} are {listed(known)}: "
+                    "pass columns of these names, in any order."
                 )
             checked = checked.ordered(match_columns(columns, known, name="X", fitted=self.run_id))
         if checked.n_columns != len(known):
@@ -185,16 +178,10 @@ class Run:
 
 @contextmanager
 def new_run(root: str | os.PathLike[str], name: str, record: dict[str, Any]) -> Iterator[Path]:
-    """Give a folder to write a run into; when the block ends without an error, it appears under its own name.
+    """Give a folder to write a run into; when the `with` ends without an error, it appears under its own name.
 
-    Parameters
-    ----------
-    root : path-like
-        The folder of all runs, which is made if need be.
-    name : str
-        What the run's id starts with.
-    record : dict
-        Written to run.json at the end, with the hash of every file; the block may fill it. Gets `run_id`.
+    `name` is what the run's id starts with. `record` gets the id, may be filled meanwhile, and is written to run.json
+    at the end with the hash of every file.
     """
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -235,13 +222,7 @@ def remove_dead(root: str | os.PathLike[str]) -> int:
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """Return a finished run.
-
-    Raises
-    ------
-    InvalidInputError
-        If the folder holds none.
-    """
+    """Return the finished run of a folder, or refuse one that holds none."""
     folder = Path(path)
     if _PARTIAL in folder.name or not (folder / _RUN).is_file():
         raise InvalidInputError(f"{os.fspath(path)} holds no finished run. See: calibrant runs list.")
@@ -260,13 +241,7 @@ def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], i
 
 
 def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
-    """Return the run of this id, or of the only id that holds this text; "last" is the latest one.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is none, or more than one.
-    """
+    """Return the run of this id, or of the only id that holds this text; "last" is the latest one."""
     if (Path(name) / _RUN).is_file():
         return load_run(name)
     runs, _ = list_runs(root)

@@ -48,7 +48,7 @@ class _JsonLines(logging.Handler):
 
 @contextmanager
 def logged_to(path: Path, *, echo: bool) -> Iterator[None]:
-    """Write what a run logs to a file while the block runs, and to standard error if asked."""
+    """Write what a run logs to a file as long as the `with` lasts, and to standard error if asked."""
     logger = logging.getLogger(LOGGER)
     handlers: list[logging.Handler] = [_JsonLines(path)]
     if echo:

@@ -24,7 +24,7 @@ from calibrant.training.block_bootstrap import PairedMean, paired_means
 from calibrant.training.calibration import deployed
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
-from calibrant.training.metrics_report import Forecasts
+from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.models import make_model
 from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
 from calibrant.training.run_record import LOGGER
@@ -187,10 +187,8 @@ def fit_meta_learner(
 
 
 def stack_predictions(
-    fit_raw: Mapping[str, FloatArray],
-    fit_calibrated: Mapping[str, FloatArray],
-    test_raw: Mapping[str, FloatArray],
-    test_calibrated: Mapping[str, FloatArray],
+    fit: Mapping[str, Mapping[str, FloatArray]],
+    test: Mapping[str, Mapping[str, FloatArray]],
     labels: Labels,
     *,
     sample_weight: FloatArray | None = None,
@@ -199,9 +197,9 @@ def stack_predictions(
 
     Parameters
     ----------
-    fit_raw, fit_calibrated : mapping of str to ndarray of shape (n, K)
+    fit : mapping of {"raw", "calibrated"} to mapping of str to ndarray of shape (n, K)
         Out-of-fold probabilities by model: what meta-learners are fitted to.
-    test_raw, test_calibrated : mapping of str to ndarray of shape (n_test, K)
+    test : mapping of {"raw", "calibrated"} to mapping of str to ndarray of shape (n_test, K)
         Probabilities of the test rows, by the same models fitted to all other rows.
     labels : Labels
         Of the rows of the fit.
@@ -212,20 +210,18 @@ def stack_predictions(
     -------
     dict of str to ndarray of shape (n_test, K)
     """
-    if not fit_raw:
+    if not fit["raw"]:
         raise InvalidInputError("there is no model to stack. Pass the predictions of at least one.")
-    n_test = len(next(iter(test_raw.values())))
     rates = np.bincount(labels.codes, minlength=len(labels.classes)) / labels.codes.size
-    made = {NO_SKILL: np.broadcast_to(rates, (n_test, rates.size)).copy()}
-    inputs = {"raw": (fit_raw, test_raw), "calibrated": (fit_calibrated, test_calibrated)}
-    for kind, (_, test) in inputs.items():
-        made |= {f"{name}, {kind}": prob for name, prob in test.items()}
-    for kind, (_, test) in inputs.items():
-        made[f"average, {kind}"] = np.mean(list(test.values()), axis=0)
-    for kind, (fit, test) in inputs.items():
+    made = {NO_SKILL: np.tile(rates, (len(next(iter(test["raw"].values()))), 1))}
+    for kind, members in test.items():
+        made |= {f"{name}, {kind}": prob for name, prob in members.items()}
+    for kind, members in test.items():
+        made[f"average, {kind}"] = np.mean(list(members.values()), axis=0)
+    for kind, members in test.items():
         y = labels.classes[labels.codes]
-        learner = fit_meta_learner(list(fit.values()), y, sample_weight=sample_weight, classes=labels.classes)
-        made[f"meta-learner, {kind}"] = learner.predict_proba([test[name] for name in fit])
+        learner = fit_meta_learner(list(fit[kind].values()), y, sample_weight=sample_weight, classes=labels.classes)
+        made[f"meta-learner, {kind}"] = learner.predict_proba([members[name] for name in fit[kind]])
     return made
 
 
@@ -297,28 +293,16 @@ def _ece(rows: Rows) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """Models, and what ways of using them say of the test part.
+    """Models, and what ways of using them say of the test part."""
 
-    Attributes
-    ----------
-    members : dict of str to Trained
-        The models by name, fitted to all rows before the test part.
-    fold : ndarray of shape (n,)
-        The fold of each of these rows.
-    n_models : int
-        Number of models that each member's out-of-fold predictions took.
-    predictions : dict of str to ndarray
-        As `stack_predictions` gives them.
-    meta_learner : MetaLearner
-        Fitted to calibrated out-of-fold predictions.
-    before, test : Dataset
-        The rows of the fit, and those of the test part.
-    """
-
+    #: The models by name, fitted to all rows before the test part.
     members: dict[str, Trained]
+    #: The fold of each of these rows, and how many models each member's out-of-fold predictions took.
     fold: IntArray
     n_models: int
+    #: As `stack_predictions` gives them.
     predictions: dict[str, FloatArray]
+    #: Fitted to calibrated out-of-fold predictions.
     meta_learner: MetaLearner
     before: Dataset
     test: Dataset
@@ -394,14 +378,10 @@ def fit_stack(
             Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
             {"train": found.train_s, "calibrate": found.calibrate_s},
         )
-    calibrated = {name: one.earlier.calibrated for name, one in members.items()}
-    predictions = stack_predictions(
-        {name: one.earlier.raw for name, one in members.items()},
-        calibrated,
-        {name: one.test.raw for name, one in members.items()},
-        {name: one.test.calibrated for name, one in members.items()},
-        before.labels,
-        sample_weight=before.weight,
+    fit, later = (
+        {kind: {name: forecasts.named()[kind] for name, forecasts in said.items()} for kind in (BEFORE, AFTER)}
+        for said in ({n: m.earlier for n, m in members.items()}, {n: m.test for n, m in members.items()})
     )
-    learner = fit_meta_learner(list(calibrated.values()), before.y, sample_weight=before.weight, classes=before.classes)
+    predictions = stack_predictions(fit, later, before.labels, sample_weight=before.weight)
+    learner = fit_meta_learner(list(fit[AFTER].values()), before.y, sample_weight=before.weight, classes=before.classes)
     return Stack(members, found.fold, found.n_models, predictions, learner, before, test)

@@ -24,7 +24,7 @@ from calibrant.training.labels import label_bars
 from calibrant.training.metrics_report import (
     OVERHEAD_LIMIT,
     Forecasts,
-    calibration_block,
+    calibration_figures,
     figures,
     gates,
     leak_warnings,
@@ -46,58 +46,34 @@ _GAPS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run has trained, and what its folder says of that beside what the folder of every run says.
+    """What a run has trained, and what its folder says of that beside what the folder of every run says."""
 
-    Attributes
-    ----------
-    checkpoints : dict of str to Trained
-        The models, by the folder below checkpoints/ that keeps each; "" is checkpoints/ itself.
-    earlier, test : Dataset
-        The rows before the test part that calibrators and thresholds may know of, and the test part.
-    forecasts, test_forecasts : Forecasts
-        What the run is judged by, of both.
-    on_earlier : dict
-        `figures` of the earlier rows.
-    fitted_on : str
-        What calibrators were fitted to, before the number of rows.
-    decision : dict
-        Whose calibrator is used, and why.
-    sections : dict
-        Sections of metrics.json.
-    tables : tuple of two dicts
-        The columns of oof.parquet and of predictions.parquet.
-    title : str
-        The start of the title of the report.
-    overhead : float
-        Processor time of calibration as a share of that of fitting models.
-    cpu_s : dict
-        Seconds of processor time by step.
-    metadata : dict
-        What calibrators are saved with.
-    found : dict
-        What config.toml says beside where the run comes from.
-    documents : dict
-        Other documents below checkpoints/, by file name.
-    closing : dict
-        The last entries of metrics.json.
-    """
-
+    #: The models, by the folder below checkpoints/ that keeps each; "" is checkpoints/ itself.
     checkpoints: dict[str, Trained]
+    #: The rows before the test part that calibrators and thresholds may know of, and the test part.
     earlier: Dataset
     test: Dataset
+    #: What the run is judged by, of both, and the `figures` of the earlier rows.
     forecasts: Forecasts
     test_forecasts: Forecasts
     on_earlier: dict[str, Any]
+    #: What calibrators were fitted to, before the number of rows; whose calibrator is used, and why.
     fitted_on: str
     decision: dict[str, Any]
+    #: Sections of metrics.json, and the columns of oof.parquet and of predictions.parquet.
     sections: dict[str, Any]
     tables: tuple[dict[str, Any], dict[str, Any]]
+    #: The start of the title of the report.
     title: str
-    overhead: float
+    #: Seconds of processor time by step, and that of calibration as a share of that of fitting models.
     cpu_s: dict[str, float]
+    overhead: float
+    #: What calibrators are saved with.
     metadata: dict[str, Any]
+    #: What config.toml says beside where the run comes from, and other documents below checkpoints/, by file name.
     found: dict[str, Any] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
+    #: The last entries of metrics.json.
     closing: dict[str, Any] = field(default_factory=dict)
 
 
@@ -369,7 +345,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = N
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = figures(test, outcome.test_forecasts, rng=config.seed)
     document = {
-        "calibration": calibration_block(
+        "calibration": calibration_figures(
             on_test,
             calibrator=config.calibrator,
             fitted_on=f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
