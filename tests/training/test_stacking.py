@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant.errors import CalibrantError
 from calibrant.metrics import brier_score, log_loss, top_label_ece
-from calibrant.training.stacking import NO_SKILL, compare_stacks, fit_meta_learner, stack_predictions
+from calibrant.training.stacking import CLASS_FREQUENCIES, compare_stacks, fit_meta_learner, stack_predictions
 from calibrant.validation import Labels, as_labels
 
 CLASSES = np.array([-1, 0, 1])
@@ -90,7 +90,7 @@ def test_stacks_beat_their_members_and_calibration_helps_the_average_of_overconf
     comparison = compare_stacks(made, labels_of(y[1500:]))
     loss = {m.name: m.log_loss for m in comparison.methods}
     assert list(loss) == [
-        NO_SKILL,
+        CLASS_FREQUENCIES,
         *(f"{who}, {kind}" for kind in ("raw", "calibrated") for who in "ab"),
         *(f"{how}, {kind}" for how in ("average", "meta-learner") for kind in ("raw", "calibrated")),
     ]
@@ -102,7 +102,7 @@ def test_stacks_beat_their_members_and_calibration_helps_the_average_of_overconf
 
 def test_figures_are_those_of_the_metrics() -> None:
     y, members = models(400, 6)
-    made = {NO_SKILL: np.full((400, 3), 1 / 3), "a, raw": members["a"]}
+    made = {CLASS_FREQUENCIES: np.full((400, 3), 1 / 3), "a, raw": members["a"]}
     comparison = compare_stacks(made, labels_of(y), block=4)
     assert (comparison.n_rows, comparison.block) == (400, 4)
     method = comparison.methods[1]
@@ -110,14 +110,14 @@ def test_figures_are_those_of_the_metrics() -> None:
     assert method.brier == pytest.approx(brier_score(y, members["a"], classes=CLASSES))
     assert method.ece == pytest.approx(top_label_ece(y, members["a"], classes=CLASSES, n_bins=10))
     assert method.skill.value == pytest.approx(method.log_loss - np.log(3))
-    assert comparison.to_dict()["methods"][0]["name"] == NO_SKILL
+    assert comparison.to_dict()["methods"][0]["name"] == CLASS_FREQUENCIES
 
 
 def test_class_frequencies_are_those_of_the_fit() -> None:
     y, members = models(100, 7)
     both = {"raw": members, "calibrated": members}
     made = stack_predictions(both, both, labels_of(y))
-    np.testing.assert_allclose(made[NO_SKILL][0], [(y == c).mean() for c in CLASSES])
+    np.testing.assert_allclose(made[CLASS_FREQUENCIES][0], [(y == c).mean() for c in CLASSES])
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,7 @@ import click
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
 from calibrant.cli.train import gate_lines, last_lines, scores_table, settings, settings_of, test_part
-from calibrant.training.config import TrainConfig
-from calibrant.training.metrics_report import AFTER, BEFORE
-from calibrant.training.models import MODELS
-from calibrant.training.out_of_fold import VARIANTS
-from calibrant.training.run_folder import Run
-from calibrant.training.stacking import NO_SKILL
+from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
 
@@ -71,8 +66,7 @@ def command(
 
     Options win over the settings of --config, whose model is not used: --models names all of them.
     """
-    from calibrant.training.sizing import StakeRule
-    from calibrant.training.training_run import run_stack
+    from calibrant.training import StakeRule, run_stack
 
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
@@ -105,7 +99,7 @@ def closing_text(run: Run) -> str:
 def stacking_table(stacking: dict[str, Any]) -> str:
     """Return the figures of each way on the test part."""
     rows = []
-    base = next(method for method in stacking["methods"] if method["name"] == NO_SKILL)
+    base = next(method for method in stacking["methods"] if method["name"] == CLASS_FREQUENCIES)
     for method in stacking["methods"]:
         gap = method["skill"]
         row = [method["name"]]

@@ -9,8 +9,7 @@ from calibrant.cli.examples import Command, ExamplesMixin
 from calibrant.cli.output import number, table, write_json
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import count
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
-from calibrant.training.run_folder import DEFAULT_ROOT, Run, find_run, list_runs
+from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
 
 _COLUMNS = ("brier", "ece", "log_loss")
 
@@ -103,7 +102,7 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
 @click.option("--experiment", default="calibrant", show_default=True, metavar="NAME", help="Experiment in MLflow.")
 def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
     """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
-    from calibrant.training.mlflow_export import export_to_mlflow
+    from calibrant.training import export_to_mlflow
 
     found = find_run(run, root)
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)

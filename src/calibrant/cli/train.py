@@ -12,12 +12,18 @@ from click.decorators import FC
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
 from calibrant.phrases import count
-from calibrant.training.calibration import SPECIFIED
-from calibrant.training.config import TrainConfig, read_config
-from calibrant.training.labels import LABEL_KINDS
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
-from calibrant.training.models import MODELS
-from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.training import (
+    AFTER,
+    BEFORE,
+    DEFAULT_ROOT,
+    LABEL_KINDS,
+    MODELS,
+    NO_SKILL,
+    SPECIFIED,
+    Run,
+    TrainConfig,
+    read_config,
+)
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
 _BARS = (
@@ -94,7 +100,7 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
 
     Options win over the settings of --config. Without --data it uses the bars that come with calibrant[training].
     """
-    from calibrant.training.training_run import run_training
+    from calibrant.training import run_training
 
     run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
     click.echo(closing_text(run))

@@ -4,3 +4,7 @@ Data: `bars`, `features`, `labels`, `dataset`. Models: `models`, `calibration`, 
 `stacking` for several. The run: `training_run`, `metrics_report`, `run_folder`. What the probabilities are worth to who
 trades: `sizing`, `thresholds`, `trading_evaluation`. Intervals for labels that overlap: `block_bootstrap`.
 """
+
+from calibrant._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

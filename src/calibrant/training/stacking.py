@@ -32,7 +32,7 @@ from calibrant.training.trainer import Trained
 from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probabilities, as_weight, check_same_length
 
 _LOG = logging.getLogger(f"{LOGGER}.stack")
-NO_SKILL = "class frequencies"
+CLASS_FREQUENCIES = "class frequencies"
 _N_BINS = 10
 
 
@@ -213,7 +213,7 @@ def stack_predictions(
     if not fit["raw"]:
         raise InvalidInputError("there is no model to stack. Pass the predictions of at least one.")
     rates = np.bincount(labels.codes, minlength=len(labels.classes)) / labels.codes.size
-    made = {NO_SKILL: np.tile(rates, (len(next(iter(test["raw"].values()))), 1))}
+    made = {CLASS_FREQUENCIES: np.tile(rates, (len(next(iter(test["raw"].values()))), 1))}
     for kind, members in test.items():
         made |= {f"{name}, {kind}": prob for name, prob in members.items()}
     for kind, members in test.items():
@@ -246,8 +246,8 @@ def compare_stacks(
     n = labels.codes.size
     rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
     losses = {name: row_log_loss(r) for name, r in rows.items()}
-    skills = paired_means(losses, baseline=NO_SKILL, block=block, level=level, rng=rng)
-    skills[NO_SKILL] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
+    skills = paired_means(losses, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
+    skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
     methods = tuple(
         StackedMethod(name, float(losses[name].mean()), float(row_brier(r).mean()), _ece(r), skills[name])
         for name, r in rows.items()
