@@ -8,7 +8,7 @@ import click
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
-from calibrant.cli.train import gate_lines, last_lines, scores_table, settings, settings_of, test_part
+from calibrant.cli.train import gate_lines, last_lines, scores_table, settings, settings_of, measured_part
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
@@ -83,7 +83,7 @@ def closing_text(run: Run) -> str:
     """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
     metrics = run.metrics
     parts = [
-        test_part(metrics["test"]),
+        measured_part(metrics["test"]),
         "Plain average of the models:",
         scores_table(metrics),
         "",

@@ -117,7 +117,7 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
 def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
-    lines = [test_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
+    lines = [measured_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
     lines += gate_lines(metrics["gates"])
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
@@ -127,7 +127,7 @@ def closing_text(run: Run) -> str:
     return "\n".join([*lines, *last_lines(run)])
 
 
-def test_part(test: dict[str, Any]) -> str:
+def measured_part(test: dict[str, Any]) -> str:
     """Return which rows were measured, and what they are worth."""
     worth = f"worth about {test['n_independent']:,.0f} independent labels"
     return f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}"
