@@ -1,7 +1,8 @@
 """The import layers: lower never imports higher, neighbours don't import each other, heavy packages load late.
 
-Imports are found wherever they stand: statements at any depth, calls of `import_module`, and strings that name a module
-of the package. Only `_lazy`, at the bottom, imports by a computed name, from tables that the modules at the top give it.
+Imports are found wherever they stand: statements at any depth, calls of `import_module`, and strings that name a
+module of the package. Only `_lazy`, at the bottom, imports by a computed name, from tables that modules at the top
+give it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
 LAYERS = (
     ("_lazy", "_version", "errors", "phrases"),
     ("numerics",),
-    ("document_field", "kernels", "results", "terms", "validation"),
+    ("document_field", "files", "kernels", "results", "terms", "validation"),
     ("binning", "dependence", "lookup", "summary"),
     ("rows", "splits"),
     ("logistic", "maps", "softmax_fit"),
     ("fitted",),
     ("calibrators", "metrics"),
     ("persistence",),
+    ("tables",),
     ("engines",),
     ("comparison", "forecasts", "grouped", "multilabel", "prior", "probability"),
     ("classifier", "rank_preserving"),

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from calibrant._lazy import document_kinds, load_document_home
 from calibrant.document_field import DocumentField
 from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidTypeError, NotFittedError, ShapeError
-from calibrant.maps import Map
+from calibrant.maps import Examples, Map
 from calibrant.numerics import LARGEST, FloatArray
-from calibrant.phrases import quoted
+from calibrant.phrases import count, listed, quoted
 from calibrant.rows import Rows
 from calibrant.terms import Builder, Term
 from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_columns
@@ -75,6 +75,10 @@ class Fitted(ABC):
     export_problem: ClassVar[str] = ""
     #: How it is fitted, for the message of what is not fitted yet.
     fit_call: ClassVar[str] = "fit(scores, y)"
+    #: What `classes_` holds.
+    classes_called: ClassVar[str] = "classes"
+    #: The command line that one enters next, with {} for the file.
+    next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
     #: What `predict_proba` calls the scores in its messages.
     score_argument: ClassVar[str] = "scores"
     input: InputKind
@@ -111,6 +115,11 @@ class Fitted(ABC):
         """The least and the largest score that it takes."""
         return (0.0, 1.0) if self.input == "probability" else (-LARGEST, LARGEST)
 
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers its maps hold: a measure of how long its formula is."""
+        return 0
+
     @abstractmethod
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probabilities of checked rows, of as many columns as their scores have."""
@@ -138,6 +147,22 @@ class Fitted(ABC):
     def describe(self) -> list[str]:
         """Return lines that say in formulas and figures what it does."""
 
+    def examples(self) -> Examples | None:
+        """Return what becomes of some scores; None where that takes a row of several scores, or more than scores."""
+        return None
+
+    def facts(self) -> dict[str, str]:
+        """Return what it is and was fitted to, by what it is called."""
+        columns = self.score_names_
+        return {
+            "calibrator": repr(self),
+            self.classes_called: listed(self.classes_.tolist()),
+            "fitted to": count(self.n_rows_, "row"),
+            "score columns": listed(columns) if columns else "not stored: name them with calibrant apply --score",
+            "scores are": self.input,
+            **({} if self.group_name_ is None else {"group column": self.group_name_}),
+        }
+
     def predict_proba(self, scores: ArrayLike, *, groups: ArrayLike | None = None) -> Any:
         """Return calibrated probabilities, in the container that the scores came in.
 
@@ -164,20 +189,27 @@ class Fitted(ABC):
         rows = self.read(scores, groups=groups)
         return rows.container.wrap(self.apply(rows))
 
-    def read(self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "") -> Rows:
-        """Check the scores of new rows, and put their columns into the order of the fit."""
+    def read(
+        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+    ) -> Rows:
+        """Check the scores of new rows, and put their columns into the order of the fit.
+
+        Columns whose names say nothing are refused, or, with `in_given_order`, taken in the order that they have.
+        """
         self.check_fitted()
         if groups is not None:
             raise InvalidInputError(f"this {type(self).__name__} was not fitted by group. Leave groups out.")
-        checked = self.read_scores(scores, name or self.score_argument)
+        checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
         return Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
 
-    def read_scores(self, scores: ArrayLike, name: str) -> Scores:
+    def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:
         """Check scores, and match the names of their columns to those of the fit or to the classes."""
         checked = as_scores(scores, name=name, input=self.input, sum_to_one=self.sums_to_one)
         self.check_width(checked.n_columns, name)
         columns = checked.container.columns
-        return checked if columns is None else checked.ordered(self.places_of(columns, name))
+        if columns is None:
+            return checked
+        return checked.ordered(self.places_of(columns, name, in_given_order=in_given_order))
 
     def check_width(self, n_columns: int, name: str) -> None:
         """Refuse a number of columns that it doesn't take."""
@@ -188,7 +220,7 @@ class Fitted(ABC):
                 f"{'one column' if self.takes_one else 'one column per class'}."
             )
 
-    def places_of(self, columns: Sequence[str], name: str) -> list[int] | None:
+    def places_of(self, columns: Sequence[str], name: str, *, in_given_order: bool = False) -> list[int] | None:
         """Return the place of the column of each class, by the names of the fit or by the classes; None for in order.
 
         Raises
@@ -202,7 +234,7 @@ class Fitted(ABC):
         is_known = known is not None and sorted(known) == sorted(columns)
         if not is_known:
             places = column_places(columns, self.classes_.tolist())
-            if places is not None or known is None or len(known) != len(columns):
+            if places is not None or known is None or in_given_order or len(known) != len(columns):
                 return places
         return match_columns(columns, known or (), name=name, fitted=f"this {type(self).__name__}")
 
@@ -251,6 +283,11 @@ class MapFitted(Fitted):
         """Whether one score of each row is enough."""
         return self.fitted_map.is_binary
 
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the map holds."""
+        return self.fitted_map.n_numbers
+
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probabilities of checked rows, of as many columns as their scores have."""
         return self.apply_values(rows.scores)
@@ -272,6 +309,10 @@ class MapFitted(Fitted):
     def describe(self) -> list[str]:
         """Return lines that say in formulas and figures what the map does."""
         return self.fitted_map.describe(self.classes_.tolist())
+
+    def examples(self) -> Examples | None:
+        """Return what becomes of some scores; None where that takes a row of several scores."""
+        return self.fitted_map.examples(self.classes_.tolist(), self.input)
 
 
 def apply_map(fitted: Map, values: FloatArray, input: InputKind) -> FloatArray:
@@ -359,6 +400,11 @@ class Chain(Fitted):
     def sums_to_one(self) -> bool:
         """Whether each row of several scores of the first step must sum to one."""
         return self.steps[0].sums_to_one
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the maps of all steps hold."""
+        return sum(step.n_numbers for step in self.steps)
 
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probabilities of checked rows, of as many columns as their scores have."""

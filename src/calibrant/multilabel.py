@@ -24,7 +24,7 @@ from calibrant.errors import (
     unknown_name,
 )
 from calibrant.fitted import Fitted, register
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, decode_map
+from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
@@ -78,6 +78,7 @@ class MultilabelCalibrator(Fitted):
     """
 
     fit_call: ClassVar[str] = "fit(scores, Y)"
+    classes_called: ClassVar[str] = "labels"
     maps_: tuple[BinaryMap, ...]
     label_names_: tuple[str, ...]
 
@@ -159,6 +160,11 @@ class MultilabelCalibrator(Fitted):
         self.score_names_ = score_names
         return self
 
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the maps hold."""
+        return sum(part.n_numbers for part in self.maps_)
+
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probability of each label of checked rows."""
         columns = [m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)]
@@ -181,6 +187,10 @@ class MultilabelCalibrator(Fitted):
         lines = [f"  {label!r}: {m.in_words()}" for label, m in zip(self.label_names_, self.maps_, strict=True)]
         more = [f"  and {len(lines) - _MOST_NAMED:,} more"] if len(lines) > _MOST_NAMED else []
         return ["One map per label:", *lines[:_MOST_NAMED], *more]
+
+    def examples(self) -> Examples | None:
+        """Return what the maps of the first labels make of some scores."""
+        return examples_of(self.maps_, self.label_names_, self.input)
 
     def encode(self) -> dict[str, Any]:
         """Return all maps as plain data."""

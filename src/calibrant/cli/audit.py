@@ -50,7 +50,7 @@ def command(
     found = audit(
         rows.y,
         rows.scores,
-        rows.groups,
+        groups=rows.groups,
         max_order=order,
         min_rows=min_rows,
         n_score_bins=score_bins,

@@ -98,7 +98,9 @@ def command(
     }
     scores = evaluate(rows.y, rows.scores, rng=seed, **settings)
     check_gates(gates, scores)
-    by_group = {name: evaluate_groups(rows.y, rows.scores, column, **settings) for name, column in rows.groups.items()}
+    by_group = {
+        name: evaluate_groups(rows.y, rows.scores, groups=column, **settings) for name, column in rows.groups.items()
+    }
     by_class = evaluate_classes(rows.y, rows.scores, **settings) if len(rows.classes) > 2 else None
     if as_json:
         write_json(as_document(rows, scores, gates, by_class, by_group))

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from calibrant import persistence
-from calibrant.cli.apply import stored_columns
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
@@ -65,7 +64,7 @@ def command(
         persistence.to_onnx(loaded, output, dtype=dtype or "float64")
     else:
         _refuse_others("sql", ["dtype"] if dtype else [])
-        columns = [name for text in score for name in split_list(text)] or stored_columns(loaded) or None
+        columns = [name for text in score for name in split_list(text)] or None
         sql = persistence.to_sql(
             loaded,
             dialect or "duckdb",

@@ -20,8 +20,8 @@ from calibrant.calibrators import (
     CALIBRATORS,
     AutoCalibrator,
     Calibrator,
+    calibrator_kind,
     make_calibrator,
-    takes_input,
 )
 from calibrant.cli.data import Request, ScoredRows, check_output, data_options
 from calibrant.cli.examples import Command
@@ -171,7 +171,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     if "input" in params:
         check_choice("--input", params["input"], INPUT_KINDS)
     parameters = inspect.signature(CALIBRATORS[name]).parameters
-    taken = [key for key in _OPTIONS if key in parameters or (key == "input" and takes_input(name))]
+    taken = [key for key in _OPTIONS if key in parameters or (key == "input" and calibrator_kind(name).takes_input())]
     for key in params:
         if key not in taken:
             takes = f"It takes {' and '.join(_OPTIONS[k] for k in taken)}." if taken else "It takes no such option."
@@ -179,7 +179,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     inner = params.get("calibrator")
     if inner is not None and inner not in BINARY_CALIBRATORS and inner not in ALIASES:
         raise unknown_name("--calibrator", inner, [*BINARY_CALIBRATORS, *ALIASES])
-    if inner is not None and "input" in params and not takes_input(inner):
+    if inner is not None and "input" in params and not calibrator_kind(inner).takes_input():
         raise InvalidInputError(f"--calibrator {inner} does not take --input: it calibrates probabilities only.")
     return make_calibrator(name, **params)
 
@@ -202,7 +202,7 @@ def fit_rows(
     weight = None if rows.weight is None else rows.weight[kept]
     more = {"sample_weight": weight, "classes": rows.classes}
     if isinstance(calibrator, GroupedCalibrator):
-        calibrator.fit(rows.scores[kept], rows.y[kept], by=None if by is None else by[kept], **more)
+        calibrator.fit(rows.scores[kept], rows.y[kept], groups=None if by is None else by[kept], **more)
     else:
         calibrator.fit(rows.scores[kept], rows.y[kept], **more)
 
@@ -250,7 +250,7 @@ def out_of_fold(
             if isinstance(calibrator, GroupedCalibrator):
                 grouped = GroupedCalibrator(calibrator.calibrator)
                 fit_rows(grouped, rows, by, ~held_out)
-                parts.append(grouped.predict_proba(rows.scores[held_out], by=None if by is None else by[held_out]))
+                parts.append(grouped.predict_proba(rows.scores[held_out], groups=None if by is None else by[held_out]))
             else:
                 fitted = make_calibrator(calibrator)
                 fit_rows(fitted, rows, None, ~held_out)

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
-
-from calibrant.calibrators import Calibrator
-from calibrant.engines.additions import Addition, Progress
-from calibrant.engines.appending import append_columns
-from calibrant.engines.batches import RowSource, open_rows
-from calibrant.engines.converting import table_writer
-from calibrant.engines.databases import is_database
-from calibrant.engines.formats import SUFFIXES
-from calibrant.engines.reading import explained
-from calibrant.engines.resume import PART_ROWS, Applied, apply_parts
-from calibrant.engines.spark import is_spark, open_spark
+from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
-from calibrant.engines.targets import open_target
-from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
-from calibrant.numerics import FloatArray
-from calibrant.validation import as_scores, check_integer
+from calibrant.errors import InvalidInputError
+from calibrant.fitted import Fitted
+from calibrant.persistence import fingerprint
+from calibrant.tables import PART_ROWS, Applied, Progress, append_columns, is_spark, open_spark
+from calibrant.validation import check_integer
 
 
 @overload
 def apply(
-    calibrator: Calibrator,
+    fitted: Fitted,
     source: Any,
     target: str | os.PathLike[str],
     *,
     score: str | Sequence[str] | None = ...,
+    group: str | None = ...,
     column: str = ...,
     format: str | None = ...,
     table: str | None = ...,
@@ -45,22 +33,24 @@ def apply(
 
 @overload
 def apply(
-    calibrator: Calibrator,
+    fitted: Fitted,
     source: Any,
     target: None = ...,
     *,
     score: str | Sequence[str] | None = ...,
+    group: str | None = ...,
     column: str = ...,
     table: str | None = ...,
 ) -> Any: ...
 
 
 def apply(
-    calibrator: Calibrator,
+    fitted: Fitted,
     source: Any,
     target: str | os.PathLike[str] | None = None,
     *,
     score: str | Sequence[str] | None = None,
+    group: str | None = None,
     column: str = "p_calibrated",
     format: str | None = None,
     table: str | None = None,
@@ -71,8 +61,8 @@ def apply(
 
     Parameters
     ----------
-    calibrator : Calibrator
-        A fitted one.
+    fitted : Fitted
+        Anything that `cb.save` takes: a calibrator, one by group or of several labels, a shift, a chain.
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         As in `cb.engines.summarise`.
     target : path-like, optional
@@ -81,10 +71,13 @@ def apply(
         those that are missing. For a Spark data frame or table, a new folder, where Spark writes Parquet; left out, the
         result is a data frame, for Spark to write as it can.
     score : str or sequence of str, optional
-        The columns of the scores; by default those that the calibrator was fitted to.
+        The columns of the scores, by name or pattern; by default those that it was fitted to. Names that hold the
+        classes say which is which, whatever their order.
+    group : str, optional
+        The column of groups, of what was fitted by group; by default the one that it was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
         What source files are, whatever their names say.
     table : str, optional
         Which table of a DuckDB database.
@@ -121,119 +114,22 @@ def apply(
     0.7,1,1
     """
     check_integer("part_rows", part_rows, minimum=1)
-    if not hasattr(calibrator, "map_"):
-        raise NotFittedError(f"this {type(calibrator).__name__} is not fitted. Call fit(scores, y) first.")
-    inputs = [score] if isinstance(score, str) else list(score or calibrator.score_names_ or ())
-    if not inputs:
-        raise InvalidInputError("the calibrator doesn't say which columns it was fitted to. Name them with score=.")
-    outputs = _outputs(calibrator, inputs, column)
-
-    def compute(found: Any) -> FloatArray:
-        return _calibrate(calibrator, found)
-
+    columns = FittedColumns.of(fitted, score=score, group=group)
+    new = columns.new_columns(column)
     if is_spark(source):
-        spark, addition = open_spark(source, table), Addition(inputs, outputs, compute)
+        spark = open_spark(source, table)
         if target is None:
-            return with_probabilities(calibrator, spark, addition, column)
-        return write_probabilities(calibrator, spark, target, addition, column)
+            return with_probabilities(fitted, spark, new, column)
+        return write_probabilities(fitted, spark, target, new, column)
     if target is None:
         raise InvalidInputError("only of a Spark data frame the result can be left to Spark. Name a target to write.")
-    is_path = isinstance(source, (str, os.PathLike)) and (Path(source).is_dir() or not is_database(source))
-    if is_path and (Path(source).is_dir() or is_folder(target)):
-        return apply_parts(
-            source,
-            target,
-            inputs=inputs,
-            outputs=outputs,
-            compute=compute,
-            fingerprint=fingerprint(calibrator),
-            format=format,
-            part_rows=part_rows,
-            progress=progress,
-        )
-    if is_path:
-        return Applied(
-            append_columns(
-                source, target, inputs=inputs, outputs=outputs, compute=compute, format=format, progress=progress
-            )
-        )
-    rows = open_rows(source, format=format, table=table)
-    return Applied(_write_rows(rows, target, Addition(inputs, outputs, compute), progress))
-
-
-def is_folder(target: str | os.PathLike[str]) -> bool:
-    """Say whether a target is a folder: it is one, or its name ends like one."""
-    name = os.fspath(target)
-    separators = tuple(filter(None, (os.sep, os.altsep)))
-    return Path(target).is_dir() or name.endswith(separators)
-
-
-def fingerprint(calibrator: Calibrator) -> str:
-    """Return a hash of what a calibrator answers: its map, its classes and what its scores are."""
-    digest = hashlib.sha256()
-    _add_to(digest, (calibrator.input, calibrator.classes_.tolist(), calibrator.map_))
-    return digest.hexdigest()
-
-
-def _add_to(digest: Any, value: object) -> None:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        digest.update(f"{type(value).__name__}(".encode())
-        for field in dataclasses.fields(value):
-            digest.update(f"{field.name}=".encode())
-            _add_to(digest, getattr(value, field.name))
-    elif isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, (tuple, list)):
-        digest.update(f"[{len(value)}:".encode())
-        for item in value:
-            _add_to(digest, item)
-    else:
-        digest.update(f"{value!r};".encode())
-
-
-def _outputs(calibrator: Calibrator, inputs: Sequence[str], column: str) -> list[str]:
-    is_pattern = any(c in "*?[" for c in "".join(inputs))
-    if calibrator.takes_one and len(inputs) == 1 and not is_pattern:
-        return [column]
-    return [f"{column}_{label}" for label in calibrator.classes_.tolist()]
-
-
-def _calibrate(calibrator: Calibrator, found: Any) -> FloatArray:
-    names = found.column_names
-    n_wanted = (1, 2) if calibrator.takes_one else (len(calibrator.classes_),)
-    if len(names) not in n_wanted:
-        raise ShapeError(
-            f"the calibrator was fitted for the {len(calibrator.classes_)} classes "
-            f"{calibrator.classes_.tolist()[:20]!r}, and score names {len(names)} columns. Name one column per class."
-        )
-    columns = [as_scores(found.column(name).combine_chunks(), name=f"column {name!r}").values for name in names]
-    if len(columns) == 1:
-        values = as_scores(columns[0], name=f"column {names[0]!r}", input=calibrator.input).values
-    else:
-        values = as_scores(np.column_stack(columns), name="the scores", input=calibrator.input).values
-    return calibrator.apply_values(values)
-
-
-def _write_rows(rows: RowSource, target: str | os.PathLike[str], addition: Addition, progress: Progress | None) -> int:
-    to = SUFFIXES.get(Path(target).suffix.lower())
-    if to is None:
-        raise InvalidInputError(
-            f"the name of {os.fspath(target)} doesn't say what to write. Name it {', '.join(sorted(SUFFIXES))}."
-        )
-    inputs = addition.select(rows.names, rows.name)
-    batches = rows.scan(rows.names)
-    first = next(batches, None)
-    if first is None:
-        raise ShapeError(f"{rows.name} has no rows. Pass at least one.")
-    schema = addition.schema(first.table.schema)
-    n_rows = 0
-    with open_target(target) as out, explained(rows.name), table_writer(out, to, schema, rows.name) as write:
-        batch: Any = first
-        while batch is not None:
-            added = addition.values(batch.table.select(inputs), n_rows)
-            write(addition.extended(batch.table, added, schema))
-            n_rows += batch.table.num_rows
-            if progress is not None:
-                progress(n_rows)
-            batch = next(batches, None)
-    return n_rows
+    return append_columns(
+        source,
+        target,
+        columns=new,
+        fingerprint=f"calibrator {fingerprint(fitted)}",
+        format=format,
+        table=table,
+        part_rows=part_rows,
+        progress=progress,
+    )

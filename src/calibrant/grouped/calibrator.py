@@ -22,7 +22,7 @@ from calibrant.grouped.fitting import (
     rows_of_codes,
     share_of,
 )
-from calibrant.maps import Map, decode_clip
+from calibrant.maps import Examples, Map, decode_clip
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
@@ -211,12 +211,14 @@ class GroupedCalibrator(Fitted):
         """Return an unfitted calibrator with the same settings."""
         return type(self)(self.calibrator, shrinkage=self.shrinkage)
 
-    def read(self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "") -> Rows:
+    def read(
+        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+    ) -> Rows:
         """Check the scores and groups of new rows; a group that was not seen at fit has the code -1."""
         self.check_fitted()
         if groups is None:
             raise InvalidInputError("this GroupedCalibrator was fitted by group. Pass the group of each row as groups.")
-        checked = self.read_scores(scores, name or self.score_argument)
+        checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
         called = f"column {self.group_name_ or _GROUPS!r} of {name}" if name else _GROUPS
         places, unseen = match_groups(groups, self.groups_, name=called)
         check_same_length(checked.values.shape[0], places.size, name or self.score_argument, called)
@@ -259,6 +261,10 @@ class GroupedCalibrator(Fitted):
         ]
         more = [f"  and {len(shown) - _MOST_NAMED:,} more"] if len(shown) > _MOST_NAMED else []
         return ["Of each group:", *lines, *more, "All rows:", *self.map_.describe(self.classes_.tolist())]
+
+    def examples(self) -> Examples | None:
+        """Return what the map of all rows makes of some scores."""
+        return self.map_.examples(self.classes_.tolist(), self.input)
 
     def encode(self) -> dict[str, Any]:
         """Return all maps as plain data."""

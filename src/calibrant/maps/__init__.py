@@ -3,6 +3,7 @@
 from calibrant.maps.base import (
     MAPS as MAPS,
     BinaryMap as BinaryMap,
+    Examples as Examples,
     Map as Map,
     MulticlassMap as MulticlassMap,
     PoolPart as PoolPart,
@@ -11,6 +12,7 @@ from calibrant.maps.base import (
     decode_map as decode_map,
     decode_maps as decode_maps,
     encode_map as encode_map,
+    examples_of as examples_of,
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -18,8 +18,19 @@ from calibrant.validation import InputKind
 MAPS: dict[str, type[Map]] = {}
 #: What rounding may leave of a sum of shares.
 _SUM_TOLERANCE = 1e-9
+#: Classes whose maps a description lists.
+MOST_CLASSES = 10
 
 _Map = TypeVar("_Map", bound="Map")
+
+
+class Examples(NamedTuple):
+    """Scores, and what each of several maps of one score makes of them."""
+
+    title: str
+    names: list[str]
+    scores: FloatArray
+    becomes: list[FloatArray]
 
 
 class Map(ABC):
@@ -61,6 +72,10 @@ class Map(ABC):
     def describe(self, classes: Sequence[Any]) -> list[str]:
         """Return lines that say in formulas and figures what the map does."""
 
+    def examples(self, classes: Sequence[Any], input: InputKind) -> Examples | None:  # noqa: ARG002
+        """Return what the map makes of some scores; None where that takes a row of several scores."""
+        return None
+
     @classmethod
     @abstractmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
@@ -87,6 +102,10 @@ class BinaryMap(Map):
     def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
         """Return lines that say in formulas and figures what the map does."""
         return [self.in_words()]
+
+    def examples(self, classes: Sequence[Any], input: InputKind) -> Examples | None:  # noqa: ARG002
+        """Return what the map makes of some scores."""
+        return examples_of([self], ["becomes"], input)
 
     def step_edges(self) -> FloatArray | None:
         """Return all scores above which the map takes another value, rising; None if it isn't made of steps alone."""
@@ -129,6 +148,24 @@ class PoolPart(MulticlassMap):
     @abstractmethod
     def log_formula(self, b: Builder, s: Term, clip: float) -> Term:
         """Return what `log_outputs` does, in the terms of a builder."""
+
+
+def examples_of(
+    maps: Sequence[BinaryMap], names: Sequence[Any], input: InputKind, *, title: str = "", least: float = 0.0
+) -> Examples:
+    """Return what the first of several maps make of tenths of probabilities, whole logits, or the scores they know.
+
+    Scores and outputs are `least` at least, which is where the largest of several probabilities begins.
+    """
+    shown = list(maps[:MOST_CLASSES])
+    if input == "probability":
+        at = np.linspace(0.0, 1.0, 11)
+    else:
+        ends = [part.score_range() for part in shown] if input == "score" else [(-5.0, 5.0)]
+        at = np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 11)
+    at = at[at >= least] if least > 0.0 else at
+    becomes = [np.maximum(part.apply(at), least) for part in shown]
+    return Examples(title, [str(name) for name in names[: len(shown)]], at, becomes)
 
 
 def encode_map(fitted: Map) -> dict[str, Any]:

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import (
+    MOST_CLASSES,
     BinaryMap,
+    Examples,
     MulticlassMap,
     PoolPart,
     check_same_size,
@@ -19,16 +21,16 @@ from calibrant.maps.base import (
     decode_map,
     decode_maps,
     decode_shares,
+    examples_of,
 )
 from calibrant.maps.coupling import COUPLINGS, Coupling, couple, coupling_formula
 from calibrant.maps.softmax import softmax_formula
 from calibrant.numerics import TINY, FloatArray, row_max, row_sum, softmax
 from calibrant.terms import Builder, Term
+from calibrant.validation import InputKind
 
 _JUST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
-#: Classes whose maps a description lists.
-_MOST_CLASSES = 10
-_COUPLED = {"normalise": "divided by its sum", "likelihood": "made the most likely distribution"}
+_COUPLED = {"normalise": "divided by {} sum", "likelihood": "made the most likely distribution"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +73,15 @@ class OneVsRestMap(PoolPart):
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
         """Return the map of each of the first classes."""
-        return [f"One map per class, then each row {_COUPLED[self.coupling]}:", *_each(classes, self.maps)]
+        return [
+            f"One map per class, then each row {_COUPLED[self.coupling].format('its')}:",
+            *_each(classes, self.maps),
+        ]
+
+    def examples(self, classes: Sequence[Any], input: InputKind) -> Examples:
+        """Return what the map of each of the first classes makes of some scores."""
+        title = f"Before rows are {_COUPLED[self.coupling].format('their')}:"
+        return examples_of(self.maps, classes, "probability" if self.is_logit else input, title=title)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
@@ -144,6 +154,13 @@ class TopLabelMap(MulticlassMap):
             return ["The largest of each row; the others share the rest:", f"  {self.maps[0].in_words()}"]
         first = "The largest of each row, by the class that it is of; the others share the rest:"
         return [first, *_each(classes, self.maps)]
+
+    def examples(self, classes: Sequence[Any], input: InputKind) -> Examples:  # noqa: ARG002
+        """Return what becomes of the largest probability of a row."""
+        title, names = "The largest of a row, by its class:", classes
+        if len(self.maps) == 1:
+            title, names = "The largest of a row:", ["becomes"]
+        return examples_of(self.maps, names, "probability", title=title, least=1.0 / self.n_classes)
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
@@ -226,5 +243,5 @@ class LogPoolMap(MulticlassMap):
 def _each(classes: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:
     """Return a line for each of the first classes."""
     lines = [f"  {label!r}: {part.in_words()}" for label, part in zip(classes, maps, strict=True)]
-    more = [f"  and {len(maps) - _MOST_CLASSES:,} more"] if len(maps) > _MOST_CLASSES else []
-    return [*lines[:_MOST_CLASSES], *more]
+    more = [f"  and {len(maps) - MOST_CLASSES:,} more"] if len(maps) > MOST_CLASSES else []
+    return [*lines[:MOST_CLASSES], *more]

@@ -86,5 +86,6 @@ from calibrant.metrics.reliability import (
     Band as Band,
     CurveSettings as CurveSettings,
     curve_of_event as curve_of_event,
+    curve_settings as curve_settings,
     event_rows as event_rows,
 )

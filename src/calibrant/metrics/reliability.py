@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics.bins import CurveStrategy, bin_rows, make_bins
+from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins
 from calibrant.metrics.consistency import consistency_band
 from calibrant.metrics.estimates import wilson
 from calibrant.metrics.gate import measured_rows
@@ -98,14 +98,8 @@ def reliability_curve(
     >>> curve.x, curve.y.round(3), curve.n
     (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
     """
-    check_integer("n_bins", n_bins, minimum=1)
-    check_choice("strategy", strategy, get_args(CurveStrategy))
-    check_fraction("level", level)
-    if band is not None:
-        check_choice("band", band, get_args(Band))
-    generator = as_generator(rng)
+    settings = curve_settings(n_bins, strategy, level, band, rng)
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    settings = CurveSettings(n_bins, strategy, level, band, generator)
     return curve_of_event(event_rows(rows, class_label), settings, label=label)
 
 
@@ -119,13 +113,28 @@ class CurveSettings(NamedTuple):
     rng: np.random.Generator
 
 
-def curve_of_event(event: Rows | ScoreSummary, settings: CurveSettings, *, label: str = "") -> Curve:
-    """Return the curve of checked rows, or of their summary."""
+def curve_settings(
+    n_bins: int, strategy: CurveStrategy, level: float, band: Band | None, rng: int | np.random.Generator | None
+) -> CurveSettings:
+    """Check what the caller of `reliability_curve` asks for."""
+    check_integer("n_bins", n_bins, minimum=1)
+    check_choice("strategy", strategy, get_args(CurveStrategy))
+    check_fraction("level", level)
+    if band is not None:
+        check_choice("band", band, get_args(Band))
+    return CurveSettings(n_bins, strategy, level, band, as_generator(rng))
+
+
+def curve_of_event(
+    event: Rows | ScoreSummary, settings: CurveSettings, *, label: str = "", bins: Bins | None = None
+) -> Curve:
+    """Return the curve of checked rows, or of their summary, in the bins of the settings or in those given."""
     n_bins, strategy, level, band, rng = settings
-    if isinstance(event, ScoreSummary):
-        bins = make_bins(event, n_bins, strategy)
-    else:
-        bins = bin_rows(event, n_bins, strategy)
+    if bins is None:
+        if isinstance(event, ScoreSummary):
+            bins = make_bins(event, n_bins, strategy)
+        else:
+            bins = bin_rows(event, n_bins, strategy)
     low, high = wilson(bins.rate, bins.size, level)
     ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, rng)
     return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)

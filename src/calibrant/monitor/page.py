@@ -88,7 +88,7 @@ def timeline(windows: list[Window], alpha: float) -> str:
 
 
 def _draw_evidence(ax: Axes, windows: list[Window], alpha: float) -> None:
-    from calibrant.displays.style import COLOURS, MUTED
+    from calibrant.displays import COLOURS, MUTED
 
     x = np.arange(1, len(windows) + 1)
     y = np.clip([w.log_e_value / _LOG_10 for w in windows], -3.0, _MOST_SHOWN)
@@ -108,7 +108,7 @@ def _draw_evidence(ax: Axes, windows: list[Window], alpha: float) -> None:
 
 
 def _draw_gaps(ax: Axes, windows: list[Window]) -> None:
-    from calibrant.displays.style import COLOURS, MUTED
+    from calibrant.displays import COLOURS, MUTED
 
     x = np.arange(1, len(windows) + 1)
     gap, low, high = (np.array([getattr(w, name) for w in windows]) for name in ("gap", "low", "high"))

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibrant.displays import ScoreHistogram
-from calibrant.displays.curves import axis_end
-from calibrant.metrics import Bins, CurveSettings, bin_rows, curve_of_event, make_bins
+from calibrant.displays import ScoreHistogram, axis_end
+from calibrant.metrics.bins import Bins, bin_rows, make_bins
+from calibrant.metrics.reliability import CurveSettings, curve_of_event
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import as_generator, check_integer

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.displays import ReliabilityDisplay, ScoreHistogram
-from calibrant.displays.panels import PANEL_HEIGHT
-from calibrant.displays.rank_preserving import draw_column
-from calibrant.displays.style import COLOURS, MUTED
+from calibrant.displays import COLOURS, MUTED, PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, draw_column
 from calibrant.rank_preserving import ColumnChange
 from calibrant.report.formats import percent, shorten
 from calibrant.results import Curve

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.engines.batches import open_rows
-from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
+from calibrant.engines.class_rows import StreamedClassRows, materialise_rows, probabilities_of
 from calibrant.engines.columns import flipped, ungrouped
 from calibrant.engines.evaluating import (
     count_weighted,
@@ -28,6 +27,7 @@ from calibrant.report.source_columns import SourceColumns
 from calibrant.report.summarise import check_score_names, clean, plain_scores, summarise
 from calibrant.report.words import verdict
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import check_integer
 
 #: Bins of the calibration errors among the scores, as `evaluate` has them.
@@ -111,7 +111,7 @@ def _of_classes(
     """Report on several columns: of all rows where they fit."""
     level = settings.level
     alone = ungrouped(reader)
-    held = held_rows(alone, max_distinct)
+    held = materialise_rows(alone, max_distinct)
     if held is not None:
         return summarise(
             held.classes[held.codes],

@@ -67,7 +67,7 @@ class RankPreservingReport:
 
     def html(self) -> str:
         """Return one self-contained page: no script, nothing fetched."""
-        from calibrant.displays.rank_preserving import RankPreservingDisplay
+        from calibrant.displays import RankPreservingDisplay
         from calibrant.report.figures import column_panel
         from calibrant.report.render import render_page
 

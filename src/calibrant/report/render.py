@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.files import whole_file
 from calibrant.report.figures import diagram, panel
 from calibrant.report.formats import (
     axis_end,
@@ -111,15 +111,8 @@ def _interval(score: dict[str, Any], digits: int) -> str:
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file under a temporary name in its folder and rename it: a reader sees all of it or none."""
-    target = Path(path)
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(Path(path)) as file:
+        file.write(text.encode())
 
 
 @cache

@@ -1,0 +1,101 @@
+"""A fitted object and the columns of tables that it takes: files, frames and Spark are calibrated in this one way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calibrant.errors import InvalidInputError
+from calibrant.fitted import Fitted
+from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
+from calibrant.tables import NewColumns, check_numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FittedColumns:
+    """What is fitted, and the columns of its scores and groups.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    score : tuple of str
+        Names or patterns of the columns of scores.
+    group : str or None
+        Name of the column of groups, where one is needed.
+    is_named : bool
+        Whether the caller named the columns of scores; else they are those of the fit.
+    where : str
+        What the table is called, for the messages.
+    """
+
+    fitted: Fitted
+    score: tuple[str, ...]
+    group: str | None
+    is_named: bool
+    where: str
+
+    @classmethod
+    def of(
+        cls, fitted: Fitted, *, score: str | Sequence[str] | None = None, group: str | None = None, where: str = ""
+    ) -> FittedColumns:
+        """Find the columns: those that the caller names, or those of the fit.
+
+        Raises
+        ------
+        NotFittedError
+            If there is nothing to apply.
+        InvalidInputError
+            If columns are named by nobody, or a column of groups is named where none is needed.
+        """
+        fitted.check_fitted()
+        given = [score] if isinstance(score, str) else list(score or ())
+        names = given or list(fitted.score_names_ or ())
+        if not names:
+            raise InvalidInputError(
+                f"this {type(fitted).__name__} doesn't say which columns it was fitted to. Name them with --score "
+                "(score= in Python)."
+            )
+        if group is not None and not fitted.needs_groups:
+            raise InvalidInputError(
+                f"this {type(fitted).__name__} was not fitted by group. Leave --group (group= in Python) out."
+            )
+        group = group or (fitted.group_name_ if fitted.needs_groups else None)
+        if group is None and fitted.needs_groups:
+            raise InvalidInputError(
+                f"this {type(fitted).__name__} doesn't say which column names its groups. Name it with --group "
+                "(group= in Python)."
+            )
+        return cls(fitted, tuple(names), group, bool(given), where)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names or patterns of all columns that are read."""
+        return list(dict.fromkeys([*self.score, *([] if self.group is None else [self.group])]))
+
+    def new_columns(self, column: str) -> NewColumns:
+        """Return the columns of probabilities, called `column`, or with what the classes are called behind it."""
+        is_pattern = any(c in "*?[" for c in "".join(self.score))
+        outputs = self.fitted.output_names(column, 1 if len(self.score) == 1 and not is_pattern else 2)
+        return NewColumns(self.inputs, outputs, self.probabilities)
+
+    def probabilities(self, table: pa.Table) -> FloatArray:
+        """Return the probabilities of the rows of a table that holds the inputs and nothing else."""
+        return self.fitted.apply(self.rows(table))
+
+    def rows(self, table: pa.Table) -> Rows:
+        """Check the scores and groups of a table that holds the inputs and nothing else."""
+        names = [name for name in table.column_names if name != self.group or name in self.score]
+        for name in names:
+            check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
+        scores = table.column(names[0]) if len(names) == 1 else table.select(names)
+        called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else self.where or "the table"
+        groups = None if self.group is None else table.column(self.group)
+        return self.fitted.read(scores, groups=groups, name=called, in_given_order=self.is_named)
+
+    def _of_where(self) -> str:
+        return f" of {self.where}" if self.where else ""
