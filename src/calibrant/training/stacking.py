@@ -378,10 +378,13 @@ def fit_stack(
             Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
             {"train": found.train_s, "calibrate": found.calibrate_s},
         )
-    fit, later = (
-        {kind: {name: forecasts.named()[kind] for name, forecasts in said.items()} for kind in (BEFORE, AFTER)}
-        for said in ({n: m.earlier for n, m in members.items()}, {n: m.test for n, m in members.items()})
-    )
+    fit = _by_kind({name: one.earlier for name, one in members.items()})
+    later = _by_kind({name: one.test for name, one in members.items()})
     predictions = stack_predictions(fit, later, before.labels, sample_weight=before.weight)
     learner = fit_meta_learner(list(fit[AFTER].values()), before.y, sample_weight=before.weight, classes=before.classes)
     return Stack(members, found.fold, found.n_models, predictions, learner, before, test)
+
+
+def _by_kind(said: Mapping[str, Forecasts]) -> dict[str, dict[str, FloatArray]]:
+    """Return the probabilities of each model, raw and calibrated."""
+    return {kind: {name: forecasts.named()[kind] for name, forecasts in said.items()} for kind in (BEFORE, AFTER)}
