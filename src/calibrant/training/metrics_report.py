@@ -212,11 +212,7 @@ def calibration_figures(
 
 
 def overhead_verdict(share: float) -> dict[str, Any]:
-    """Return whether calibration kept within its share of the training time; the seconds are in run.json.
-
-    The same seed gives the same bytes of metrics.json and never the same seconds, so what is measured is stated here
-    as its side of the limit.
-    """
+    """Return whether calibration kept within its share of the training time: no seconds, which never repeat."""
     return {
         "of": "processor time of calibration, over that of the model's fit",
         "limit": OVERHEAD_LIMIT,

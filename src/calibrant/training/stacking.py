@@ -195,20 +195,9 @@ def stack_predictions(
 ) -> dict[str, FloatArray]:
     """Return what each way of using the models says of the test rows.
 
-    Parameters
-    ----------
-    fit : mapping of {"raw", "calibrated"} to mapping of str to ndarray of shape (n, K)
-        Out-of-fold probabilities by model: what meta-learners are fitted to.
-    test : mapping of {"raw", "calibrated"} to mapping of str to ndarray of shape (n_test, K)
-        Probabilities of the test rows, by the same models fitted to all other rows.
-    labels : Labels
-        Of the rows of the fit.
-    sample_weight : ndarray of shape (n,), optional
-        Of the rows of the fit.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_test, K)
+    `fit` and `test` hold "raw" and "calibrated" probabilities by model: out-of-fold ones of the rows whose labels and
+    weights are given, to which meta-learners are fitted; and those of the test rows, by the same models fitted to all
+    other rows.
     """
     if not fit["raw"]:
         raise InvalidInputError("there is no model to stack. Pass the predictions of at least one.")
@@ -230,18 +219,8 @@ def compare_stacks(
 ) -> StackComparison:
     """Compare predictions of the same test rows, in the order of time, with paired block-bootstrap intervals.
 
-    Parameters
-    ----------
-    predictions : mapping of str to ndarray of shape (n, K)
-        As `stack_predictions` returns them.
-    labels : Labels
-        Of the test rows.
-    block : int
-        As `block_length` gives it.
-    level : float
-        Nominal coverage.
-    rng : int
-        Of the bootstrap: all ways are compared by the same draws.
+    `predictions` are those of `stack_predictions`, `block` is what `block_length` gives, and all ways are compared by
+    the same draws.
     """
     n = labels.codes.size
     rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
@@ -329,19 +308,9 @@ def fit_stack(
 ) -> Stack:
     """Fit each model out of fold and to all rows before the test part, and stack them.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        Its calibrator, class weights, seed, threads and `uniqueness` are used, and its `params`, which are those of
-        one library, where there is one model.
-    models : sequence of str or scikit-learn classifier
-    before, test : Dataset
-    variant, n_folds
-        As for `calibrant.training.out_of_fold.out_of_fold_predictions`.
-
-    Notes
-    -----
-    The labels of the test part are read by nothing here.
+    Of the settings those of calibration, weights, seed and threads are used, and `params`, which are those of one
+    library, where there is one model. `variant` and `n_folds` are those of `out_of_fold_predictions`. The labels of the
+    test part are read by nothing here.
     """
     names = [model if isinstance(model, str) else type(model).__name__ for model in models]
     if not names or len(set(names)) < len(names):

@@ -22,23 +22,10 @@ def evaluate_trading(
 ) -> dict[str, Any]:
     """Choose thresholds on the earlier rows, and judge them and the stakes on the test rows, before and after.
 
-    Parameters
-    ----------
-    earlier, test : Dataset
-        The rows of a choice, and those that nothing was fitted to or chosen on.
-    forecasts, test_forecasts : Forecasts
-        Those of the earlier rows by fits that had not seen them.
-    rule : StakeRule, optional
-        Half Kelly at even moves of one barrier, without costs, by default.
-    rng : int
-        Of the bootstrap.
-
-    Returns
-    -------
-    dict
-        `rule`; and for "raw" and "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a
-        threshold or None for "do not trade", with the `reason`; `validation` and `test`, the figures of each
-        threshold.
+    The forecasts of the earlier rows are those of fits that had not seen them; the test rows had no part in anything.
+    Returns the `rule`, by default half Kelly at even moves of one barrier without costs; and for "raw" and
+    "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a threshold or None for "do not trade",
+    with the `reason`; `validation` and `test`, the figures of each threshold.
     """
     rule = StakeRule() if rule is None else rule
 

@@ -79,19 +79,9 @@ def unweighted(raw: FloatArray, shift: PriorShift | None) -> FloatArray:
 
 
 def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: Any = None) -> Trained:
-    """Fit, stop, calibrate and predict, each on its own part of the rows.
+    """Fit, stop, calibrate and predict, each on its own part of the rows; nothing here reads labels of the test part.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    data : Dataset
-    parts : Holdout
-    model : scikit-learn classifier, optional
-        Instead of the one that the settings name.
-
-    Notes
-    -----
-    The labels of the test part are read by nothing here.
+    `model` is a classifier of scikit-learn, in place of the model that the settings name.
     """
     fitted = make_model(
         config.model if model is None else model,
