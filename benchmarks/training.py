@@ -20,16 +20,15 @@ import pyarrow.parquet as pq
 
 from benchmarks._harness import RESULTS, Figure, Results, table
 from calibrant.errors import CalibrantWarning
-from calibrant.training.acting import judge_actions
 from calibrant.training.bars import as_bars
 from calibrant.training.calibration import Calibration
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset
-from calibrant.training.holdout import hold_out
+from calibrant.training.dataset import Dataset, hold_out
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, figures, gates
 from calibrant.training.out_of_fold import out_of_fold_predictions
 from calibrant.training.sizing import StakeRule
-from calibrant.training.stack_run import fit_stack, split_test
+from calibrant.training.stacking import fit_stack
+from calibrant.training.trading_evaluation import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 from calibrant.training.training_run import run_dataset
 
@@ -147,19 +146,19 @@ def before_and_after(found: Measured) -> None:
         skills.append([how, f"{name}, {library}", *_skills_of(measured), *_decision_of(decision)])
         rows.append([how, f"{name}, {library}", *_figures_of(measured), f"{100 * shares['temperature'][-1]:.2f}%"])
         validation = data.take(parts.validation)
-        acted = {
-            c: judge_actions(
+        traded = {
+            c: evaluate_trading(
                 validation,
-                trained(name, library, how, c).validation,
+                trained(name, library, how, c).earlier,
                 test,
                 trained(name, library, how, c).test,
                 rule=StakeRule(cost=COST),
             )
             for c in CALIBRATORS
         }
-        sizing.append([how, f"{name}, {library}", *_sizing_of(acted)])
+        sizing.append([how, f"{name}, {library}", *_sizing_of(traded)])
         if how == AS_IT_COMES:
-            thresholds.append([name, library, *_threshold_of(acted["temperature"], 0.6)])
+            thresholds.append([name, library, *_threshold_of(traded["temperature"], 0.6)])
     for calibrator, values in shares.items():
         and_more = ", whose fit also cross-validates itself" if calibrator == "specified" else ""
         claim = f"largest share of training time, {calibrator}{and_more}"
@@ -244,7 +243,7 @@ def stacks(found: Measured) -> None:
     }
     for how, models in ways.items():
         for name in SETS:
-            before, test = split_test(dataset(name), 0.2, np.timedelta64(0))
+            before, test = dataset(name).last(0.2)
             comparison = fit_stack(TrainConfig(), models(), before, test, n_folds=_FOLDS).compare()
             column = f"{name}, {how}"
             columns.append(column)
@@ -299,18 +298,18 @@ def _failures_of(found: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _sizing_of(acted: dict[str, dict[str, Any]]) -> list[str]:
-    first = acted["temperature"]
-    errors = [first[BEFORE], *(acted[c][AFTER] for c in CALIBRATORS)]
+def _sizing_of(traded: dict[str, dict[str, Any]]) -> list[str]:
+    first = traded["temperature"]
+    errors = [first[BEFORE], *(traded[c][AFTER] for c in CALIBRATORS)]
     cells = [_number(one["sizing_error"]["value"]) for one in errors]
     cells.append(_number(first[AFTER]["sizing_error"]["floor"]))
     return cells + ["don't trade" if first[k]["chosen"] is None else f"{first[k]['chosen']:g}" for k in (BEFORE, AFTER)]
 
 
-def _threshold_of(acted: dict[str, Any], threshold: float) -> list[str]:
+def _threshold_of(traded: dict[str, Any], threshold: float) -> list[str]:
     cells = []
     for name in (BEFORE, AFTER):
-        (row,) = (one for one in acted[name]["test"] if one["threshold"] == threshold)
+        (row,) = (one for one in traded[name]["test"] if one["threshold"] == threshold)
         growth = "ruin" if row["growth"] is None else f"{1e4 * row['growth']:+.1f}"
         if row["promised"] is None:
             cells += ["0", "", "", "", growth]

@@ -110,9 +110,9 @@ def test_bars_without_movement_have_no_label(make_bars: Callable[..., Bars]) -> 
     [
         ({"horizon": 0}, "horizon=0 is too small"),
         ({"horizon": 2.5}, "horizon=2.5 is not a whole number"),
-        ({"profit": 0.0}, "profit=0.0 can't be. Pass a finite number above 0."),
-        ({"stop": float("nan")}, "stop=nan can't be"),
-        ({"band": -1.0}, "band=-1.0 can't be. Pass a finite number at least 0."),
+        ({"profit": 0.0}, r"profit=0.0 is outside \(0, inf\). Pass a number in \(0, inf\), such as 0.75."),
+        ({"stop": float("nan")}, r"stop=nan is outside \(0, inf\)"),
+        ({"band": -1.0}, r"band=-1.0 is outside \[0, inf\)"),
         ({"band": "wide"}, "band='wide' is not a number"),
         ({"kind": "tripple_barrier"}, "Did you mean 'triple_barrier'"),
         ({"volatility_bars": 1}, "volatility_bars=1 is too small"),

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.errors import CalibrantError, DataWarning
-from calibrant.training.bars import Bars, as_bars, read_bars
-from calibrant.training.default_data import default_bars
+from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 
 
 @pytest.mark.parametrize("convert", [pa.Table.to_pandas, pl.from_arrow, lambda table: table])

@@ -18,7 +18,7 @@ from calibrant.errors import CalibrantError
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import find_run, list_runs, load_run, new_run, remove_dead
-from calibrant.training.stack_run import run_stack
+from calibrant.training.training_run import run_stack
 
 CONFIG = TrainConfig(model="logistic", horizon=8)
 

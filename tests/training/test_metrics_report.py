@@ -13,7 +13,7 @@ from calibrant.results import plain
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import (
     Forecasts,
-    calibration_block,
+    calibration_figures,
     figures,
     gates,
     leak_warnings,
@@ -74,7 +74,7 @@ def test_values_are_those_of_the_metrics(truth: FloatArray, found: dict[str, Any
 
 
 def test_the_specified_block_holds_the_four_figures_and_where_they_were_measured(found: dict[str, Any]) -> None:
-    block = calibration_block(
+    block = calibration_figures(
         found,
         calibrator="temperature",
         fitted_on="these",
@@ -187,5 +187,5 @@ def test_what_was_told_the_labels_is_called_a_leak(truth: FloatArray, found: dic
 def test_figures_repeat_bit_for_bit(truth: FloatArray, found: dict[str, Any]) -> None:
     again = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)))
     assert again == found
-    other = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)), seed=1)
+    other = figures(rows(truth), Forecasts(softmax(2.5 * np.log(truth)), truth, constant(3000)), rng=1)
     assert other != found

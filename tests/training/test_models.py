@@ -16,8 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from calibrant.errors import CalibrantError, DocumentError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.training.models import MODELS, make_model, read_model
-from calibrant.training.sklearn_models import check_trees
+from calibrant.training.models import MODELS, check_trees, make_model, read_model
 
 Rows = tuple[FloatArray, IntArray]
 
@@ -146,6 +145,14 @@ def test_what_is_no_model_is_refused() -> None:
         make_model("logistic", 3, n_threads=0)
     with pytest.raises(CalibrantError, match="this xgboost model is not fitted"):
         make_model("xgboost", 3).predict_proba(np.zeros((1, 2)))
+
+
+def test_outputs_that_are_no_probabilities_are_refused(rows: Rows) -> None:
+    X, codes = rows
+    model = make_model("logistic", 3).fit(X, codes)
+    model.model_.steps[1][1].coef_[0, 0] = np.nan
+    with pytest.raises(CalibrantError, match="the output of the logistic model row 0"):
+        model.predict_proba(X)
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

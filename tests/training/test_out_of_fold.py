@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from calibrant.dependence import block_length
 from calibrant.errors import CalibrantError, DataWarning
 from calibrant.metrics import log_loss
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.training.block_bootstrap import paired_means
 from calibrant.training.dataset import Dataset
 from calibrant.training.models import SklearnModel, make_model
 from calibrant.training.out_of_fold import OutOfFold, fit_stopped, out_of_fold_predictions
-from calibrant.training.paired import block_length, paired_means
 
 HORIZON = 10
 #: Few rounds that overfit: what leaks is learnt at once.

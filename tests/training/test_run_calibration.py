@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,18 +13,18 @@ from calibrant.metrics import log_loss
 from calibrant.numerics import FloatArray, softmax
 from calibrant.splits import PurgedKFold
 from calibrant.training.calibration import (
+    Calibration,
     When,
-    apply_calibrator,
     calibrate_rows,
     cross_calibrated,
-    leave_alone,
     new_calibrator,
+    temperature_of_one,
 )
 from calibrant.training.dataset import Dataset
 
 
-def make(name: str = "temperature") -> Callable[[], Any]:
-    return lambda: new_calibrator(name, 0)
+def calibrated(prob: FloatArray, data: Dataset, when: When, name: str = "temperature") -> Calibration:
+    return calibrate_rows(new_calibrator(name), data.rows(prob), when=when)
 
 
 def rows(sharpness: float, *, n: int = 3000, n_classes: int = 3, seed: int = 0) -> tuple[FloatArray, Dataset]:
@@ -56,12 +54,12 @@ def test_a_temperature_that_is_needed_is_used_and_is_that_of_a_plain_fit(
     n_classes: int, sharpness: float, is_cross_fitted: bool
 ) -> None:
     prob, data = rows(sharpness, n_classes=n_classes)
-    found = calibrate_rows(make(), prob, data, when="auto")
+    found = calibrated(prob, data, "auto")
     plain = cb.TemperatureCalibrator().fit(prob, data.y)
     assert found.is_used
     assert found.temperature == pytest.approx(sharpness, rel=0.15)
     assert found.temperature == 1.0 / plain.inverse_temperature_
-    assert apply_calibrator(found.calibrator, prob).tobytes() == plain.predict_proba(prob).tobytes()
+    assert found.calibrator.predict_proba(prob).tobytes() == plain.predict_proba(prob).tobytes()
     assert (found.change is not None and found.change < -0.01) == is_cross_fitted
 
 
@@ -71,29 +69,28 @@ def test_surer_probabilities_that_do_not_hold_on_other_blocks_are_left_out() -> 
     y[:60] = prob[:60].argmax(axis=1)  # one block in time in which the model is always right
     y[60:] = np.where(np.arange(140) % 16 == 0, prob[60:].argmin(axis=1), y[60:])
     data = replace(data, y=y)
-    found = calibrate_rows(make(), prob, data, when="auto")
+    found = calibrated(prob, data, "auto")
     assert found.temperature is not None
     assert found.temperature < 1.0
     expected = []
     for fit, held_out in PurgedKFold(5, times=data.time, label_end=data.label_end).split(prob):
-        calibrated = cb.TemperatureCalibrator().fit(prob[fit], y[fit], classes=[0, 1, 2]).predict_proba(prob[held_out])
+        other = cb.TemperatureCalibrator().fit(prob[fit], y[fit], classes=[0, 1, 2]).predict_proba(prob[held_out])
         expected.append(
-            log_loss(y[held_out], calibrated, classes=[0, 1, 2])
-            - log_loss(y[held_out], prob[held_out], classes=[0, 1, 2])
+            log_loss(y[held_out], other, classes=[0, 1, 2]) - log_loss(y[held_out], prob[held_out], classes=[0, 1, 2])
         )
     assert found.change == pytest.approx(np.mean(expected), rel=1e-9)
     assert np.mean(expected) > 0.0
     assert not found.is_used
-    np.testing.assert_allclose(apply_calibrator(found.calibrator, prob), prob, rtol=1e-13)
+    np.testing.assert_allclose(found.calibrator.predict_proba(prob), prob, rtol=1e-13)
     assert "left out (temperature 0." in found.describe()
     assert "rises by" in found.describe()
-    assert calibrate_rows(make(), prob, data, when="always").is_used
+    assert calibrated(prob, data, "always").is_used
 
 
 @pytest.mark.parametrize(("when", "is_used"), [("auto", True), ("always", True), ("if_better", False)])
 def test_any_other_calibrator_is_used_unless_it_has_to_be_better(when: When, is_used: bool) -> None:
     prob, data = rows(1.0, n=120, seed=1)
-    found = calibrate_rows(make("specified"), prob, data, when=when)
+    found = calibrated(prob, data, when, "specified")
     assert found.is_used == is_used
     assert (found.change is None) == is_used
     assert found.temperature is None
@@ -103,18 +100,18 @@ def test_any_other_calibrator_is_used_unless_it_has_to_be_better(when: When, is_
 def test_labels_too_long_to_judge_any_block_leave_surer_probabilities_out() -> None:
     prob, data = rows(0.4, n=40)
     long = replace(data, label_end=data.time + np.timedelta64(40, "D"))
-    found = calibrate_rows(make(), prob, long, when="auto")
+    found = calibrated(prob, long, "auto")
     assert (found.is_used, found.change) == (False, 0.0)
-    assert calibrate_rows(make(), prob, data, when="auto").is_used
+    assert calibrated(prob, data, "auto").is_used
 
 
 def test_no_row_decides_on_itself() -> None:
     """Rows of a block that would tip the balance tip that of the other blocks only."""
     prob, data = rows(0.9, n=150, seed=5)
-    before = cross_calibrated(make(), prob, data, when="auto")
+    before = cross_calibrated(new_calibrator("temperature"), data.rows(prob), when="auto")
     y = data.y.copy()
     y[60:90] = prob[60:90].argmin(axis=1)
-    after = cross_calibrated(make(), prob, replace(data, y=y), when="auto")
+    after = cross_calibrated(new_calibrator("temperature"), replace(data, y=y).rows(prob), when="auto")
     assert before[60:90].tobytes() == after[60:90].tobytes()
     assert before[:60].tobytes() != after[:60].tobytes()
 
@@ -124,7 +121,7 @@ def test_no_row_decides_on_itself() -> None:
 def test_what_leaves_probabilities_alone_saves_and_loads(n_classes: int, suffix: str, tmp_path: Path) -> None:
     prob, data = rows(0.7, n=100, n_classes=n_classes)
     prob[0] = np.eye(n_classes)[0]
-    made = leave_alone(prob, data)
+    made = temperature_of_one(data.rows(prob))
     np.testing.assert_allclose(made.predict_proba(prob)[1:], prob[1:], rtol=1e-12)
     assert (made.predict_proba(prob)[0] > 0.0).all()
     cb.save(made, tmp_path / f"left.{suffix}")

@@ -10,16 +10,21 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, DocumentError
+from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError
+from calibrant.fitted import Chain
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import Run, find_run, list_runs, load_run, new_run
@@ -96,6 +101,37 @@ def test_predictions_are_those_of_the_saved_model_and_calibrator(run: Run, bars:
         run.predict_proba(np.zeros((2, 3)))
 
 
+def test_features_are_matched_by_name(run: Run) -> None:
+    names = run.found["features"]
+    X = np.random.default_rng(0).normal(size=(20, len(names)))
+    expected = run.predict_proba(X)
+    frame = pd.DataFrame(X, columns=names)
+    for container in (frame, pl.DataFrame(frame), pa.Table.from_pandas(frame)):
+        assert run.predict_proba(container).tobytes() == expected.tobytes()
+    shuffled = frame[names[::-1]]
+    assert run.predict_proba(shuffled).tobytes() == expected.tobytes()
+    assert run.predict_proba(shuffled.to_numpy()).tobytes() != expected.tobytes()
+    for wrong, said in (
+        (frame.drop(columns="range"), "X lacks 'range'. The features of"),
+        (frame.assign(spread=0.0), "X has 'spread' besides. The features of"),
+        (frame.rename(columns={"gap": "jump"}), "X lacks 'gap' and has 'jump' besides"),
+    ):
+        with pytest.raises(ColumnOrderError, match=re.escape(said)):
+            run.predict_proba(wrong)
+
+
+def test_figures_of_the_specified_calibrator_are_those_of_purged_blocks_in_time(bars: Bars, tmp_path: Path) -> None:
+    run = run_training(replace(CONFIG, calibrator="specified"), bars=bars, root=tmp_path)
+    data = run_dataset(CONFIG, bars)
+    rows = data.take(run_parts(CONFIG, bars, data).validation)
+    raw = run.predict_proba(rows.X, calibrated=False)
+    fitted = cb.ProbabilityCalibrator().fit_rows(rows.rows(raw))
+    assert isinstance(run.calibrator, cb.ProbabilityCalibrator)
+    assert run.calibrator.metrics_ == fitted.metrics_
+    shuffled = cb.ProbabilityCalibrator().fit(rows.y, raw)
+    assert fitted.metrics_.brier_after != shuffled.brier_after
+
+
 def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path) -> None:
     again = run_training(CONFIG, bars=bars, root=tmp_path)
     assert again.run_id != run.run_id
@@ -112,11 +148,20 @@ def test_another_seed_gives_other_figures(bars: Bars, tmp_path: Path) -> None:
     assert [one.run_id for one in list_runs(tmp_path)[0]] == [one.run_id for one in runs]
 
 
-def test_balanced_runs_keep_what_undoes_the_weights(bars: Bars, tmp_path: Path) -> None:
-    config = TrainConfig(model="logistic", horizon=8, class_weight="balanced", calibrator="specified")
+@pytest.mark.parametrize("calibrator", ["temperature", "specified"])
+def test_the_saved_calibrator_of_a_balanced_run_undoes_the_weights_too(
+    calibrator: str, bars: Bars, tmp_path: Path
+) -> None:
+    config = TrainConfig(model="logistic", horizon=8, class_weight="balanced", calibrator=calibrator)
     run = run_training(config, bars=bars, root=tmp_path)
-    assert files(run) == FILES | {"checkpoints/prior_shift.json"}
+    assert files(run) == FILES
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    raw, calibrated = (table[[f"{name}_{label}" for label in (-1, 0, 1)]] for name in ("raw", "p"))
+    for suffix in ("json", "pkl"):
+        saved = cb.load(run.path / "checkpoints" / f"calibrator.{suffix}")
+        assert isinstance(saved, Chain)
+        assert saved.predict_proba(raw.to_numpy()).tobytes() == calibrated.to_numpy().tobytes()
+    assert np.abs(saved.steps[1].predict_proba(raw.to_numpy()) - calibrated.to_numpy()).max() > 0.01
     data = run_dataset(config, bars)
     rows = data.take(run_parts(config, bars, data).test)
     expected = table[["p_-1", "p_0", "p_1"]].to_numpy()

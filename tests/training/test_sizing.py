@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
@@ -54,6 +55,16 @@ def test_one_column_two_and_three_columns_agree() -> None:
         expected = stakes(p, up=1.5, down=0.5, cost=0.1)
         np.testing.assert_allclose(stakes(two, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
         np.testing.assert_allclose(stakes(three, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
+
+
+def test_columns_named_after_directions_are_matched() -> None:
+    prob = np.random.default_rng(5).dirichlet([1, 1, 1], 40)
+    frame = pd.DataFrame(prob, columns=["p_-1", "p_0", "p_1"])[["p_0", "p_1", "p_-1"]]
+    np.testing.assert_array_equal(kelly_stakes(frame), kelly_stakes(prob))
+    y = np.random.default_rng(6).integers(-1, 2, 40)
+    assert sizing_error(y, frame) == sizing_error(y, prob)
+    two = pd.DataFrame({"p_1": prob[:, 0], "p_-1": 1.0 - prob[:, 0]})
+    np.testing.assert_array_equal(kelly_stakes(two), kelly_stakes(prob[:, 0]))
 
 
 def test_swapping_rise_and_fall_turns_the_stake_round() -> None:
@@ -168,16 +179,16 @@ def test_labels_of_three_columns_are_falls_and_rises_even_where_none_fell() -> N
         ({"y_prob": []}, "y_prob is empty"),
         ({"y_prob": [[0.2, 0.2, 0.2, 0.4]]}, "y_prob has 4 columns. Pass the probability of a rise"),
         ({"y_prob": [[0.5, 0.4, 0.5]]}, "probabilities sum to 1.4, not 1"),
-        ({"up": 0.0}, "up=0.0 can't be used. Pass a number above 0."),
-        ({"down": float("inf")}, "down=inf can't be used"),
-        ({"cost": -0.1}, "cost=-0.1 can't be used. Pass a number of at least 0."),
+        ({"up": 0.0}, r"up=0.0 is outside \(0, inf\). Pass a number in \(0, inf\)"),
+        ({"down": float("inf")}, r"down=inf is outside \(0, inf\)"),
+        ({"cost": -0.1}, r"cost=-0.1 is outside \[0, inf\)"),
         ({"cost": [0.1, -0.1]}, r"cost row 1: -0.1 can't be used \(1 of 2 rows\)"),
         ({"up": [1.0]}, "y_prob has 2 rows and up has 1"),
         ({"up": "1"}, "up='1' is not a number"),
         ({"up": [[1.0], [1.0]]}, r"up has shape \(2, 1\)"),
         ({"fraction": 0.0}, r"fraction=0.0 is outside \(0, 1\)"),
         ({"fraction": True}, "fraction=True is not a number"),
-        ({"cap": 0}, "cap=0 can't be used"),
+        ({"cap": 0}, r"cap=0 is outside \(0, inf\)"),
     ],
 )
 def test_kelly_refuses(arguments: dict[str, object], text: str) -> None:
@@ -201,7 +212,7 @@ def test_sizing_error_refuses(y: list[int], prob: list[object], text: str) -> No
 def test_rule_refuses_what_it_can_t_use() -> None:
     with pytest.raises(CalibrantError, match="Did you mean 'kelly'"):
         StakeRule("kely")  # type: ignore[arg-type]
-    with pytest.raises(CalibrantError, match="up=-1 can't be used"):
+    with pytest.raises(CalibrantError, match=r"up=-1 is outside \(0, inf\)"):
         StakeRule(up=-1)
     with pytest.raises(CalibrantError, match=r"cap=\[1.0\] is not a number"):
         StakeRule(cap=[1.0])  # type: ignore[arg-type]

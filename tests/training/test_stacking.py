@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calibrant.errors import CalibrantError
 from calibrant.metrics import brier_score, log_loss, top_label_ece
-from calibrant.training.stacking import NO_SKILL, compare_stacks, fit_meta_learner, stack_predictions
+from calibrant.training.stacking import CLASS_FREQUENCIES, compare_stacks, fit_meta_learner, stack_predictions
 from calibrant.validation import Labels, as_labels
 
 CLASSES = np.array([-1, 0, 1])
@@ -55,6 +56,15 @@ def test_meta_learner_of_two_classes_present_gives_the_third_nothing() -> None:
     assert (got.predict_proba(parts)[:, 1] == 0.0).all()
 
 
+def test_columns_are_matched_to_classes_by_name() -> None:
+    y, members = models(300, 9)
+    parts = list(members.values())
+    learner = fit_meta_learner(parts, y, classes=CLASSES)
+    named = [pd.DataFrame(p, columns=["p_-1", "p_0", "p_1"])[["p_1", "p_-1", "p_0"]] for p in parts]
+    np.testing.assert_array_equal(fit_meta_learner(named, y, classes=CLASSES).coef, learner.coef)
+    assert learner.predict_proba(named).tobytes() == learner.predict_proba(parts).tobytes()
+
+
 def test_one_row_alone_gives_the_same_bits_as_in_a_batch() -> None:
     y, members = models(200, 3)
     parts = list(members.values())
@@ -74,11 +84,13 @@ def test_probabilities_of_zero_are_no_infinity() -> None:
 def test_stacks_beat_their_members_and_calibration_helps_the_average_of_overconfident_ones() -> None:
     y, members = models(3000, 5)
     fit, test = ({k: p[half] for k, p in members.items()} for half in (slice(0, 1500), slice(1500, None)))
-    made = stack_predictions(sharpen(fit), fit, sharpen(test), test, labels_of(y[:1500]))
+    made = stack_predictions(
+        {"raw": sharpen(fit), "calibrated": fit}, {"raw": sharpen(test), "calibrated": test}, labels_of(y[:1500])
+    )
     comparison = compare_stacks(made, labels_of(y[1500:]))
     loss = {m.name: m.log_loss for m in comparison.methods}
     assert list(loss) == [
-        NO_SKILL,
+        CLASS_FREQUENCIES,
         *(f"{who}, {kind}" for kind in ("raw", "calibrated") for who in "ab"),
         *(f"{how}, {kind}" for how in ("average", "meta-learner") for kind in ("raw", "calibrated")),
     ]
@@ -90,7 +102,7 @@ def test_stacks_beat_their_members_and_calibration_helps_the_average_of_overconf
 
 def test_figures_are_those_of_the_metrics() -> None:
     y, members = models(400, 6)
-    made = {NO_SKILL: np.full((400, 3), 1 / 3), "a, raw": members["a"]}
+    made = {CLASS_FREQUENCIES: np.full((400, 3), 1 / 3), "a, raw": members["a"]}
     comparison = compare_stacks(made, labels_of(y), block=4)
     assert (comparison.n_rows, comparison.block) == (400, 4)
     method = comparison.methods[1]
@@ -98,13 +110,14 @@ def test_figures_are_those_of_the_metrics() -> None:
     assert method.brier == pytest.approx(brier_score(y, members["a"], classes=CLASSES))
     assert method.ece == pytest.approx(top_label_ece(y, members["a"], classes=CLASSES, n_bins=10))
     assert method.skill.value == pytest.approx(method.log_loss - np.log(3))
-    assert comparison.to_dict()["methods"][0]["name"] == NO_SKILL
+    assert comparison.to_dict()["methods"][0]["name"] == CLASS_FREQUENCIES
 
 
 def test_class_frequencies_are_those_of_the_fit() -> None:
     y, members = models(100, 7)
-    made = stack_predictions(members, members, members, members, labels_of(y))
-    np.testing.assert_allclose(made[NO_SKILL][0], [(y == c).mean() for c in CLASSES])
+    both = {"raw": members, "calibrated": members}
+    made = stack_predictions(both, both, labels_of(y))
+    np.testing.assert_allclose(made[CLASS_FREQUENCIES][0], [(y == c).mean() for c in CLASSES])
 
 
 @pytest.mark.parametrize(

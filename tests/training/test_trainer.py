@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+import calibrant as cb
+from calibrant.fitted import Chain
 from calibrant.metrics import brier_score, log_loss
 from calibrant.numerics import softmax
 from calibrant.persistence import save
 from calibrant.training.bars import Bars
-from calibrant.training.calibration import apply_calibrator, fit_calibrator, new_calibrator
+from calibrant.training.calibration import new_calibrator
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset, make_dataset
-from calibrant.training.holdout import Holdout, hold_out
+from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
 from calibrant.training.labels import label_bars
 from calibrant.training.metrics_report import figures, leak_warnings
 from calibrant.training.trainer import Trained, train_model
@@ -40,10 +41,10 @@ def parts(data: Dataset) -> Holdout:
 def files_of(trained: Trained, folder: Path) -> dict[str, bytes]:
     """Return the bytes of the saved model and calibrator."""
     folder.mkdir()
-    trained.fitted.model.save(folder)
-    save(trained.fitted.calibrator, folder / "calibrator.json")
+    trained.model.save(folder)
+    save(trained.calibrator, folder / "calibrator.json")
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".skops"} | {
-        "probabilities": trained.validation.raw.tobytes() + trained.validation.calibrated.tobytes()
+        "probabilities": trained.earlier.raw.tobytes() + trained.earlier.calibrated.tobytes()
     }
 
 
@@ -59,7 +60,7 @@ def test_test_labels_change_nothing_but_the_figures_of_the_test(
     assert files_of(before, tmp_path / "a") == files_of(after, tmp_path / "b")
     assert before.test.calibrated.tobytes() == after.test.calibrated.tobytes()
     validation = data.take(parts.validation)
-    assert figures(validation, before.validation) == figures(permuted.take(parts.validation), after.validation)
+    assert figures(validation, before.earlier) == figures(permuted.take(parts.validation), after.earlier)
     assert figures(data.take(parts.test), before.test) != figures(permuted.take(parts.test), after.test)
 
 
@@ -69,7 +70,7 @@ def test_the_model_sees_neither_validation_nor_test(name: str, data: Dataset, pa
     later = np.concatenate((parts.validation, parts.test))
     X[later], y[later] = rng.normal(size=(later.size, X.shape[1])), rng.permutation(y[later])
     config = TrainConfig(model=name)
-    models = [train_model(config, one, parts).fitted.model for one in (data, replace(data, X=X, y=y))]
+    models = [train_model(config, one, parts).model for one in (data, replace(data, X=X, y=y))]
     shown = [model.predict_proba(data.X).tobytes() for model in models]
     assert shown[0] == shown[1]
     assert models[0].n_rounds_ == models[1].n_rounds_
@@ -129,7 +130,7 @@ def test_a_feature_that_sees_the_future_is_called_a_leak(data: Dataset, parts: H
         trained = train_model(TrainConfig(model="xgboost"), seen, parts)
         on_test, earlier = (
             figures(seen.take(rows), forecasts)
-            for rows, forecasts in ((parts.test, trained.test), (parts.validation, trained.validation))
+            for rows, forecasts in ((parts.test, trained.test), (parts.validation, trained.earlier))
         )
         warned.append(leak_warnings(on_test, earlier))
     assert warned[0] == []
@@ -143,13 +144,13 @@ def test_class_weights_are_undone_before_calibration(data: Dataset, parts: Holdo
     balanced = train_model(TrainConfig(model="logistic", class_weight="balanced"), few, parts)
     plain = train_model(TrainConfig(model="logistic"), few, parts)
     test = few.take(parts.test)
-    assert balanced.fitted.shift is not None
-    assert plain.fitted.shift is None
+    assert isinstance(balanced.calibrator, Chain)
+    assert isinstance(plain.calibrator, cb.TemperatureCalibrator)
     share = few.class_rates()[2]
     assert balanced.test.raw[:, 2].mean() > 3.0 * share
     assert balanced.test.calibrated[:, 2].mean() == pytest.approx(share, abs=0.03)
-    not_undone = fit_calibrator(new_calibrator("temperature", 0), balanced.validation.raw, few.take(parts.validation))
-    without = log_loss(test.y, apply_calibrator(not_undone, balanced.test.raw), classes=few.classes)
+    not_undone = new_calibrator("temperature").fit(balanced.earlier.raw, few.y[parts.validation], classes=few.classes)
+    without = log_loss(test.y, not_undone.predict_proba(balanced.test.raw), classes=few.classes)
     undone = log_loss(test.y, balanced.test.calibrated, classes=few.classes)
     assert undone < without - 0.1
     assert undone == pytest.approx(log_loss(test.y, plain.test.calibrated, classes=few.classes), abs=0.02)
@@ -160,7 +161,7 @@ def test_temperature_comes_near_the_bayes_risk_of_a_known_truth() -> None:
     z = 1.2 * rng.normal(size=(40_000, 3))
     truth, sharpened = softmax(z), softmax(z / 0.4)
     y = (truth.cumsum(axis=1) < rng.random((40_000, 1))).sum(axis=1)
-    calibrator = new_calibrator("temperature", 0).fit(sharpened[:20_000], y[:20_000])
+    calibrator = new_calibrator("temperature").fit(sharpened[:20_000], y[:20_000])
     bayes, raw, found = (
         brier_score(y[20_000:], p)
         for p in (truth[20_000:], sharpened[20_000:], calibrator.predict_proba(sharpened[20_000:]))
@@ -174,18 +175,18 @@ def test_every_kind_of_calibrator_is_fitted_on_the_validation_part(
 ) -> None:
     trained = train_model(TrainConfig(model="logistic", calibrator=calibrator), data, parts)
     validation = data.take(parts.validation)
-    expected = fit_calibrator(new_calibrator(calibrator, 0), trained.validation.raw, validation)
-    assert apply_calibrator(expected, trained.test.raw).tobytes() == trained.test.calibrated.tobytes()
+    expected = new_calibrator(calibrator).fit_rows(validation.rows(trained.earlier.raw))
+    assert expected.predict_proba(trained.test.raw).tobytes() == trained.test.calibrated.tobytes()
     np.testing.assert_allclose(trained.test.calibrated.sum(axis=1), 1.0, atol=1e-9)
-    in_sample = apply_calibrator(expected, trained.validation.raw)
-    assert in_sample.tobytes() != trained.validation.calibrated.tobytes()
+    in_sample = expected.predict_proba(trained.earlier.raw)
+    assert in_sample.tobytes() != trained.earlier.calibrated.tobytes()
 
 
 def test_a_row_of_the_validation_part_does_not_move_its_own_figure(data: Dataset, parts: Holdout) -> None:
     y, flipped = data.y.copy(), parts.validation[100:120]
     y[flipped] = -y[flipped]
     config = TrainConfig(model="logistic", calibrator="isotonic")
-    before, after = (train_model(config, one, parts).validation.calibrated for one in (data, replace(data, y=y)))
+    before, after = (train_model(config, one, parts).earlier.calibrated for one in (data, replace(data, y=y)))
     assert before[100:120].tobytes() == after[100:120].tobytes()
     assert before.tobytes() != after.tobytes()
 

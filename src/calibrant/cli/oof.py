@@ -7,19 +7,10 @@ from typing import Any
 import click
 
 from calibrant.cli.examples import Command
-from calibrant.cli.output import count, interval, number, table
-from calibrant.cli.train import gate_lines, scores_table, settings_of
-from calibrant.training.calibration import SPECIFIED
-from calibrant.training.config import TrainConfig
-from calibrant.training.labels import LABEL_KINDS
-from calibrant.training.metrics_report import AFTER, BEFORE
-from calibrant.training.models import MODELS
-from calibrant.training.out_of_fold import VARIANTS
-from calibrant.training.run_folder import DEFAULT_ROOT, Run
-from calibrant.training.stacking import NO_SKILL
+from calibrant.cli.output import interval, number, table
+from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
+from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
-
-_DEFAULT = TrainConfig()
 
 
 @click.command(
@@ -35,28 +26,10 @@ _DEFAULT = TrainConfig()
 @click.option(
     "--models", default="xgboost,lightgbm,catboost", show_default=True, metavar="NAMES", help=f"Of {', '.join(MODELS)}."
 )
-@click.option(
-    "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
-)
-@click.option("--data", default="", metavar="FILE", help="Bars, as for calibrant train.  [default: five stocks]")
-@click.option("--config", "config_file", metavar="FILE", help="Settings as TOML, such as a run's config.toml.")
-@click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
-@click.option(
-    "--calibrator",
-    default=_DEFAULT.calibrator,
-    show_default=True,
-    metavar="NAME",
-    help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
-)
-@click.option(
-    "--calibrate",
-    default=_DEFAULT.calibrate,
-    show_default=True,
-    metavar="WHEN",
-    help="always, if_better or auto, as for calibrant train.",
-)
-@click.option(
-    "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
+@settings(
+    *("horizon", "data", "config", "label", "calibrator", "calibrate", "class-weight"),
+    data="Bars, as for calibrant train.  [default: five stocks]",
+    calibrate="always, if_better or auto, as for calibrant train.",
 )
 @click.option(
     "--variant",
@@ -67,24 +40,11 @@ _DEFAULT = TrainConfig()
     "specified: a random 30% calibrates itself too, which is optimistic.",
 )
 @click.option("--folds", "n_folds", type=int, default=5, show_default=True, metavar="N", help="Folds in time.")
-@click.option("--test", default=_DEFAULT.test, show_default=True, metavar="SHARE", help="To measure on.")
-@click.option("--embargo", type=int, default=_DEFAULT.embargo, show_default=True, metavar="BARS", help="Before test.")
+@settings("test", "embargo", embargo="Before test.")
 @click.option(
     "--cost", type=float, default=0.02, show_default=True, metavar="X", help="Of a trade, as a share of a barrier."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULT.seed, show_default=True, metavar="N", help="Seed.")
-@click.option(
-    "--threads",
-    "n_threads",
-    type=click.IntRange(min=1),
-    default=_DEFAULT.n_threads,
-    show_default=True,
-    metavar="N",
-    help="Threads of each model's library.",
-)
-@click.option(
-    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
-)
+@settings("seed", "threads", "runs", threads="Threads of each model's library.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -106,8 +66,7 @@ def command(
 
     Options win over the settings of --config, whose model is not used: --models names all of them.
     """
-    from calibrant.training.sizing import StakeRule
-    from calibrant.training.stack_run import run_stack
+    from calibrant.training import StakeRule, run_stack
 
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
@@ -117,16 +76,14 @@ def command(
     config = TrainConfig(**settings)
     rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
-    click.echo(closing_block(run))
+    click.echo(closing_text(run))
 
 
-def closing_block(run: Run) -> str:
+def closing_text(run: Run) -> str:
     """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
     metrics = run.metrics
-    test = metrics["test"]
-    worth = f"worth about {test['n_independent']:,.0f} independent labels"
     parts = [
-        f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}",
+        measured_part(metrics["test"]),
         "Plain average of the models:",
         scores_table(metrics),
         "",
@@ -134,24 +91,22 @@ def closing_block(run: Run) -> str:
         differences_table(metrics["stacking"]),
         "",
         *metrics["calibration"]["decision"].split("; "),
-        acting_text(metrics["acting"]),
+        trading_text(metrics["acting"]),
     ]
-    parts += gate_lines(metrics["gates"])
-    parts += [f"Warning: {text}" for text in metrics["warnings"]]
-    return "\n".join([*parts, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+    return "\n".join([*parts, *gate_lines(metrics["gates"]), *last_lines(run)])
 
 
 def stacking_table(stacking: dict[str, Any]) -> str:
     """Return the figures of each way on the test part."""
     rows = []
-    base = next(method for method in stacking["methods"] if method["name"] == NO_SKILL)
+    base = next(method for method in stacking["methods"] if method["name"] == CLASS_FREQUENCIES)
     for method in stacking["methods"]:
         gap = method["skill"]
-        cells = [method["name"]]
+        row = [method["name"]]
         for name in ("log_loss", "brier"):
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
-            cells += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
-        rows.append([*cells, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
+            row += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
+        rows.append([*row, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
 
@@ -166,7 +121,7 @@ def differences_table(stacking: dict[str, Any]) -> str:
     return "\n" + table(["log loss, calibrated less raw", "", level], rows)
 
 
-def acting_text(acting: dict[str, Any]) -> str:
+def trading_text(acting: dict[str, Any]) -> str:
     """Return promised and realised hit rates of each threshold on the test part, and what was chosen before it."""
     lines = []
     for name in (BEFORE, AFTER):

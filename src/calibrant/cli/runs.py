@@ -6,10 +6,10 @@ import click
 
 from calibrant.cli import oof, train
 from calibrant.cli.examples import Command, ExamplesMixin
-from calibrant.cli.output import count, number, table, write_json
+from calibrant.cli.output import number, table, write_json
 from calibrant.errors import InvalidInputError
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
-from calibrant.training.run_folder import DEFAULT_ROOT, Run, find_run, list_runs
+from calibrant.phrases import count
+from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
 
 _COLUMNS = ("brier", "ece", "log_loss")
 
@@ -50,8 +50,7 @@ def list_command(root: str, as_json: bool) -> None:
         write_json({"runs": [_summary(run) for run in runs], "unfinished": n_partial})
         return
     if runs:
-        header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
-        click.echo(table(header, [_line(run) for run in runs], left=2))
+        click.echo(_table(runs))
     else:
         click.echo(f"No finished run in {root}. Next:  calibrant train --model xgboost --horizon 20")
     if n_partial:
@@ -73,7 +72,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
     share = found.record["overhead"]["share_of_model_fit"]
     click.echo(f"{found.run_id}: {settings}\n")
     click.echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
-    click.echo((oof if found.found.get("command") == "oof" else train).closing_block(found))
+    click.echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 
 @command.command("compare", cls=Command, examples=["calibrant runs compare xgboost lightgbm"])
@@ -88,14 +87,11 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
     if as_json:
         write_json({"runs": [_summary(run) for run in found], "differences": _differences(found)})
         return
-    header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
-    click.echo(table(header, [_line(run) for run in found], left=2))
+    click.echo(_table(found))
     for name, values in _differences(found).items():
         click.echo(f"{name}: {' | '.join(map(str, values))}")
-    if (
-        len({(run.found["data_sha256"], run.metrics["test"]["from"], run.metrics["test"]["n_rows"]) for run in found})
-        > 1
-    ):
+    tests = [(run.found["data_sha256"], run.metrics["test"]) for run in found]
+    if len({(data, test["from"], test["n_rows"]) for data, test in tests}) > 1:
         click.echo("These runs were not measured on the same rows: their figures can't be compared.")
 
 
@@ -106,26 +102,31 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
 @click.option("--experiment", default="calibrant", show_default=True, metavar="NAME", help="Experiment in MLflow.")
 def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
     """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
-    from calibrant.training.mlflow_export import export_to_mlflow
+    from calibrant.training import export_to_mlflow
 
     found = find_run(run, root)
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
     click.echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
 
 
+def _table(runs: list[Run]) -> str:
+    header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
+    return table(header, [_line(run) for run in runs], left=2)
+
+
 def _line(run: Run) -> list[str]:
-    """Return the cells of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
+    """Return the row of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
     forecasts = run.metrics["test"]["forecasts"]
-    cells = [run.run_id, run.metrics["calibration"]["calibrator"]]
+    row = [run.run_id, run.metrics["calibration"]["calibrator"]]
     for name in _COLUMNS:
         for which in (BEFORE, AFTER):
             value = forecasts[which][name]["value"]
-            cells.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else number(value)}")
+            row.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else number(value)}")
     passed = [gate["passed"] for gate in run.metrics["gates"].values()]
-    cells.append(number(forecasts[NO_SKILL]["log_loss"]["value"]))
+    row.append(number(forecasts[NO_SKILL]["log_loss"]["value"]))
     skill = forecasts[AFTER]["log_loss"]["skill"]
-    cells.append("" if skill is None else f"{skill:+.4f}")
-    return [*cells, f"{sum(passed)}/{len(passed)}"]
+    row.append("" if skill is None else f"{skill:+.4f}")
+    return [*row, f"{sum(passed)}/{len(passed)}"]
 
 
 def _summary(run: Run) -> dict[str, object]:

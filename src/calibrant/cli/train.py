@@ -2,22 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.decorators import FC
 
 from calibrant.cli.examples import Command
 from calibrant.cli.output import interval, number, table
-from calibrant.training.calibration import SPECIFIED
-from calibrant.training.config import TrainConfig, read_config
-from calibrant.training.labels import LABEL_KINDS
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
-from calibrant.training.models import MODELS
-from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.phrases import count
+from calibrant.training import (
+    AFTER,
+    BEFORE,
+    DEFAULT_ROOT,
+    LABEL_KINDS,
+    MODELS,
+    NO_SKILL,
+    SPECIFIED,
+    Run,
+    TrainConfig,
+    read_config,
+)
 
-_DEFAULT = TrainConfig()
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
+_BARS = (
+    "Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of five "
+    "stocks, from the package bokeh-sampledata]"
+)
+_WHEN = (
+    "always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that for a "
+    "temperature that makes probabilities surer, and always for others."
+)
+#: Options of settings that `calibrant train` and `calibrant oof` share: what stands for the value, and the help.
+_SETTINGS = {
+    "model": ("NAME", f"{', '.join(MODELS)}."),
+    "horizon": ("BARS", "Bars of a label."),
+    "data": ("FILE", _BARS),
+    "config": ("FILE", "Settings as TOML, such as a run's config.toml."),
+    "label": ("KIND", f"{', '.join(LABEL_KINDS)}."),
+    "profit": ("X", "Upper barrier, in volatilities."),
+    "stop": ("X", "Lower barrier, in volatilities."),
+    "calibrator": ("NAME", f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator."),
+    "calibrate": ("WHEN", _WHEN),
+    "class-weight": ("KIND", "none or balanced."),
+    "validation": ("SHARE", "To calibrate on."),
+    "test": ("SHARE", "To measure on."),
+    "embargo": ("BARS", "Between parts."),
+    "seed": ("N", "Seed."),
+    "threads": ("N", "Threads of the model's library."),
+    "runs": ("FOLDER", "The folder of all runs."),
+}
+_ARGUMENTS = {"config": "config_file", "threads": "n_threads", "runs": "root"}
+_DEFAULTS = {**TrainConfig().to_dict(), "config_file": None, "root": DEFAULT_ROOT}
+_TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "threads": click.IntRange(min=1)}
+
+
+def settings(*names: str, **texts: str) -> Callable[[FC], FC]:
+    """Return a decorator that adds options of settings, with the defaults of `TrainConfig`; texts replace help."""
+
+    def decorate(command: FC) -> FC:
+        for name in reversed(names):  # the last decorator that is applied stands first in the help
+            metavar, usual = _SETTINGS[name]
+            argument = _ARGUMENTS.get(name, name.replace("-", "_"))
+            default = _DEFAULTS[argument]
+            command = click.option(
+                f"--{name}",
+                argument,
+                type=_TYPES.get(name),
+                default=default,
+                show_default=default not in ("", None),
+                metavar=metavar,
+                help=texts.get(name, usual),
+            )(command)
+        return command
+
+    return decorate
 
 
 @click.command(
@@ -29,57 +89,7 @@ _MEASURES = ("log_loss", "brier", "ece", "accuracy")
         "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
     ],
 )
-@click.option("--model", default=_DEFAULT.model, show_default=True, metavar="NAME", help=f"{', '.join(MODELS)}.")
-@click.option(
-    "--horizon", type=int, default=_DEFAULT.horizon, show_default=True, metavar="BARS", help="Bars of a label."
-)
-@click.option(
-    "--data",
-    default=_DEFAULT.data,
-    metavar="FILE",
-    help="Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of "
-    "five stocks, from the package bokeh-sampledata]",
-)
-@click.option("--config", "config_file", metavar="FILE", help="Settings as TOML, such as a run's config.toml.")
-@click.option("--label", default=_DEFAULT.label, show_default=True, metavar="KIND", help=f"{', '.join(LABEL_KINDS)}.")
-@click.option(
-    "--profit", default=_DEFAULT.profit, show_default=True, metavar="X", help="Upper barrier, in volatilities."
-)
-@click.option("--stop", default=_DEFAULT.stop, show_default=True, metavar="X", help="Lower barrier, in volatilities.")
-@click.option(
-    "--calibrator",
-    default=_DEFAULT.calibrator,
-    show_default=True,
-    metavar="NAME",
-    help=f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator.",
-)
-@click.option(
-    "--calibrate",
-    default=_DEFAULT.calibrate,
-    show_default=True,
-    metavar="WHEN",
-    help="always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that "
-    "for a temperature that makes probabilities surer, and always for others.",
-)
-@click.option(
-    "--class-weight", default=_DEFAULT.class_weight, show_default=True, metavar="KIND", help="none or balanced."
-)
-@click.option("--validation", default=_DEFAULT.validation, show_default=True, metavar="SHARE", help="To calibrate on.")
-@click.option("--test", default=_DEFAULT.test, show_default=True, metavar="SHARE", help="To measure on.")
-@click.option("--embargo", type=int, default=_DEFAULT.embargo, show_default=True, metavar="BARS", help="Between parts.")
-@click.option("--seed", type=click.IntRange(min=0), default=_DEFAULT.seed, show_default=True, metavar="N", help="Seed.")
-@click.option(
-    "--threads",
-    "n_threads",
-    type=click.IntRange(min=1),
-    default=_DEFAULT.n_threads,
-    show_default=True,
-    metavar="N",
-    help="Threads of the model's library.",
-)
-@click.option(
-    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
-)
+@settings(*_SETTINGS)
 @click.pass_context
 def command(ctx: click.Context, /, config_file: str | None, root: str, **given: Any) -> None:
     """Train a model of market bars, calibrate it, and measure both on the last part in time.
@@ -90,10 +100,10 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
 
     Options win over the settings of --config. Without --data it uses the bars that come with calibrant[training].
     """
-    from calibrant.training.training_run import run_training
+    from calibrant.training import run_training
 
     run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
-    click.echo(closing_block(run))
+    click.echo(closing_text(run))
 
 
 def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -104,24 +114,29 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
     return settings
 
 
-def closing_block(run: Run) -> str:
+def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
-    test = metrics["test"]
-    worth = f"worth about {test['n_independent']:,.0f} independent labels"
-    lines = [
-        f"Test part: {test['n_rows']:,} rows from {test['from'][:16]} to {test['to'][:16]}, {worth}",
-        scores_table(metrics),
-        sentence(metrics["calibration"]["decision"]),
-    ]
+    lines = [measured_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
     lines += gate_lines(metrics["gates"])
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
         least = target.get("least_at_this_accuracy")
         why = "" if least is None or target["met"] else f": at this accuracy it can't be below {least:.4f}"
         lines.append(f"{name} target {target['target']}: {reached}{why}")
-    lines += [f"Warning: {text}" for text in metrics["warnings"]]
-    return "\n".join([*lines, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"])
+    return "\n".join([*lines, *last_lines(run)])
+
+
+def measured_part(test: dict[str, Any]) -> str:
+    """Return which rows were measured, and what they are worth."""
+    worth = f"worth about {test['n_independent']:,.0f} independent labels"
+    return f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}"
+
+
+def last_lines(run: Run) -> list[str]:
+    """Return the warnings of a run, where it is, and how to look at it."""
+    warnings = [f"Warning: {text}" for text in run.metrics["warnings"]]
+    return [*warnings, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"]
 
 
 def gate_lines(gates: dict[str, Any]) -> list[str]:
@@ -146,15 +161,15 @@ def scores_table(metrics: dict[str, Any]) -> str:
     forecasts = metrics["test"]["forecasts"]
     rows = []
     for measure in _MEASURES:
-        cells = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
+        row = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
-        cells.append("" if low is None or high is None else interval(low, high))
-        cells.append(_value(forecasts[NO_SKILL][measure]["value"]))
+        row.append("" if low is None or high is None else interval(low, high))
+        row.append(_value(forecasts[NO_SKILL][measure]["value"]))
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
-            cells.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
-        rows.append(cells)
+            row.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
+        rows.append(row)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
     return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)
 

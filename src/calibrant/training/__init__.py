@@ -1,6 +1,10 @@
-"""Train, calibrate and judge a model of market bars, in the order of time and without leaks.
+"""Train, calibrate and judge models of market bars, in the order of time and without leaks.
 
-The parts are modules: `bars` and `features`, `labels`, `dataset` and `holdout`, `models`, `trainer`, `run_folder`.
-Several models at once: `out_of_fold`, `stacking` and `stack_run`. What to do with the probabilities: `sizing`,
-`thresholds` and `acting`. Intervals for labels that overlap: `paired`.
+Data: `bars`, `features`, `labels`, `dataset`. Models: `models`, `calibration`, and `trainer` for one, `out_of_fold` and
+`stacking` for several. The run: `training_run`, `metrics_report`, `run_folder`. What the probabilities are worth to who
+trades: `sizing`, `thresholds`, `trading_evaluation`. Intervals for labels that overlap: `block_bootstrap`.
 """
+
+from calibrant._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +18,8 @@ import numpy.typing as npt
 from calibrant.dependence import TimeArray, as_times
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, UnknownNameError, did_you_mean
 from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.phrases import quoted
+from calibrant.validation import as_groups, as_scores
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -30,18 +35,13 @@ _ALIASES = {
 }
 #: A step this many times the usual one is a gap; a weekend of daily bars is three.
 _GAP = 5
+#: The package that holds the default bars.
+_PACKAGE = "bokeh_sampledata"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch without bars.
-
-    Attributes
-    ----------
-    symbol : str
-    after, before : numpy.datetime64
-        The bars on both sides.
-    """
+    """A stretch without bars of a symbol, between the times of two bars."""
 
     symbol: str
     after: np.datetime64
@@ -172,6 +172,25 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     return Bars(names, starts, time, **prices, volume=volume, gaps=_gaps(time, starts, names), source=source)
 
 
+def default_bars() -> Bars:
+    """Return daily bars of AAPL, FB, GOOG, IBM and MSFT from 2000 to 2013, adjusted for splits and dividends.
+
+    File stocks.csv.gz of the package bokeh-sampledata: public domain, collected by Quandl's users (WIKI prices).
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    found = find_spec(_PACKAGE)
+    if found is None or found.origin is None:
+        raise InvalidInputError(
+            "no --data is given, and the package with the default bars, bokeh-sampledata, is not installed. Install "
+            "calibrant[training], or name a file of bars."
+        )
+    path = Path(found.origin).parent / "_data" / "stocks.csv.gz"
+    with gzip.open(path) as file:
+        return as_bars(pc.read_csv(pa.BufferReader(file.read())), source=f"{_PACKAGE}/{path.name}")
+
+
 def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
     """Return the columns that are used, under their own names."""
     import narwhals as nw
@@ -192,14 +211,11 @@ def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
             found[name] = frame[there].to_native()
         elif name in ("time", *PRICES):
             near = did_you_mean(name, frame.columns)
-            listed = ", ".join(map(repr, frame.columns[:20]))
-            raise UnknownNameError(f"{source} has no column {name!r}.{near} Its columns are: {listed}.")
+            raise UnknownNameError(f"{source} has no column {name!r}.{near} Its columns are: {quoted(frame.columns)}.")
     return found
 
 
 def _symbols(column: Any, source: str) -> npt.NDArray[Any]:
-    from calibrant.validation import as_groups
-
     groups = as_groups(column, name=f"column 'symbol' of {source}")
     found: npt.NDArray[Any] = np.asarray(groups.classes, dtype=object)[groups.codes]
     return found
@@ -224,8 +240,6 @@ def _check_order(time: TimeArray, codes: npt.NDArray[np.intp], symbols: npt.NDAr
 
 
 def _positive(column: Any, name: str, source: str, *, zero: bool = False) -> FloatArray:
-    from calibrant.validation import as_scores
-
     where = f"column {name!r} of {source}"
     values = as_scores(column, name=where).values
     bad: BoolArray = values < 0.0 if zero else values <= 0.0

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.calibrators import TemperatureCalibrator, make_calibrator
-from calibrant.dependence import PurgedKFold
+from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator, out_of_fold
 from calibrant.errors import CalibrantWarning, InvalidInputError
+from calibrant.fitted import Chain, Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import row_log_loss
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, clip_from_data
+from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
 from calibrant.rows import Rows
-from calibrant.training.dataset import Dataset
-from calibrant.validation import Labels
 
+#: Whatever calibrates a model in a run.
+AnyCalibrator: TypeAlias = Calibrator | ProbabilityCalibrator
 When = Literal["auto", "if_better", "always"]
 WHEN: tuple[str, ...] = get_args(When)
 #: The name under which a run takes `ProbabilityCalibrator`, beside the names of `CALIBRATORS`.
 SPECIFIED = "specified"
-#: Blocks in time of a cross-fit.
-BLOCKS = 5
+#: Folds in time by which the use of a calibrator is decided.
+_N_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Calibration:
     is_used : bool
         Whether it is the fitted one.
     change : float or None
-        By how much it changes the mean log loss of blocks in time that it was not fitted to; None where it is used
-        without being asked.
+        By how much it changes the mean log loss of folds in time that it was not fitted to; None where it is used
+        whatever that would be.
     temperature : float or None
         The temperature that was fitted, whether used or not; None for other calibrators.
     """
 
-    calibrator: Any
+    calibrator: AnyCalibrator
     is_used: bool
     change: float | None
     temperature: float | None
@@ -72,118 +72,88 @@ class Calibration:
         )
 
 
-def new_calibrator(name: str, seed: int) -> Any:
-    """Return an unfitted calibrator: of the registry, or the specified one."""
-    if name == SPECIFIED:
+def new_calibrator(calibrator: str | Calibrator, seed: int = 0) -> AnyCalibrator:
+    """Return an unfitted calibrator of probabilities: by its name, the specified one, or like the one given."""
+    if calibrator == SPECIFIED:
         return ProbabilityCalibrator(CalibrationConfig(seed=seed))
-    return make_calibrator(name)
+    made = make_calibrator(calibrator)
+    if made.input != "probability":
+        raise InvalidInputError(
+            f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
+            'Pass one of input="probability".'
+        )
+    return made
 
 
-def fit_calibrator(calibrator: Any, prob: FloatArray, data: Dataset) -> Any:
-    """Fit a calibrator, of either kind, to the labels of rows."""
-    return calibrator.fit_rows(Rows(np.ascontiguousarray(prob), Labels(data.codes, data.classes)))
+def deployed(calibrator: AnyCalibrator, shift: PriorShift | None) -> Fitted:
+    """Return what turns a model's output into calibrated probabilities: with class weights, these are undone first."""
+    return calibrator if shift is None else Chain([shift, calibrator])
 
 
-def apply_calibrator(calibrator: Any, prob: FloatArray) -> FloatArray:
-    """Apply a calibrator of either kind."""
-    return np.asarray(calibrator.predict_proba(prob), dtype=np.float64)
-
-
-def calibrate_rows(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, when: When) -> Calibration:
-    """Fit a calibrator to rows, and decide by these rows alone whether it is used.
+def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Calibration:
+    """Fit a new calibrator to rows, and decide by these rows alone whether it is used.
 
     Parameters
     ----------
-    make : callable
-        Returns an unfitted calibrator.
-    prob : ndarray of shape (n, K)
-    data : Dataset
-        Its labels are those of the rows of `prob`.
+    calibrator : Calibrator or ProbabilityCalibrator
+        Left as it is; a new one with its settings is fitted.
+    rows : Rows
+        Probabilities, shape (n, K), and labels with their times.
     when : {"auto", "if_better", "always"}
-        "if_better": used where it lowers the mean log loss of five blocks in time, each calibrated by a fit to the
+        "if_better": used where it lowers the mean log loss of five folds in time, each calibrated by a fit to the
         others, purged. "auto": that for a temperature below one, and always for anything else.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows are of one class.
 
     Notes
     -----
     A temperature below one makes probabilities surer. Being too sure has no bound on its loss, and being too little
     sure costs at most log(K) a row; and labels that overlap are worth few independent ones, so that the temperature
     of a model that was stopped early, and is hardly over-confident, is mostly noise. So surer probabilities have to
-    earn their place on blocks that the temperature was not fitted to: one sign, without a threshold to choose.
+    earn their place on folds that the temperature was not fitted to: one sign, without a threshold to choose.
     """
-    fitted = fit_calibrator(make(), prob, data)
+    if np.count_nonzero(rows.class_weight) < 2:
+        raise InvalidInputError(
+            f"a calibrator would be fitted to {rows.n_rows:,} rows of one class. Pass more rows or ask for fewer folds."
+        )
+    fitted = calibrator.fresh().fit_rows(rows)
     temperature = None
     if isinstance(fitted, TemperatureCalibrator):
         slope = fitted.inverse_temperature_
         temperature = 1.0 / slope if slope > 0.0 else float("inf")
-    is_sharper = temperature is not None and temperature < 1.0
-    if when == "always" or (when == "auto" and not is_sharper):
+    if when == "always" or (when == "auto" and (temperature is None or temperature >= 1.0)):
         return Calibration(fitted, True, None, temperature)
-    labels = Labels(data.codes, data.classes)
-    before, after = (
-        float(row_log_loss(Rows(np.ascontiguousarray(p), labels, None)).mean())
-        for p in (prob, _cross_fitted(make, prob, data))
-    )
+    unseen = rows.with_scores(out_of_fold(calibrator, rows, rows.folds(_N_FOLDS)))
+    before, after = (float(row_log_loss(each).mean()) for each in (rows, unseen))
     change = after - before if np.isfinite(before) else float("-inf")
     is_used = change < 0.0
-    if is_used:
-        return Calibration(fitted, is_used, change, temperature)
-    left = without_effect(fitted) if isinstance(fitted, TemperatureCalibrator) else leave_alone(prob, data)
-    return Calibration(left, is_used, change, temperature)
+    return Calibration(fitted if is_used else temperature_of_one(rows), is_used, change, temperature)
 
 
-def leave_alone(prob: FloatArray, data: Dataset) -> TemperatureCalibrator:
+def temperature_of_one(rows: Rows) -> TemperatureCalibrator:
     """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # of the temperature, which is replaced
-        return without_effect(TemperatureCalibrator().fit(prob, data.y, classes=data.classes))
+    made = TemperatureCalibrator()
+    if rows.n_classes == 2:
+        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_from_data(rows.scores[:, 1], rows.total_weight))
+    else:
+        clip = clip_from_data(rows.scores, rows.total_weight)
+        made.map_ = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
+    made.classes_, made.n_rows_, made.score_names_ = rows.classes, rows.n_rows, None
+    return made
 
 
-def without_effect(calibrator: TemperatureCalibrator) -> TemperatureCalibrator:
-    """Set the temperature of a fitted calibrator to one, and return it."""
-    match calibrator.map_:
-        case SoftmaxMap() as fitted:
-            calibrator.map_ = replace(fitted, weight=np.array(1.0))
-        case BetaMap() as single:
-            calibrator.map_ = replace(single, a=1.0, b=1.0)
-        case other:
-            raise AssertionError(f"a temperature is no {type(other).__name__}")
-    return calibrator
-
-
-def _cross_fitted(make: Callable[[], Any], prob: FloatArray, data: Dataset) -> FloatArray:
-    """Calibrate each of five blocks in time by a fit to the others, purged; without two classes there, leave it.
-
-    Where labels are so long that purging leaves a block no row at all, nothing can be judged, and all is left.
-    """
-    out, codes = prob.copy(), data.codes
-    try:
-        folds = list(PurgedKFold(min(BLOCKS, data.n_rows), times=data.time, label_end=data.label_end).split(prob))
-    except InvalidInputError:
-        return out
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
-        for fit, held_out in folds:
-            part = Labels(codes[fit], data.classes)
-            if np.count_nonzero(part.counts()) > 1:
-                out[held_out] = _fitted_elsewhere(make(), prob[fit], part, prob[held_out])
-    return out
-
-
-def _fitted_elsewhere(calibrator: Any, prob: FloatArray, labels: Labels, held_out: FloatArray) -> FloatArray:
-    """Fit to rows that a fit to more of them has checked already, and apply to others of these."""
-    fitted: FloatArray = calibrator.fit_rows(Rows(prob, labels)).apply_values(held_out)
-    return fitted
-
-
-def cross_calibrated(make: Callable[[], Any], prob: FloatArray, data: Dataset, *, when: When) -> FloatArray:
-    """Calibrate each of five blocks in time as the others decide: whether by a fit to them, or not at all.
+def cross_calibrated(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> FloatArray:
+    """Calibrate each of five folds in time as the others decide: whether by a fit to them, or not at all.
 
     A row's own label, and those that overlap it, have no part in what it becomes.
     """
-    out = np.empty_like(prob)
+    out, folds = np.empty_like(rows.scores), rows.folds(_N_FOLDS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
-        for fit, held_out in PurgedKFold(BLOCKS, times=data.time, label_end=data.label_end).split(prob):
-            found = calibrate_rows(make, prob[fit], data.take(fit), when=when)
-            out[held_out] = apply_calibrator(found.calibrator, prob[held_out])
+        for fold in range(_N_FOLDS):
+            rest, held_out = rows.split(folds, fold)
+            out[folds == fold] = calibrate_rows(calibrator, rest, when=when).calibrator.apply(held_out)
     return out

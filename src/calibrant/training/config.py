@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -13,8 +12,9 @@ from typing import Any, Literal, get_args
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
-from calibrant.training.labels import LABEL_KINDS, LabelKind
-from calibrant.validation import check_choice, check_fraction, check_integer
+from calibrant.training.labels import LABEL_KINDS, LabelKind, check_distances
+from calibrant.training.models import MODELS
+from calibrant.validation import check_choice, check_flag, check_fraction, check_integer
 
 ClassWeight = Literal["none", "balanced"]
 #: The table of a run's config.toml that says what the run found, and is not read back.
@@ -39,7 +39,7 @@ class TrainConfig:
     calibrator : str
         Name of a calibrator, or "specified" for `ProbabilityCalibrator`.
     calibrate : {"auto", "if_better", "always"}
-        Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of blocks in time of the
+        Whether the calibrator is used: "always", or "if_better" where it lowers the log loss of folds in time of the
         validation part that it was not fitted to. "auto" is that for a temperature below one, which makes
         probabilities surer, and always for anything else.
     class_weight : {"none", "balanced"}
@@ -83,8 +83,6 @@ class TrainConfig:
     params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from calibrant.training.models import MODELS
-
         if self.model not in MODELS and self.model != "sklearn":
             raise unknown_name("model", self.model, MODELS)
         for name in ("horizon", "n_threads"):
@@ -101,17 +99,12 @@ class TrainConfig:
         check_choice("label", self.label, LABEL_KINDS)
         check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
-        for name in ("profit", "stop", "band"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number such as 0.75.")
-            if not math.isfinite(value) or value < 0.0 or (value == 0.0 and name != "band"):
-                raise InvalidInputError(f"{name}={value!r} can't be. Pass a number above 0.")
+        check_distances(self.profit, self.stop, self.band)
+        check_flag("uniqueness", self.uniqueness)
         if self.calibrator != SPECIFIED and ALIASES.get(self.calibrator, self.calibrator) not in CALIBRATORS:
             raise unknown_name("calibrator", self.calibrator, [SPECIFIED, *CALIBRATORS, *ALIASES])
-        for name, kind, what in (("data", str, "a string"), ("uniqueness", bool, "true or false")):
-            if not isinstance(getattr(self, name), kind):
-                raise InvalidTypeError(f"{name}={getattr(self, name)!r} is not {what}. Correct it.")
+        if not isinstance(self.data, str):
+            raise InvalidTypeError(f"data={self.data!r} is not a string. Name a file of bars.")
         if not isinstance(self.params, dict):
             raise InvalidTypeError(f"params={self.params!r:.80} is no table. Pass settings by name.")
 

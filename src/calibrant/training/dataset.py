@@ -1,19 +1,25 @@
-"""Dataset: features and labels of bars, one row per bar whose label is finished, in the order of time."""
+"""Dataset: features and labels of bars, one row per bar whose label is finished, and parts of it in time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import TimeArray
+from calibrant.dependence import PurgedTimeSeriesSplit, TimeArray
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.rows import Rows
 from calibrant.training.bars import Bars
 from calibrant.training.features import bar_features
 from calibrant.training.labels import BarLabels
+from calibrant.validation import Labels
+
+_FEWEST_ROWS = 30
+_NO_TIME = np.timedelta64(0, "us")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,24 +71,38 @@ class Dataset:
         """The place of each label in `classes`."""
         return np.searchsorted(self.classes, self.y).astype(np.int64)
 
+    @property
+    def labels(self) -> Labels:
+        """The labels, as the rest of calibrant takes them."""
+        return Labels(self.codes, self.classes)
+
+    def rows(self, prob: FloatArray) -> Rows:
+        """Return the rows with these probabilities of the classes, shape (n, K), each counting as one."""
+        return Rows(np.ascontiguousarray(prob), self.labels, time=self.time, label_end=self.label_end)
+
     def take(self, rows: IntArray) -> Dataset:
         """Return some of the rows, by number."""
-        return Dataset(
-            self.X[rows],
-            self.names,
-            self.y[rows],
-            self.classes,
-            self.time[rows],
-            self.label_end[rows],
-            self.symbol[rows],
-            self.weight[rows],
-            self.label_return[rows],
-            self.horizon_time,
-        )
+        per_row = ("X", "y", "time", "label_end", "symbol", "weight", "label_return")
+        return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
 
     def class_rates(self) -> FloatArray:
         """Return the share of the rows in each class."""
         return np.bincount(self.codes, minlength=self.classes.size) / self.n_rows
+
+    def table(self, prob: Mapping[str, FloatArray], **more: Any) -> dict[str, Any]:
+        """Return columns for a file: what is known of each row, more of it, and `prob` with a column for each class."""
+        known = ("time", "label_end", "symbol", "y", "label_return")
+        return {
+            **{name: getattr(self, name) for name in known},
+            "uniqueness": self.weight,
+            **more,
+            **{f"{name}_{label}": p[:, k] for name, p in prob.items() for k, label in enumerate(self.classes.tolist())},
+        }
+
+    def last(self, share: float, embargo: np.timedelta64 = _NO_TIME) -> tuple[Dataset, Dataset]:
+        """Return the rows whose labels end before the last part in time starts, and this part: a share of all rows."""
+        before, last = _last(self, np.arange(self.n_rows), round(share * self.n_rows), embargo)
+        return self.take(before), self.take(last)
 
 
 def make_dataset(bars: Bars, labels: BarLabels, *, horizon: int) -> Dataset:
@@ -124,3 +144,69 @@ def make_dataset(bars: Bars, labels: BarLabels, *, horizon: int) -> Dataset:
         label_return=bars.close[end] / bars.close[rows] - 1.0,
         horizon_time=bars.step * horizon,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holdout:
+    """Row numbers of the parts in time of one model.
+
+    Attributes
+    ----------
+    fit, stop, validation, test : ndarray
+        To fit the model on, to tell boosting when to stop, to fit the calibrator on, and to measure on: each part
+        comes after the one before it, and no label of a part reaches into a later one.
+    n_purged : int
+        Rows that are in no part, as their labels do.
+    """
+
+    fit: IntArray
+    stop: IntArray
+    validation: IntArray
+    test: IntArray
+    n_purged: int
+
+
+def hold_out(
+    data: Dataset,
+    *,
+    validation: float = 0.2,
+    test: float = 0.2,
+    stop: float = 0.15,
+    embargo: np.timedelta64 = _NO_TIME,
+) -> Holdout:
+    """Cut the rows in time.
+
+    Parameters
+    ----------
+    data : Dataset
+    validation, test : float
+        Shares of all rows.
+    stop : float
+        Share of the rows before the validation part.
+    embargo : timedelta64
+        Time that has to lie between the end of a label and the start of the part that follows.
+
+    Raises
+    ------
+    InvalidInputError
+        If a part is left with hardly any row, or with rows of one class only.
+    """
+    n = data.n_rows
+    past, test_rows = _last(data, np.arange(n), round(test * n), embargo)
+    past, validation_rows = _last(data, past, round(validation * n), embargo)
+    fit_rows, stop_rows = _last(data, past, round(stop * past.size), embargo)
+    parts = {"fit": fit_rows, "stop": stop_rows, "validation": validation_rows, "test": test_rows}
+    for name, part in parts.items():
+        if part.size < _FEWEST_ROWS or np.unique(data.y[part]).size < 2:
+            raise InvalidInputError(
+                f"the {name} part has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
+                f"at least {_FEWEST_ROWS} rows of two classes are needed. Pass more bars, or a shorter horizon."
+            )
+    return Holdout(**parts, n_purged=n - sum(part.size for part in parts.values()))
+
+
+def _last(data: Dataset, rows: IntArray, n_last: int, embargo: np.timedelta64) -> tuple[IntArray, IntArray]:
+    """Return the rows whose labels end before the last rows start, and these."""
+    spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows], "purge": embargo}
+    past, last = next(PurgedTimeSeriesSplit(1, test_size=max(1, n_last), **spans).split(rows))
+    return rows[past], rows[last]

@@ -7,11 +7,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.training.bars import Bars
 from calibrant.training.features import trailing_std
-from calibrant.validation import check_choice, check_integer
+from calibrant.validation import check_choice, check_integer, check_number
 
 LabelKind = Literal["triple_barrier", "sign", "binary"]
 LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
@@ -91,8 +90,7 @@ def label_bars(
     check_choice("kind", kind, LABEL_KINDS)
     horizon = check_integer("horizon", horizon, minimum=1)
     volatility_bars = check_integer("volatility_bars", volatility_bars, minimum=2)
-    profit, stop = _distance("profit", profit, zero=False), _distance("stop", stop, zero=False)
-    band = _distance("band", band, zero=True)
+    profit, stop, band = check_distances(profit, stop, band)
     n = bars.n_rows
     y, end = np.zeros(n, dtype=np.int64), np.arange(n)
     is_finished, uniqueness = np.zeros(n, dtype=bool), np.ones(n)
@@ -115,6 +113,13 @@ def label_bars(
         uniqueness[rows] = _uniqueness(last, has_unit)
     classes = np.array([0, 1] if kind == "binary" else [-1, 0, 1])
     return BarLabels(y, classes, end, is_finished, uniqueness)
+
+
+def check_distances(profit: object, stop: object, band: object) -> tuple[float, float, float]:
+    """Check the distances of the barriers, and the band that "sign" takes for no move, which may be 0."""
+    above = {"profit": profit, "stop": stop}
+    up, down = (check_number(name, value, minimum=0.0, is_open=True, example="0.75") for name, value in above.items())
+    return up, down, check_number("band", band, minimum=0.0, example="0.43")
 
 
 def _first_touch(price: FloatArray, profit: FloatArray, stop: FloatArray, horizon: int) -> tuple[IntArray, IntArray]:
@@ -155,12 +160,3 @@ def _uniqueness(end: IntArray, counted: BoolArray) -> FloatArray:
     for row in np.flatnonzero(lasting):  # a difference of cumulated sums would round by what comes before
         out[row] = share[row + 1 : end[row] + 1].mean()
     return out
-
-
-def _distance(name: str, value: object, *, zero: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number of standard deviations, such as 1.")
-    if not (0.0 <= value if zero else 0.0 < value) or not np.isfinite(value):
-        least = "at least 0" if zero else "above 0"
-        raise InvalidInputError(f"{name}={value!r} can't be. Pass a finite number {least}.")
-    return float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
-from calibrant.validation import Labels
+from calibrant.validation import as_generator
 
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
 N_BINS = 10
@@ -39,12 +40,27 @@ class Forecasts:
     calibrated: FloatArray
     class_frequencies: FloatArray
 
+    @classmethod
+    def beside_rates(cls, raw: FloatArray, calibrated: FloatArray, earlier: Dataset) -> Forecasts:
+        """Put probabilities beside the class frequencies of earlier rows."""
+        return cls(raw, calibrated, np.tile(earlier.class_rates(), (len(raw), 1)))
+
+    @classmethod
+    def average(cls, several: Sequence[Forecasts]) -> Forecasts:
+        """Return the plain average of forecasts of the same rows, with the class frequencies of the first."""
+        raw, calibrated = (np.mean([getattr(one, name) for one in several], axis=0) for name in ("raw", "calibrated"))
+        return cls(raw, calibrated, several[0].class_frequencies)
+
     def named(self) -> dict[str, FloatArray]:
         """Return each under its name."""
         return {BEFORE: self.raw, AFTER: self.calibrated, NO_SKILL: self.class_frequencies}
 
+    def columns(self) -> dict[str, FloatArray]:
+        """Return each under the start of the names of its columns in files."""
+        return {"raw": self.raw, "p": self.calibrated, "no_skill": self.class_frequencies}
 
-def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, Any]:
+
+def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generator | None = 0) -> dict[str, Any]:
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
     Parameters
@@ -52,7 +68,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     data : Dataset
         The rows.
     forecasts : Forecasts
-    seed : int
+    rng : int or Generator, optional
         Of the bootstrap.
 
     Returns
@@ -71,17 +87,16 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     The Brier score is the sum over classes. Intervals: percentiles of block-bootstrap draws; for the ECE reflected
     ones, as resampling adds noise to it. The noise band resamples the bins' gaps less their means.
     """
-    labels = Labels(data.codes, data.classes)
     times, time_of_row = np.unique(data.time, return_inverse=True)
     known = np.maximum.reduceat(data.label_end, np.searchsorted(data.time, times))
     block = block_length(times, known)
-    columns = {name: _Columns(Rows(p, labels, None)) for name, p in forecasts.named().items()}
-    table = np.column_stack((np.ones(data.n_rows), *(one.values for one in columns.values())))
+    measured = {name: _Measured(data.rows(p)) for name, p in forecasts.named().items()}
+    table = np.column_stack((np.ones(data.n_rows), *(one.per_row for one in measured.values())))
     per_time = np.zeros((times.size, table.shape[1]))
     np.add.at(per_time, time_of_row, table)
-    drawn = block_draws(per_time, block, _DRAWS, np.random.default_rng(seed))
-    shares = np.split(drawn[:, 1:] / drawn[:, :1], len(columns), axis=1)
-    measured = {name: _Measured(one, share) for (name, one), share in zip(columns.items(), shares, strict=True)}
+    drawn = block_draws(per_time, block, _DRAWS, as_generator(rng))
+    for one, share in zip(measured.values(), np.split(drawn[:, 1:] / drawn[:, :1], len(measured), axis=1), strict=True):
+        one.take_draws(share)
     base = measured[NO_SKILL]
     after = measured[AFTER]
     return {
@@ -98,37 +113,32 @@ def figures(data: Dataset, forecasts: Forecasts, *, seed: int = 0) -> dict[str, 
     }
 
 
-class _Columns:
-    """What is summed of each row of a forecast: its losses, whether it was wrong, and the gap in its bin."""
+class _Measured:
+    """One forecast's scores and their bootstrap draws.
+
+    `per_row` is what is summed of each row: its log loss, its Brier score, whether the top label was wrong, and the
+    gap between confidence and outcome in the column of its bin.
+    """
 
     def __init__(self, rows: Rows) -> None:
-        top = rows.top_label()
-        log_loss = row_log_loss(rows)
+        top, log_loss = rows.top_label(), row_log_loss(rows)
         self.is_finite = bool(np.isfinite(log_loss).all())
-        kept = log_loss if self.is_finite else np.zeros_like(log_loss)
         bin_of = np.searchsorted(np.linspace(0.0, 1.0, N_BINS + 1)[1:-1], top.scores, side="left")
         gaps = np.zeros((rows.n_rows, N_BINS))
         gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
-        self.values = np.column_stack((kept, row_brier(rows), ~top.positive, gaps))
-        self.log_loss = float(log_loss.mean())
-        self.ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
+        kept = log_loss if self.is_finite else np.zeros_like(log_loss)
+        self.per_row = np.column_stack((kept, row_brier(rows), ~top.positive, gaps))
+        mean = self.per_row.mean(axis=0)
+        self.values = {"log_loss": float(log_loss.mean()), "brier": float(mean[1]), "error": float(mean[2])}
+        self.values["ece"] = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
 
-
-class _Measured:
-    """One forecast's scores and their draws."""
-
-    def __init__(self, columns: _Columns, share: FloatArray) -> None:
-        mean = columns.values.mean(axis=0)
-        self.is_finite = columns.is_finite
-        self.values = {
-            "log_loss": columns.log_loss,
-            "brier": float(mean[1]),
-            "error": float(mean[2]),
-            "ece": columns.ece,
-        }
+    def take_draws(self, share: FloatArray) -> None:
+        """Keep the scores of bootstrap draws, of which `share` holds the means of `per_row`."""
+        gaps = share[:, 3:]
         self.drawn = {"log_loss": share[:, 0], "brier": share[:, 1], "error": share[:, 2]}
-        self.drawn["ece"] = np.abs(share[:, 3:]).sum(axis=1)
-        self.noise_band = float(np.quantile(np.abs(share[:, 3:] - mean[3:]).sum(axis=1), _LEVEL))
+        self.drawn["ece"] = np.abs(gaps).sum(axis=1)
+        # resampled gaps less their means: what is left of the ECE where probabilities are right
+        self.noise_band = float(np.quantile(np.abs(gaps - self.per_row[:, 3:].mean(axis=0)).sum(axis=1), _LEVEL))
 
     def as_dict(self, base: _Measured) -> dict[str, Any]:
         """Return the scores with intervals, and their skill over another forecast."""
@@ -147,11 +157,10 @@ class _Measured:
 
     def difference(self, other: _Measured) -> dict[str, float]:
         """Return how much larger the log loss is than that of another forecast, with its standard error."""
-        if not (self.is_finite and other.is_finite):
-            return {"value": self.values["log_loss"] - other.values["log_loss"], "standard_error": float("nan")}
-        spread = (self.drawn["log_loss"] - other.drawn["log_loss"]).std(ddof=1)
-        value = self.values["log_loss"] - other.values["log_loss"]
-        return {"value": float(value), "standard_error": float(spread)}
+        value, error = self.values["log_loss"] - other.values["log_loss"], float("nan")
+        if self.is_finite and other.is_finite:
+            error = float((self.drawn["log_loss"] - other.drawn["log_loss"]).std(ddof=1))
+        return {"value": value, "standard_error": error}
 
     def _percentiles(self, name: str) -> tuple[float, float]:
         if name == "log_loss" and not self.is_finite:
@@ -164,7 +173,7 @@ class _Measured:
         return 1.0 - self.values[name] / of_base if of_base > 0.0 else float("nan")
 
 
-def calibration_block(
+def calibration_figures(
     found: dict[str, Any],
     *,
     calibrator: str,
@@ -175,15 +184,7 @@ def calibration_block(
 ) -> dict[str, Any]:
     """Return the specified figures of a run: the Brier score and the ECE, before and after, and what they compare to.
 
-    Parameters
-    ----------
-    found : dict
-        What `figures` says of the rows.
-    calibrator, fitted_on, measured_on : str
-    decided : dict
-        Whether the calibrator was used, and why.
-    overhead : dict
-        Whether calibration kept within its share of the training time.
+    `found` is what `figures` says of the test part, and `decided` whether the calibrator is used, and why.
     """
     before, after = found["forecasts"][BEFORE], found["forecasts"][AFTER]
     return {
@@ -211,11 +212,7 @@ def calibration_block(
 
 
 def overhead_verdict(share: float) -> dict[str, Any]:
-    """Return whether calibration kept within its share of the training time; the seconds are in run.json.
-
-    The same seed gives the same bytes of metrics.json and never the same seconds, so what is measured is stated here
-    as its side of the limit.
-    """
+    """Return whether calibration kept within its share of the training time: no seconds, which never repeat."""
     return {
         "of": "processor time of calibration, over that of the model's fit",
         "limit": OVERHEAD_LIMIT,
@@ -229,9 +226,8 @@ def gates(found: dict[str, Any]) -> dict[str, Any]:
     passed = {}
     for name in (BEFORE, NO_SKILL):
         gap = found["differences"][f"log_loss_{AFTER}_minus_{name}"]
-        is_fine = bool(
-            gap["value"] <= gap["standard_error"] + _ROUNDING
-        )  # not a number where a log loss is infinite: fails
+        # where a log loss is infinite, the standard error is not a number, and the gate fails
+        is_fine = bool(gap["value"] <= gap["standard_error"] + _ROUNDING)
         passed[f"log_loss_at_most_{name}_plus_1_se"] = {**gap, "passed": is_fine}
     error = found["forecasts"][AFTER]["ece"]
     inside = bool(error["value"] <= error["noise_band"])

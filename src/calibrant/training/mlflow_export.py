@@ -65,7 +65,7 @@ def _copy(run: Run, client: Any, experiment: str) -> str:
 
 
 def flat_metrics(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return the figures of the calibration block and of the test part under one name each."""
+    """Return the figures of calibration and of the test part under one name each."""
     found = {name: value for name, value in metrics["calibration"].items() if isinstance(value, float)}
     for forecast, scores in metrics["test"]["forecasts"].items():
         for score, parts in scores.items():

@@ -1,20 +1,21 @@
-"""The one interface of all models."""
+"""The one interface of all models; a library is added by what stands between its own functions and these."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
-import numpy as np
-
-from calibrant.errors import NotFittedError
+from calibrant.errors import InvalidInputError, NotFittedError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import check_integer
+from calibrant.validation import as_probabilities, check_integer
 
-#: Rounds without a better log loss on the slice for early stopping, after which boosting ends.
+#: Rounds without a better log loss on the rows for early stopping, after which boosting ends.
 PATIENCE = 30
-MOST_ROUNDS = 500
+#: Rounds of boosting: at most with early stopping, and always without it.
+MOST_ROUNDS, FIXED_ROUNDS = 500, 100
+#: Features and classes of the rows for early stopping.
+EvalSet: TypeAlias = tuple[FloatArray, IntArray]
 
 
 class Model(ABC):
@@ -30,6 +31,8 @@ class Model(ABC):
 
     Attributes
     ----------
+    model_ : object
+        The library's own fitted model.
     n_rounds_ : int
         Rounds of boosting that predictions use; 0 for a model that isn't boosted.
     """
@@ -38,6 +41,9 @@ class Model(ABC):
     name: ClassVar[str]
     #: The file that `save` writes.
     file: ClassVar[str]
+    #: The package that holds the library; others on the index may hold the same.
+    packages: ClassVar[tuple[str, ...]]
+    model_: Any
     n_rounds_: int
 
     def __init__(self, n_classes: int, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
@@ -46,42 +52,67 @@ class Model(ABC):
         self.n_threads = check_integer("n_threads", n_threads, minimum=1)
         self.params = params
 
-    @abstractmethod
     def fit(
         self,
         X: FloatArray,
         codes: IntArray,
         *,
         sample_weight: FloatArray | None = None,
-        eval_set: tuple[FloatArray, IntArray] | None = None,
+        eval_set: EvalSet | None = None,
     ) -> Self:
-        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls."""
+        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls.
+
+        Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
+        """
+        weight = None if sample_weight is None else sample_weight / sample_weight.mean()
+        self.model_, self.n_rounds_ = self._train(X, codes, weight, eval_set)
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
+        return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model into a folder, in its library's own format."""
+        self._write(folder / self.file)
+
+    def read(self, folder: Path) -> Self:
+        """Take over the model that `save` wrote; nothing in the file can run."""
+        self.model_, self.n_rounds_ = self._read(folder / self.file)
+        return self
+
+    @classmethod
+    def import_library(cls) -> None:
+        """Import the library, so that no time that is measured later holds it; say so if it isn't installed."""
+        try:
+            cls._library()
+        except ImportError as error:
+            raise InvalidInputError(
+                f"model {cls.name!r} needs the package {cls.packages[0]}, which can't be imported ({error}). "
+                "Install calibrant[training]."
+            ) from None
+
+    @staticmethod
+    @abstractmethod
+    def _library() -> Any:
+        """Import the library and return it."""
 
     @abstractmethod
-    def predict_proba(self, X: FloatArray) -> FloatArray:
+    def _train(
+        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
+    ) -> tuple[Any, int]:
+        """Return the fitted model, by weights of mean one, and its rounds of boosting."""
+
+    @abstractmethod
+    def _predict(self, X: FloatArray) -> FloatArray:
         """Return the probability of each class, shape (n, K)."""
 
     @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write the model into a folder, in its library's own format."""
+    def _write(self, path: Path) -> None:
+        """Write the fitted model."""
 
     @abstractmethod
-    def read(self, folder: Path) -> Self:
-        """Take over the model that `save` wrote; nothing in the file can run."""
-
-    def _booster(self) -> Any:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
-        return self.model_
-
-
-def mean_one(sample_weight: FloatArray | None) -> FloatArray | None:
-    """Return weights of mean one: settings of libraries, such as the least weight of a leaf, count rows."""
-    return None if sample_weight is None else sample_weight / sample_weight.mean()
-
-
-def as_rows(found: Any, n_classes: int) -> FloatArray:
-    """Return probabilities in double precision, whose rows sum to one."""
-    p = np.asarray(found, dtype=np.float64).reshape(-1, n_classes)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
+    def _read(self, path: Path) -> tuple[Any, int]:
+        """Return what `_write` wrote, and its rounds of boosting."""

@@ -1,16 +1,339 @@
-"""The models by name."""
+"""The models by name: gradient-boosted trees of three libraries, and classifiers of scikit-learn."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.training.boosted_models import CatBoostModel, LightGBMModel, XGBoostModel
-from calibrant.training.model_base import Model
-from calibrant.training.sklearn_models import HistGradientBoostingModel, LogisticModel, SklearnModel
+import numpy as np
 
-__all__ = ["MODELS", "Model", "make_model", "read_model"]
+from calibrant.errors import DocumentError, InvalidInputError, unknown_name
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.phrases import quoted
+from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model
+
+#: What trees are made of; everything else that skops doesn't trust is refused.
+_TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
+
+
+class XGBoostModel(Model):
+    """Gradient-boosted trees of XGBoost, kept as JSON."""
+
+    name: ClassVar[str] = "xgboost"
+    file: ClassVar[str] = "model.json"
+    packages: ClassVar[tuple[str, ...]] = ("xgboost", "xgboost-cpu")
+
+    @staticmethod
+    def _library() -> Any:
+        import xgboost
+
+        return xgboost
+
+    def _train(
+        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
+    ) -> tuple[Any, int]:
+        xgb = self._library()
+        params = {
+            "objective": "multi:softprob",
+            "num_class": self.n_classes,
+            "eval_metric": "mlogloss",
+            "eta": 0.05,
+            "max_depth": 4,
+            "subsample": 0.8,
+            "colsample_bytree": 0.8,
+            "tree_method": "hist",
+            "seed": self.seed,
+            "nthread": self.n_threads,
+            "verbosity": 0,
+            **self.params,
+        }
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
+        watched = [(xgb.DMatrix(eval_set[0], label=eval_set[1]), "stop")] if eval_set else []
+        patience = PATIENCE if eval_set else None
+        model = xgb.train(params, training, n_rounds, evals=watched, early_stopping_rounds=patience, verbose_eval=False)
+        best = int(model.best_iteration) + 1 if eval_set else n_rounds
+        return model[:best], best
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        self.model_.set_param({"nthread": self.n_threads})
+        rows = self._library().DMatrix(X, nthread=self.n_threads)
+        return _normalised(self.model_.predict(rows), self.n_classes)
+
+    def _write(self, path: Path) -> None:
+        self.model_.save_model(path)
+
+    def _read(self, path: Path) -> tuple[Any, int]:
+        model = self._library().Booster(model_file=path)
+        return model, model.num_boosted_rounds()
+
+
+class LightGBMModel(Model):
+    """Gradient-boosted trees of LightGBM, kept as text."""
+
+    name: ClassVar[str] = "lightgbm"
+    file: ClassVar[str] = "model.txt"
+    packages: ClassVar[tuple[str, ...]] = ("lightgbm",)
+
+    @staticmethod
+    def _library() -> Any:
+        import lightgbm
+
+        return lightgbm
+
+    def _train(
+        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
+    ) -> tuple[Any, int]:
+        lgb = self._library()
+        params = {
+            "objective": "multiclass",
+            "num_class": self.n_classes,
+            "metric": "multi_logloss",
+            "learning_rate": 0.05,
+            "num_leaves": 15,
+            "bagging_fraction": 0.8,
+            "bagging_freq": 1,
+            "feature_fraction": 0.8,
+            "seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": self.n_threads,
+            "verbosity": -1,
+            **self.params,
+        }
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
+        if eval_set is None:
+            return lgb.train(params, training, n_rounds), n_rounds
+        watched = [lgb.Dataset(eval_set[0], label=eval_set[1], reference=training)]
+        stopping = [lgb.early_stopping(PATIENCE, verbose=False)]
+        model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
+        return model, int(model.best_iteration)
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        found = self.model_.predict(X, num_iteration=self.n_rounds_, num_threads=self.n_threads)
+        return _normalised(found, self.n_classes)
+
+    def _write(self, path: Path) -> None:
+        self.model_.save_model(path, num_iteration=self.n_rounds_)
+
+    def _read(self, path: Path) -> tuple[Any, int]:
+        model = self._library().Booster(model_file=path)
+        return model, model.current_iteration()
+
+
+class CatBoostModel(Model):
+    """Gradient-boosted trees of CatBoost, kept in its binary format."""
+
+    name: ClassVar[str] = "catboost"
+    file: ClassVar[str] = "model.cbm"
+    packages: ClassVar[tuple[str, ...]] = ("catboost",)
+
+    @staticmethod
+    def _library() -> Any:
+        import catboost
+
+        return catboost
+
+    def _train(
+        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
+    ) -> tuple[Any, int]:
+        catboost = self._library()
+        params = {
+            "loss_function": "MultiClass",
+            "classes_count": self.n_classes,
+            "learning_rate": 0.05,
+            "depth": 5,
+            "iterations": MOST_ROUNDS if eval_set else FIXED_ROUNDS,
+            "random_seed": self.seed,
+            "thread_count": self.n_threads,
+            "allow_writing_files": False,
+            "logging_level": "Silent",
+            **self.params,
+        }
+        watched = catboost.Pool(*eval_set) if eval_set else None
+        patience = PATIENCE if eval_set else None
+        model = catboost.CatBoost(params)
+        model.fit(catboost.Pool(X, codes, weight=weight), eval_set=watched, early_stopping_rounds=patience)
+        return model, int(model.tree_count_)
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        found = self.model_.predict(X, prediction_type="Probability", thread_count=self.n_threads)
+        return _normalised(found, self.n_classes)
+
+    def _write(self, path: Path) -> None:
+        for name in ("train_finish_time", "model_guid"):  # else the same trees make another file each time
+            self.model_.get_metadata()[name] = ""
+        self.model_.save_model(str(path), format="cbm")
+
+    def _read(self, path: Path) -> tuple[Any, int]:
+        model = self._library().CatBoost()
+        model.load_model(str(path), format="cbm")
+        return model, int(model.tree_count_)
+
+
+def _normalised(found: Any, n_classes: int) -> FloatArray:
+    """Return probabilities in double precision whose rows sum to one; libraries give single precision."""
+    p = np.asarray(found, dtype=np.float64).reshape(-1, n_classes)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+class SklearnModel(Model):
+    """A classifier of scikit-learn.
+
+    `estimator` is any unfitted classifier with `predict_proba`. Rows for early stopping are used by those that take
+    them; the others don't see them.
+    """
+
+    name: ClassVar[str] = "sklearn"
+    file: ClassVar[str] = "model.skops"
+    packages: ClassVar[tuple[str, ...]] = ("scikit-learn",)
+
+    def __init__(
+        self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
+    ) -> None:
+        super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
+        self.estimator = estimator
+
+    @staticmethod
+    def _library() -> Any:
+        import sklearn.ensemble
+
+        return sklearn
+
+    def _train(
+        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
+    ) -> tuple[Any, int]:
+        from sklearn.utils.validation import has_fit_parameter
+
+        model = self._unfitted(can_stop=eval_set is not None)
+        more: dict[str, Any] = {} if weight is None else {_weight_name(model): weight}
+        watched: dict[str, Any] = {}
+        if eval_set and set(np.unique(eval_set[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
+            watched = {"X_val": eval_set[0], "y_val": eval_set[1]}
+        elif getattr(model, "early_stopping", None) is True:
+            model.set_params(early_stopping=False)
+        with _threads(self.n_threads):
+            model = model.fit(X, codes, **more, **watched)
+            if watched and hasattr(model, "validation_score_"):  # it keeps the rounds after the best one
+                best = max(int(np.argmax(model.validation_score_)), 1)
+                model = self._unfitted(can_stop=True).set_params(max_iter=best, early_stopping=False)
+                model.fit(X, codes, **more)
+        return model, _rounds(model)
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        with _threads(self.n_threads):
+            found = np.asarray(self.model_.predict_proba(X), dtype=np.float64)
+        out = np.zeros((len(found), self.n_classes))  # a class without training rows gets 0
+        out[:, self.model_.classes_] = found
+        return out
+
+    def _write(self, path: Path) -> None:
+        import skops.io
+
+        skops.io.dump(self.model_, path)
+
+    def _read(self, path: Path) -> tuple[Any, int]:
+        """Read a classifier made of types that skops trusts, and of trees with sound links."""
+        import skops.io
+
+        unknown = [kind for kind in skops.io.get_untrusted_types(file=path) if kind not in _TREES]
+        if unknown:
+            raise DocumentError(
+                f"{path} holds objects of type {unknown[0]!r}, which calibrant doesn't load. Train the model again."
+            )
+        model = skops.io.load(path, trusted=list(_TREES))
+        check_trees(model, str(path))
+        return model, _rounds(model)
+
+    def _unfitted(self, *, can_stop: bool) -> Any:  # noqa: ARG002
+        """Return a new classifier."""
+        from sklearn.base import clone
+
+        model = clone(self.estimator)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=self.seed)
+        return model.set_params(**self.params) if self.params else model
+
+
+class HistGradientBoostingModel(SklearnModel):
+    """scikit-learn's histogram gradient boosting."""
+
+    name: ClassVar[str] = "hist_gradient_boosting"
+
+    def _unfitted(self, *, can_stop: bool) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        params = {
+            "learning_rate": 0.05,
+            "max_iter": MOST_ROUNDS if can_stop else FIXED_ROUNDS,
+            "max_leaf_nodes": 15,
+            "early_stopping": can_stop,
+            "n_iter_no_change": PATIENCE,
+            "random_state": self.seed,
+            **self.params,
+        }
+        return HistGradientBoostingClassifier(**params)
+
+
+class LogisticModel(SklearnModel):
+    """Multinomial logistic regression of standardised features."""
+
+    name: ClassVar[str] = "logistic"
+
+    def _unfitted(self, *, can_stop: bool) -> Any:  # noqa: ARG002
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        params = {"C": 0.1, "max_iter": 1000, **self.params}
+        return make_pipeline(StandardScaler(), LogisticRegression(**params))
+
+
+def check_trees(model: Any, where: str) -> None:
+    """Refuse trees of which a child is no later node, or a feature doesn't exist: compiled code would follow them."""
+    for left, right, feature, is_leaf in _tree_links(model):
+        inner = np.flatnonzero(~is_leaf)
+        child = np.concatenate((left[inner], right[inner])).astype(np.int64)
+        used = feature[inner].astype(np.int64)
+        is_link = (child > np.tile(inner, 2)) & (child < left.size)
+        is_feature = (used >= 0) & (used < model.n_features_in_)
+        if not (is_link.all() and is_feature.all()):
+            raise DocumentError(f"{where} holds a broken tree. Train the model again.")
+
+
+def _tree_links(model: Any) -> list[tuple[Any, Any, Any, Any]]:
+    """Return left and right children, features, and which nodes are leaves, of every tree of a model."""
+    found = []
+    for step in getattr(model, "_predictors", []):
+        for tree in step:
+            nodes = tree.nodes
+            found.append((nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"].astype(bool)))
+    for part in [model, *np.ravel(getattr(model, "estimators_", []))]:
+        tree = getattr(part, "tree_", None)
+        if tree is not None:
+            found.append((tree.children_left, tree.children_right, tree.feature, tree.children_left < 0))
+    return found
+
+
+def _threads(n_threads: int) -> Any:
+    """Limit the threads of the libraries below scikit-learn."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=n_threads)
+
+
+def _weight_name(model: Any) -> str:
+    """Return the name by which the fit takes weights: in a pipeline, those of its last step."""
+    steps = getattr(model, "steps", None)
+    return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
+
+
+def _rounds(model: Any) -> int:
+    """Return the rounds of boosting; 0 for other classifiers, whose `n_iter_` counts something else."""
+    return int(model.n_iter_) if type(model).__name__ == "HistGradientBoostingClassifier" else 0
+
 
 MODELS: dict[str, type[Model]] = {
     kind.name: kind for kind in (XGBoostModel, LightGBMModel, CatBoostModel, HistGradientBoostingModel, LogisticModel)
@@ -38,47 +361,25 @@ def make_model(
     CalibrantError
         If there is no such model, or its library isn't installed.
     """
-    given = {} if params is None else params
+    given = {"seed": seed, "n_threads": n_threads, **(params or {})}
     if not isinstance(model, str):
         if not hasattr(model, "predict_proba") or not hasattr(model, "get_params"):
             raise InvalidInputError(
                 f"model={model!r:.80} has no predict_proba. Pass a classifier of scikit-learn, or one of: "
-                f"{', '.join(map(repr, MODELS))}."
+                f"{quoted(list(MODELS))}."
             )
-        return SklearnModel(n_classes, estimator=model, seed=seed, n_threads=n_threads, **given)
+        return SklearnModel(n_classes, estimator=model, **given)
     if model not in MODELS:
         raise unknown_name("model", model, MODELS)
-    import_library(model)
-    return MODELS[model](n_classes, seed=seed, n_threads=n_threads, **given)
+    MODELS[model].import_library()
+    return MODELS[model](n_classes, **given)
+
+
+def model_class(name: str) -> type[Model]:
+    """Return the class of the models of this name; any other name is that of a classifier of scikit-learn."""
+    return MODELS.get(name, SklearnModel)
 
 
 def read_model(name: str, n_classes: int, folder: Path, *, n_threads: int = 1) -> Model:
     """Return the fitted model that a model of this name saved in a folder."""
-    kind = MODELS.get(name, SklearnModel)
-    return kind(n_classes, n_threads=n_threads).read(folder)
-
-
-def import_library(name: str) -> None:
-    """Import the library of a model, so that no measured time holds it.
-
-    Raises
-    ------
-    InvalidInputError
-        If it isn't installed.
-    """
-    try:
-        match name:
-            case "xgboost":
-                import xgboost  # noqa: F401
-            case "lightgbm":
-                import lightgbm  # noqa: F401
-            case "catboost":
-                import catboost  # noqa: F401
-            case _:
-                import sklearn.ensemble  # noqa: F401
-    except ImportError as error:
-        package = name if name in ("xgboost", "lightgbm", "catboost") else "scikit-learn"
-        raise InvalidInputError(
-            f"model {name!r} needs the package {package}, which can't be imported ({error}). "
-            "Install calibrant[training]."
-        ) from None
+    return model_class(name)(n_classes, n_threads=n_threads).read(folder)

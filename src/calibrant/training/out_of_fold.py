@@ -11,12 +11,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator, make_calibrator
+from calibrant.calibrators import Calibrator
 from calibrant.dependence import CombinatorialPurgedKFold, PurgedKFold
 from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
-from calibrant.training.calibration import WHEN, Calibration, When, apply_calibrator, calibrate_rows, new_calibrator
+from calibrant.rows import Rows
+from calibrant.training.calibration import WHEN, AnyCalibrator, Calibration, When, calibrate_rows, new_calibrator
 from calibrant.training.config import ClassWeight
 from calibrant.training.dataset import Dataset
 from calibrant.training.models import Model, make_model
@@ -60,11 +61,6 @@ class OutOfFold:
     n_models: int
     train_s: float
     calibrate_s: float
-
-    @property
-    def calibrator(self) -> Any:
-        """The fitted calibrator, or the one that leaves probabilities as they are."""
-        return self.calibration.calibrator
 
 
 def out_of_fold_predictions(
@@ -148,15 +144,12 @@ def out_of_fold_predictions(
     n_folds = check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
     if n_folds > data.n_rows:
         raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
-    _unfitted(calibrator, seed)  # refuses a name that there isn't before the first model is fitted
+    unused = new_calibrator(calibrator, seed)
     spans = {
         "times": data.time,
         "label_end": data.label_end,
         "embargo": data.horizon_time if embargo is None else embargo,
     }
-
-    def make() -> Any:
-        return _unfitted(calibrator, seed)
 
     def predicted(train: IntArray, test: IntArray, which: str) -> tuple[FloatArray, FloatArray]:
         """Return what a model fitted to some rows says of others: as it is, and without the effect of class weights."""
@@ -179,14 +172,18 @@ def out_of_fold_predictions(
         trains.append(train)
     sources = _pair_predictions(data, fold, spans, n_folds, predicted) if variant == "nested" else [even] * n_folds
     trained = time.process_time()
-    final = _fit(make, even, data, np.arange(data.n_rows), calibrate)
+    final = _fitted(unused, data.rows(even), calibrate)
     if variant == "specified":
-        calibrated = _calibrate_as_specified(make, even, data, seed, calibrate)
+        _say_optimistic()
+        n = data.n_rows
+        chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
+        found = _fitted(unused, data.rows(even).take(np.sort(chosen)), calibrate)
+        calibrated = found.calibrator.apply(Rows(even))
     else:
         calibrated = np.empty_like(raw)
         for k, train in enumerate(trains):
-            found = _fit(make, sources[k], data, train, calibrate)
-            calibrated[fold == k] = apply_calibrator(found.calibrator, even[fold == k])
+            found = _fitted(unused, data.rows(sources[k]).take(train), calibrate)
+            calibrated[fold == k] = found.calibrator.apply(Rows(even[fold == k]))
     n_models = n_folds * (n_folds + 1) // 2 if variant == "nested" else n_folds
     seconds = (trained - started, time.process_time() - trained)
     return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
@@ -203,17 +200,8 @@ def fit_stopped(
 ) -> tuple[Model, PriorShift | None]:
     """Fit a model to some rows, its early stopping to the last of them; return it, and what undoes class weights.
 
-    Parameters
-    ----------
-    model : Model
-    data : Dataset
-    train : ndarray of int
-        Numbers of the rows, rising.
-    stop_early : bool
-        Whether the last rows are set apart; they are not where they would be fewer than twenty.
-    uniqueness : bool
-        Whether rows are weighted by how little their labels overlap others.
-    class_weight : {"none", "balanced"}
+    `train` holds the numbers of the rows, rising. No rows are set apart for stopping where they would be fewer than
+    twenty.
     """
     kept, stop = train, np.empty(0, dtype=np.int64)
     n_stop = int(STOPPING_SHARE * train.size)
@@ -249,9 +237,7 @@ def _pair_predictions(
     return sources
 
 
-def _calibrate_as_specified(
-    make: Callable[[], Any], even: FloatArray, data: Dataset, seed: int, calibrate: When
-) -> FloatArray:
+def _say_optimistic() -> None:
     warnings.warn(
         f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then calibrates "
         "these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. Use "
@@ -259,28 +245,9 @@ def _calibrate_as_specified(
         DataWarning,
         stacklevel=3,
     )
-    n = data.n_rows
-    chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
-    return apply_calibrator(_fit(make, even, data, np.sort(chosen), calibrate).calibrator, even)
 
 
-def _fit(make: Callable[[], Any], prob: FloatArray, data: Dataset, rows: IntArray, calibrate: When) -> Calibration:
-    """Fit a new calibrator to some rows, each counting as one."""
-    part = data.take(rows)
-    if np.unique(part.y).size < 2:
-        raise InvalidInputError(
-            f"a calibrator would be fitted to {rows.size:,} rows of one class. Pass more rows or ask for fewer folds."
-        )
+def _fitted(unused: AnyCalibrator, rows: Rows, calibrate: When) -> Calibration:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)  # such as a class that a fold lacks
-        return calibrate_rows(make, prob[rows], part, when=calibrate)
-
-
-def _unfitted(calibrator: str | Calibrator, seed: int) -> Any:
-    made = new_calibrator(calibrator, seed) if isinstance(calibrator, str) else make_calibrator(calibrator)
-    if isinstance(made, Calibrator) and made.input != "probability":
-        raise InvalidInputError(
-            f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
-            'Pass one of input="probability".'
-        )
-    return made
+        return calibrate_rows(unused, rows, when=calibrate)

@@ -21,11 +21,14 @@ from typing import Any
 import numpy as np
 
 from calibrant import persistence
-from calibrant.errors import DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.errors import ColumnOrderError, DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
+from calibrant.phrases import listed, quoted
+from calibrant.rows import Rows
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.models import Model, read_model
-from calibrant.validation import ArrayLike, as_columns
+from calibrant.validation import ArrayLike, as_columns, match_columns
 
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
@@ -83,8 +86,8 @@ class Run:
         }
 
     @cached_property
-    def calibrators(self) -> dict[str, Any]:
-        """The fitted calibrator of each model."""
+    def calibrators(self) -> dict[str, Fitted]:
+        """What turns the output of each model into calibrated probabilities."""
         self._check("checkpoints/")
         return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
 
@@ -94,8 +97,8 @@ class Run:
         return self.models[self._only_name("models")]
 
     @property
-    def calibrator(self) -> Any:
-        """The fitted calibrator of a run of one model."""
+    def calibrator(self) -> Fitted:
+        """What turns the output of the model of a run of one into calibrated probabilities."""
         return self.calibrators[self._only_name("calibrators")]
 
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
@@ -104,7 +107,7 @@ class Run:
         Parameters
         ----------
         X : array-like of shape (n, d)
-            The features, in the order of ``found["features"]``.
+            The features: columns with names in any order, else in the order of ``found["features"]``.
         calibrated : bool
             Whether to calibrate what the model says.
         model : str, optional
@@ -112,33 +115,43 @@ class Run:
 
         Raises
         ------
+        ColumnOrderError
+            If named columns are missing, or there are others.
         CalibrantError
             If the features can't be used, there is no such model, or a file of the run is broken.
         """
-        from calibrant.training.trainer import Fitted
-
-        values, n_features = as_columns(X, name="X").values, len(self.found["features"])
-        if values.ndim != 2 or values.shape[1] != n_features:
-            raise ShapeError(f"X has shape {values.shape}, and this model has {n_features} features. Pass them all.")
+        values = self._features(X)
         if model is not None and model not in self.models:
             raise unknown_name(f"model in {self.run_id}:", model, self.models)
         found = []
         for name in self.models if model is None else [model]:
-            shift_file = self._folders()[name] / "prior_shift.json"
-            shift = persistence.load(shift_file) if shift_file.exists() else None
             raw = self.models[name].predict_proba(values)
-            found.append(Fitted(self.models[name], shift, self.calibrators[name]).calibrate(raw) if calibrated else raw)
+            found.append(self.calibrators[name].apply(Rows(raw)) if calibrated else raw)
         return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
     def check(self) -> None:
-        """Read every file, and compare it with the hash that was noted when it was written.
-
-        Raises
-        ------
-        DocumentError
-            If one is missing or differs.
-        """
+        """Read every file, and refuse the run if one is missing or differs from the hash that was noted of it."""
         self._check("")
+
+    def _features(self, X: ArrayLike) -> FloatArray:
+        """Check features, and put columns with names into the order of the training."""
+        known, checked = self.found["features"], as_columns(X, name="X")
+        columns = checked.container.columns
+        if columns is not None:
+            missing = quoted([name for name in known if name not in columns])
+            extra = quoted([name for name in columns if name not in known])
+            if missing or extra:
+                lacks, has = f"lacks {missing}" * bool(missing), f"has {extra} besides" * bool(extra)
+                raise ColumnOrderError(
+                    f"X {' and '.join(filter(None, (lacks, has)))}. The features of {self.run_id} are {listed(known)}: "
+                    "pass columns of these names, in any order."
+                )
+            checked = checked.ordered(match_columns(columns, known, name="X", fitted=self.run_id))
+        if checked.n_columns != len(known):
+            raise ShapeError(
+                f"X has shape {checked.values.shape}, and this model has {len(known)} features. Pass them all."
+            )
+        return checked.values
 
     def _folders(self) -> dict[str, Path]:
         """Return the folder of each model's checkpoints: a run of several has one for each."""
@@ -150,7 +163,7 @@ class Run:
         names = list(self._folders())
         if len(names) > 1:
             raise InvalidInputError(
-                f"{self.run_id} holds {len(names)} models: {', '.join(names)}. Take one of its {attribute}, as in "
+                f"{self.run_id} holds {len(names)} models: {listed(names)}. Take one of its {attribute}, as in "
                 f"run.{attribute}[{names[0]!r}]."
             )
         return names[0]
@@ -165,16 +178,10 @@ class Run:
 
 @contextmanager
 def new_run(root: str | os.PathLike[str], name: str, record: dict[str, Any]) -> Iterator[Path]:
-    """Give a folder to write a run into; when the block ends without an error, it appears under its own name.
+    """Give a folder to write a run into; when the `with` ends without an error, it appears under its own name.
 
-    Parameters
-    ----------
-    root : path-like
-        The folder of all runs, which is made if need be.
-    name : str
-        What the run's id starts with.
-    record : dict
-        Written to run.json at the end, with the hash of every file; the block may fill it. Gets `run_id`.
+    `name` is what the run's id starts with. `record` gets the id, may be filled meanwhile, and is written to run.json
+    at the end with the hash of every file.
     """
     root = Path(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -215,13 +222,7 @@ def remove_dead(root: str | os.PathLike[str]) -> int:
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """Return a finished run.
-
-    Raises
-    ------
-    InvalidInputError
-        If the folder holds none.
-    """
+    """Return the finished run of a folder, or refuse one that holds none."""
     folder = Path(path)
     if _PARTIAL in folder.name or not (folder / _RUN).is_file():
         raise InvalidInputError(f"{os.fspath(path)} holds no finished run. See: calibrant runs list.")
@@ -240,13 +241,7 @@ def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], i
 
 
 def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
-    """Return the run of this id, or of the only id that holds this text; "last" is the latest one.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is none, or more than one.
-    """
+    """Return the run of this id, or of the only id that holds this text; "last" is the latest one."""
     if (Path(name) / _RUN).is_file():
         return load_run(name)
     runs, _ = list_runs(root)

@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrant.binning import equal_mass_bins
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.training.bets import Amount, Directions, check_amount, check_number, read_bets, read_directions
-from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
+from calibrant.training.directions import Amount, Directions, check_amount, read_directions, read_moves
+from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer, check_number
 
 StakeKind: TypeAlias = Literal["kelly", "linear", "flat"]
 #: The stake on winning b with probability p, losing c with r and a with q, of (p, r, q, b, a, c).
@@ -22,7 +22,7 @@ _N_DRAWS = 200
 
 @dataclass(frozen=True, slots=True)
 class StakeRule:
-    """What a bet wins, loses and costs, and how the stake follows from the probabilities.
+    """What a trade wins, loses and costs, and how the stake follows from the probabilities.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class StakeRule:
     cap : float
         Largest stake.
     short : bool
-        Whether falls are bet on.
+        Whether falls are traded too.
 
     Raises
     ------
@@ -63,12 +63,12 @@ class StakeRule:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(StakeKind))
         for name in ("up", "down", "cap"):
-            check_number(getattr(self, name), name, may_be_zero=False)
-        check_number(self.cost, "cost", may_be_zero=True)
+            check_number(name, getattr(self, name), minimum=0.0, is_open=True)
+        check_number("cost", self.cost, minimum=0.0)
         _check_share(self.fraction)
 
     def stakes(self, y_prob: ArrayLike) -> FloatArray:
-        """Return the signed stake of each row; below zero for a bet on a fall.
+        """Return the signed stake of each row; below zero where a fall is expected to pay.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ def kelly_stakes(
     cap : float
         Largest stake; 1 is all capital, without borrowing.
     short : bool
-        Whether falls are bet on.
+        Whether falls are traded too.
 
     Returns
     -------
@@ -135,11 +135,11 @@ def kelly_stakes(
 
     Notes
     -----
-    A bet on a rise wins b = up - cost with probability p, loses a = down + cost with q, and loses the cost c with
+    A stake on a rise wins b = up - cost with probability p, loses a = down + cost with q, and loses the cost c with
     r = 1 - p - q. Full Kelly maximises p log(1 + f b) + r log(1 - f c) + q log(1 - f a), whose derivative is zero at
     the smaller root of a b c f^2 - (p b (a + c) + r c (b - a) + q a (b - c)) f + (p b - r c - q a) = 0. With two
-    outcomes this is f = p / a - q / b. Where a loss is impossible, f = 1 / a is its limit. A bet on a fall swaps the
-    moves. The stake is optimal for one bet at a time: with overlapping bets let `cap` be the share of each.
+    outcomes this is f = p / a - q / b. Where a loss is impossible, f = 1 / a is its limit. A stake on a fall swaps
+    the moves. It is optimal for one trade at a time: where trades overlap, let `cap` be the share of each.
 
     References
     ----------
@@ -158,7 +158,7 @@ def kelly_stakes(
     prob = read_directions(y_prob)
     n = prob.up.size
     full = _signed(_kelly, prob, *_terms(up, down, cost, n))
-    return _limited(_check_share(fraction) * full, check_number(cap, "cap", may_be_zero=False), short)
+    return _limited(_check_share(fraction) * full, check_number("cap", cap, minimum=0.0, is_open=True), short)
 
 
 def linear_stakes(
@@ -195,7 +195,7 @@ def linear_stakes(
     array([0. , 0.1, 0.2])
     """
     prob = read_directions(y_prob)
-    limit = check_number(cap, "cap", may_be_zero=False)
+    limit = check_number("cap", cap, minimum=0.0, is_open=True)
     return _limited(limit * _signed(_linear, prob, *_terms(up, down, cost, prob.up.size)), limit, short)
 
 
@@ -268,12 +268,11 @@ def sizing_error(
     >>> round(error.value, 3)
     0.4
     """
-    prob, moves, weight = read_bets(y_true, y_prob, sample_weight, classes)
+    prob, moves, weight = read_moves(y_true, y_prob, sample_weight, classes)
     rule = StakeRule() if rule is None else rule
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     counted = weight > 0.0
-    prob, weight = Directions(*(p[counted] for p in prob)), weight[counted]
-    moves = moves[counted]
+    prob, moves, weight = prob.take(counted), moves[counted], weight[counted]
     bins = _direction_bins(prob.up - prob.down, weight, n_bins)
     total = np.bincount(bins, weights=weight)
     promised = Directions(*(np.bincount(bins, weights=weight * p) / total for p in prob))

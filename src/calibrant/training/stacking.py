@@ -1,22 +1,38 @@
-"""Stacking: averages of models and a meta-learner, on raw and on calibrated predictions, compared on rows unseen."""
+"""Stacking: averages of models and a meta-learner, on raw and on calibrated predictions, compared on rows unseen.
+
+Each model is fitted out of fold to the rows before the test part, and once to all of them. The meta-learner is fitted
+to out-of-fold predictions alone: in-sample ones would make it trust the model that overfits most.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from calibrant.dependence import block_length
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
-from calibrant.numerics import FloatArray, clip_from_data, softmax
+from calibrant.numerics import FloatArray, IntArray, clip_from_data, softmax
 from calibrant.results import plain
-from calibrant.rows import Rows
-from calibrant.training.paired import PairedMean, paired_means
-from calibrant.validation import ArrayLike, Labels, as_labels, as_probabilities, as_weight, check_same_length
+from calibrant.rows import Rows, by_class
+from calibrant.training.block_bootstrap import PairedMean, paired_means
+from calibrant.training.calibration import deployed
+from calibrant.training.config import TrainConfig
+from calibrant.training.dataset import Dataset
+from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
+from calibrant.training.models import make_model
+from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
+from calibrant.training.run_record import LOGGER
+from calibrant.training.trainer import Trained
+from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probabilities, as_weight, check_same_length
 
-NO_SKILL = "class frequencies"
+_LOG = logging.getLogger(f"{LOGGER}.stack")
+CLASS_FREQUENCIES = "class frequencies"
 _N_BINS = 10
 
 
@@ -31,15 +47,21 @@ class MetaLearner:
     intercept : ndarray of shape (K,)
     clip : float
         Where probabilities are cut from below.
+    classes : ndarray of shape (K,)
+        The labels, sorted.
     """
 
     coef: FloatArray
     intercept: FloatArray
     clip: float
+    classes: npt.NDArray[Any]
 
     def predict_proba(self, members: Sequence[ArrayLike]) -> FloatArray:
-        """Return probabilities, shape (n, K), from those of the models, in the order of the fit."""
-        parts = read_members(members)
+        """Return probabilities, shape (n, K), from those of the models, in the order of the fit.
+
+        Columns whose names hold the classes are matched by these.
+        """
+        parts = in_class_order(read_members(members), self.classes)
         if len(parts) * parts[0].shape[1] != len(self.coef):
             raise ShapeError(
                 f"members holds {len(parts)} models of {parts[0].shape[1]} classes, but this learner was fitted to "
@@ -47,6 +69,19 @@ class MetaLearner:
             )
         x = _log_ratios(parts, self.clip)
         return softmax(np.einsum("ij,jk->ik", x, self.coef) + self.intercept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values; what is not finite becomes None."""
+        found: dict[str, Any] = plain(
+            {
+                "inputs": "calibrated probabilities",
+                "classes": self.classes,
+                "coef": self.coef,
+                "intercept": self.intercept,
+                "clip": self.clip,
+            }
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +165,10 @@ def fit_meta_learner(
     """
     from sklearn.linear_model import LogisticRegression
 
-    parts = read_members(members)
-    n, n_classes = parts[0].shape
+    checked = read_members(members)
+    n, n_classes = checked[0].values.shape
     labels = as_labels(y, name="y", classes=classes, n_columns=n_classes)
+    parts = in_class_order(checked, labels.classes)
     check_same_length(n, labels.codes.size, "members", "y")
     weight = as_weight(sample_weight, n, rows="members")
     clip = min(clip_from_data(part, float(n)) for part in parts)
@@ -147,75 +183,50 @@ def fit_meta_learner(
         coef[:, present[1]], intercept[present] = fitted.coef_[0], (0.0, fitted.intercept_[0])
     else:
         coef[:, present], intercept[present] = fitted.coef_.T, fitted.intercept_
-    return MetaLearner(coef, intercept, clip)
+    return MetaLearner(coef, intercept, clip, labels.classes)
 
 
 def stack_predictions(
-    fit_raw: Mapping[str, FloatArray],
-    fit_calibrated: Mapping[str, FloatArray],
-    test_raw: Mapping[str, FloatArray],
-    test_calibrated: Mapping[str, FloatArray],
+    fit: Mapping[str, Mapping[str, FloatArray]],
+    test: Mapping[str, Mapping[str, FloatArray]],
     labels: Labels,
     *,
     sample_weight: FloatArray | None = None,
 ) -> dict[str, FloatArray]:
     """Return what each way of using the models says of the test rows.
 
-    Parameters
-    ----------
-    fit_raw, fit_calibrated : mapping of str to ndarray of shape (n, K)
-        Out-of-fold probabilities by model: what meta-learners are fitted to.
-    test_raw, test_calibrated : mapping of str to ndarray of shape (n_test, K)
-        Probabilities of the test rows, by the same models fitted to all other rows.
-    labels : Labels
-        Of the rows of the fit.
-    sample_weight : ndarray of shape (n,), optional
-        Of the rows of the fit.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_test, K)
+    `fit` and `test` hold "raw" and "calibrated" probabilities by model: out-of-fold ones of the rows whose labels and
+    weights are given, to which meta-learners are fitted; and those of the test rows, by the same models fitted to all
+    other rows.
     """
-    if not fit_raw:
+    if not fit["raw"]:
         raise InvalidInputError("there is no model to stack. Pass the predictions of at least one.")
-    n_test = len(next(iter(test_raw.values())))
     rates = np.bincount(labels.codes, minlength=len(labels.classes)) / labels.codes.size
-    made = {NO_SKILL: np.broadcast_to(rates, (n_test, rates.size)).copy()}
-    inputs = {"raw": (fit_raw, test_raw), "calibrated": (fit_calibrated, test_calibrated)}
-    for kind, (_, test) in inputs.items():
-        made |= {f"{name}, {kind}": prob for name, prob in test.items()}
-    for kind, (_, test) in inputs.items():
-        made[f"average, {kind}"] = np.mean(list(test.values()), axis=0)
-    for kind, (fit, test) in inputs.items():
+    made = {CLASS_FREQUENCIES: np.tile(rates, (len(next(iter(test["raw"].values()))), 1))}
+    for kind, members in test.items():
+        made |= {f"{name}, {kind}": prob for name, prob in members.items()}
+    for kind, members in test.items():
+        made[f"average, {kind}"] = np.mean(list(members.values()), axis=0)
+    for kind, members in test.items():
         y = labels.classes[labels.codes]
-        learner = fit_meta_learner(list(fit.values()), y, sample_weight=sample_weight, classes=labels.classes)
-        made[f"meta-learner, {kind}"] = learner.predict_proba([test[name] for name in fit])
+        learner = fit_meta_learner(list(fit[kind].values()), y, sample_weight=sample_weight, classes=labels.classes)
+        made[f"meta-learner, {kind}"] = learner.predict_proba([members[name] for name in fit[kind]])
     return made
 
 
 def compare_stacks(
-    predictions: Mapping[str, FloatArray], labels: Labels, *, block: int = 1, level: float = 0.95, seed: int = 0
+    predictions: Mapping[str, FloatArray], labels: Labels, *, block: int = 1, level: float = 0.95, rng: int = 0
 ) -> StackComparison:
     """Compare predictions of the same test rows, in the order of time, with paired block-bootstrap intervals.
 
-    Parameters
-    ----------
-    predictions : mapping of str to ndarray of shape (n, K)
-        As `stack_predictions` returns them.
-    labels : Labels
-        Of the test rows.
-    block : int
-        As `block_length` gives it.
-    level : float
-        Nominal coverage.
-    seed : int
-        Of the bootstrap.
+    `predictions` are those of `stack_predictions`, `block` is what `block_length` gives, and all ways are compared by
+    the same draws.
     """
     n = labels.codes.size
-    rows = {name: Rows(np.ascontiguousarray(prob), labels, None) for name, prob in predictions.items()}
+    rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
     losses = {name: row_log_loss(r) for name, r in rows.items()}
-    skills = paired_means(losses, baseline=NO_SKILL, block=block, level=level, rng=seed)
-    skills[NO_SKILL] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
+    skills = paired_means(losses, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
+    skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
     methods = tuple(
         StackedMethod(name, float(losses[name].mean()), float(row_brier(r).mean()), _ece(r), skills[name])
         for name, r in rows.items()
@@ -225,22 +236,28 @@ def compare_stacks(
         for name in losses
         if name.endswith(", calibrated")
     }
-    changed = paired_means(differences, block=block, level=level, rng=seed) if differences else {}
+    changed = paired_means(differences, block=block, level=level, rng=rng) if differences else {}
     return StackComparison(methods, changed, n, block)
 
 
-def read_members(members: Sequence[ArrayLike]) -> list[FloatArray]:
-    """Check probabilities of several models: the same rows and classes in each."""
-    parts = [as_probabilities(member, name=f"members[{i}]").values for i, member in enumerate(members)]
-    if not parts:
+def read_members(members: Sequence[ArrayLike]) -> list[Scores]:
+    """Check probabilities of several models: the same number of rows and classes in each."""
+    checked = [as_probabilities(member, name=f"members[{i}]") for i, member in enumerate(members)]
+    if not checked:
         raise InvalidInputError("members is empty. Pass the probabilities of at least one model.")
-    for i, part in enumerate(parts):
-        if part.ndim != 2 or part.shape != parts[0].shape:
+    shapes = [one.values.shape for one in checked]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 or shape != shapes[0]:
             raise ShapeError(
-                f"members[{i}] has shape {part.shape} and members[0] {parts[0].shape}. Pass one column per class, "
+                f"members[{i}] has shape {shape} and members[0] {shapes[0]}. Pass one column per class, "
                 "shape (n, K), the same for all models."
             )
-    return parts
+    return checked
+
+
+def in_class_order(members: Sequence[Scores], classes: npt.NDArray[Any]) -> list[FloatArray]:
+    """Return the probabilities of several models, columns with names in the order of the classes."""
+    return [by_class(one, classes, f"members[{i}]").values for i, one in enumerate(members)]
 
 
 def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
@@ -251,3 +268,92 @@ def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
 
 def _ece(rows: Rows) -> float:
     return float(binned_error(make_bins(rows.top_label().summary(), _N_BINS, "uniform"), "l1"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Models, and what ways of using them say of the test part."""
+
+    #: The models by name, fitted to all rows before the test part.
+    members: dict[str, Trained]
+    #: The fold of each of these rows, and how many models each member's out-of-fold predictions took.
+    fold: IntArray
+    n_models: int
+    #: As `stack_predictions` gives them.
+    predictions: dict[str, FloatArray]
+    #: Fitted to calibrated out-of-fold predictions.
+    meta_learner: MetaLearner
+    before: Dataset
+    test: Dataset
+
+    def compare(self, *, rng: int = 0) -> StackComparison:
+        """Compare the ways on the test part."""
+        block = block_length(self.test.time, self.test.label_end)
+        return compare_stacks(self.predictions, self.test.labels, block=block, rng=rng)
+
+    def forecasts(self) -> tuple[Forecasts, Forecasts]:
+        """Return the plain averages of the models: out of fold, and of the test part."""
+        found = self.members.values()
+        return Forecasts.average([one.earlier for one in found]), Forecasts.average([one.test for one in found])
+
+
+def fit_stack(
+    config: TrainConfig,
+    models: Sequence[Any],
+    before: Dataset,
+    test: Dataset,
+    *,
+    variant: Variant = "nested",
+    n_folds: int = 5,
+) -> Stack:
+    """Fit each model out of fold and to all rows before the test part, and stack them.
+
+    Of the settings those of calibration, weights, seed and threads are used, and `params`, which are those of one
+    library, where there is one model. `variant` and `n_folds` are those of `out_of_fold_predictions`. The labels of the
+    test part are read by nothing here.
+    """
+    names = [model if isinstance(model, str) else type(model).__name__ for model in models]
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
+    if config.params and len(names) > 1:
+        raise InvalidInputError(
+            f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "
+            "out, or pass one model."
+        )
+    library: dict[str, Any] = {"seed": config.seed, "n_threads": config.n_threads, "params": config.params}
+    weights: dict[str, Any] = {"uniqueness": config.uniqueness, "class_weight": config.class_weight}
+    members = {}
+    for name, model in zip(names, models, strict=True):
+        found = out_of_fold_predictions(
+            before,
+            model,
+            calibrator=config.calibrator,
+            variant=variant,
+            n_folds=n_folds,
+            calibrate=config.calibrate,
+            progress=lambda line, name=name: _LOG.info("%s, %s", name, line),  # type: ignore[misc]
+            **library,
+            **weights,
+        )
+        unfitted = make_model(model, before.classes.size, **library)
+        fitted, shift = fit_stopped(unfitted, before, np.arange(before.n_rows), **weights)
+        _LOG.info("%s: %s", name, found.calibration.describe())
+        calibrator, raw = deployed(found.calibration.calibrator, shift), fitted.predict_proba(test.X)
+        members[name] = Trained(
+            fitted,
+            found.calibration,
+            calibrator,
+            Forecasts.beside_rates(found.raw, found.calibrated, before),
+            Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
+            {"train": found.train_s, "calibrate": found.calibrate_s},
+        )
+    fit = _by_kind({name: one.earlier for name, one in members.items()})
+    later = _by_kind({name: one.test for name, one in members.items()})
+    predictions = stack_predictions(fit, later, before.labels, sample_weight=before.weight)
+    learner = fit_meta_learner(list(fit[AFTER].values()), before.y, sample_weight=before.weight, classes=before.classes)
+    return Stack(members, found.fold, found.n_models, predictions, learner, before, test)
+
+
+def _by_kind(said: Mapping[str, Forecasts]) -> dict[str, dict[str, FloatArray]]:
+    """Return the probabilities of each model, raw and calibrated."""
+    return {kind: {name: forecasts.named()[kind] for name, forecasts in said.items()} for kind in (BEFORE, AFTER)}

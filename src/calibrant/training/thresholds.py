@@ -8,15 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependence import TimeArray, as_times, block_draws, block_length, effective_rows
+from calibrant.dependence import TimeArray, as_label_times, block_draws, block_length, effective_rows
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import wilson
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.results import plain
-from calibrant.training.bets import Directions, read_bets
-from calibrant.training.paired import paired_means
+from calibrant.training.block_bootstrap import paired_means
+from calibrant.training.directions import read_moves
 from calibrant.training.sizing import StakeRule
-from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer
+from calibrant.validation import (
+    ArrayLike,
+    as_generator,
+    as_scores,
+    check_fraction,
+    check_integer,
+    check_same_length,
+)
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 _N_DRAWS = 1000
@@ -104,7 +111,7 @@ def threshold_table(
     thresholds : sequence of float
         In [0, 1): a row is traded where the probability of its side is above.
     rule : StakeRule, optional
-        What bets win, lose and cost, and how much is staked; half Kelly at even moves by default.
+        What trades win, lose and cost, and how much is staked; half Kelly at even moves by default.
     time, label_end : array-like of shape (n,), optional
         When the label of each row starts and is known: rows are taken in this order, and intervals widened for
         overlapping labels. By default rows are in order, and no labels overlap.
@@ -125,8 +132,8 @@ def threshold_table(
 
     Notes
     -----
-    The side is the one that the rule stakes on, and the confidence its probability. Growth takes bets one after
-    another; where they overlap, let the rule's cap be the share of each. Each interval is for one threshold: the
+    The side is the one that the rule stakes on, and the confidence its probability. Growth takes trades one
+    after another; where they overlap, let the rule's cap be the share of each. Each interval is for one threshold: the
     best of many looks better than it is, so choose on other rows, by `choose_threshold`.
 
     References
@@ -141,25 +148,8 @@ def threshold_table(
     >>> result.n_trades, round(result.promised, 2), round(result.realised, 2)
     (3, 0.8, 0.67)
     """
-    bets = _read(y_true, y_prob, time, label_end, classes, rule)
-    level = check_fraction("level", level)
-    cuts = _check_thresholds(thresholds)
-    growths = bets.growths(cuts)
-    finite = {str(j): column for j, column in enumerate(growths.T) if np.isfinite(column).all()}
-    means = paired_means(finite, block=bets.block, level=level, n_draws=_N_DRAWS, rng=rng) if finite else {}
-    results = []
-    for j, cut in enumerate(cuts):
-        traded = bets.traded(cut)
-        n, size = int(traded.sum()), bets.independent(traded)
-        promised = realised = low = high = float("nan")
-        if n:
-            promised, realised = float(bets.confidence[traded].mean()), float(bets.is_hit[traded].mean())
-            low, high = (float(end[0]) for end in wilson(np.array([realised]), np.array([size]), level))
-        turnover = float(2.0 * np.abs(np.where(traded, bets.stakes, 0.0)).mean())
-        mean = means.get(str(j))
-        growth = (-np.inf, -np.inf, -np.inf) if mean is None else (mean.value, mean.low, mean.high)
-        results.append(ThresholdResult(cut, n, size, promised, realised, low, high, turnover, *growth))
-    return tuple(results)
+    trades = _read(y_true, y_prob, time, label_end, classes, rule)
+    return _table(trades, _check_thresholds(thresholds), check_fraction("level", level), rng)
 
 
 def choose_threshold(
@@ -216,25 +206,18 @@ def choose_threshold(
     check_integer("rng", rng, minimum=0)
     cuts = _check_thresholds(thresholds)
     level = check_fraction("level", level)
-    table = threshold_table(
-        y_true,
-        y_prob,
-        thresholds=thresholds,
-        rule=rule,
-        time=time,
-        label_end=label_end,
-        classes=classes,
-        level=level,
-        rng=rng,
-    )
-    bets = _read(y_true, y_prob, time, label_end, classes, rule)
+    trades = _read(y_true, y_prob, time, label_end, classes, rule)
+    table = _table(trades, cuts, level, rng)
     kept = [j for j, row in enumerate(table) if row.n_independent >= _LEAST_TRADES and np.isfinite(row.growth)]
     if not kept:
-        reason = f"do not trade: no threshold has {_LEAST_TRADES:g} independent trades to be judged by, or none keeps "
-        return ThresholdChoice(None, reason + "its capital", table)
-    growths = bets.growths([cuts[j] for j in kept])
+        reason = (
+            f"do not trade: no threshold has {_LEAST_TRADES:g} independent trades to be judged by, or none keeps its "
+            "capital"
+        )
+        return ThresholdChoice(None, reason, table)
+    growths = trades.growths([cuts[j] for j in kept])
     means = growths.mean(axis=0)
-    draws = block_draws(growths, bets.block, _N_DRAWS, as_generator(rng))
+    draws = block_draws(growths, trades.block, _N_DRAWS, as_generator(rng))
     error = draws.std(axis=0, ddof=1)
     ratio = np.divide(means, error, out=np.where(means > 0.0, np.inf, -np.inf), where=error > 0.0)
     largest = np.divide(draws - means, error, out=np.zeros_like(draws), where=error > 0.0).max(axis=1)
@@ -257,8 +240,8 @@ def choose_threshold(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Bets:
-    """Rows in the order of time: their stakes, the confidence in the side, whether it came, and what was earned."""
+class _Trades:
+    """Rows in the order of time: stakes, probability of the side, whether it came, growth of the capital."""
 
     stakes: FloatArray
     confidence: FloatArray
@@ -267,18 +250,20 @@ class _Bets:
     times: tuple[TimeArray, TimeArray] | None
     block: int
 
-    def traded(self, threshold: float) -> BoolArray:
+    def above(self, threshold: float) -> BoolArray:
+        """Say which rows are traded."""
         chosen: BoolArray = (self.confidence > threshold) & (self.stakes != 0.0)
         return chosen
 
-    def independent(self, traded: BoolArray) -> float:
-        if self.times is None or not traded.any():
-            return float(traded.sum())
-        return effective_rows(self.times[0][traded], self.times[1][traded])
+    def independent(self, chosen: BoolArray) -> float:
+        """Return what these rows are worth where labels overlap."""
+        if self.times is None or not chosen.any():
+            return float(chosen.sum())
+        return effective_rows(self.times[0][chosen], self.times[1][chosen])
 
     def growths(self, thresholds: Sequence[float]) -> FloatArray:
         """Return what each row adds to the growth under each threshold, shape (n, m)."""
-        return np.column_stack([np.where(self.traded(cut), self.growth, 0.0) for cut in thresholds])
+        return np.column_stack([np.where(self.above(cut), self.growth, 0.0) for cut in thresholds])
 
 
 def _read(
@@ -288,35 +273,45 @@ def _read(
     label_end: ArrayLike | None,
     classes: ArrayLike | None,
     rule: StakeRule | None,
-) -> _Bets:
-    prob, moves, _ = read_bets(y_true, y_prob, None, classes)
-    rule = StakeRule() if rule is None else rule
+) -> _Trades:
+    prob, moves, _ = read_moves(y_true, y_prob, None, classes)
     times, block = None, 1
     if time is None and label_end is not None:
         raise InvalidInputError("label_end comes without time. Pass the time of each row too.")
     if time is not None:
-        start = as_times(time, name="time")
-        end = start if label_end is None else as_times(label_end, name="label_end")
-        if start.size != moves.size:
-            raise ShapeError(
-                f"time has {start.size:,} rows and y_prob has {moves.size:,}. Pass one row of each per observation."
-            )
+        start, end = as_label_times(time, time if label_end is None else label_end)
+        check_same_length(start.size, moves.size, "time", "y_prob")
         block = block_length(start, end)
         order = np.argsort(start, kind="stable")
         times = (start[order], end[order])
-        prob, moves = Directions(*(p[order] for p in prob)), moves[order]
+        prob, moves = prob.take(order), moves[order]
+    rule = StakeRule() if rule is None else rule
     stakes = rule.stakes_of(prob)
-    return _Bets(stakes, *_outcomes(stakes, prob, moves, rule), times, block)
-
-
-def _outcomes(
-    stakes: FloatArray, prob: Directions, moves: IntArray, rule: StakeRule
-) -> tuple[FloatArray, BoolArray, FloatArray]:
     confidence = np.where(stakes > 0.0, prob.up, np.where(stakes < 0.0, prob.down, 0.0))
     is_hit = (stakes != 0.0) & (moves == np.sign(stakes))
-    earned = np.maximum(rule.returns(stakes, moves), -1.0)
-    with np.errstate(divide="ignore"):
-        return confidence, is_hit, np.log1p(earned)
+    with np.errstate(divide="ignore"):  # a stake that loses all the capital
+        growth = np.log1p(np.maximum(rule.returns(stakes, moves), -1.0))
+    return _Trades(stakes, confidence, is_hit, growth, times, block)
+
+
+def _table(
+    trades: _Trades, cuts: Sequence[float], level: float, rng: int | np.random.Generator | None
+) -> tuple[ThresholdResult, ...]:
+    finite = {str(j): column for j, column in enumerate(trades.growths(cuts).T) if np.isfinite(column).all()}
+    means = paired_means(finite, block=trades.block, level=level, n_draws=_N_DRAWS, rng=rng) if finite else {}
+    results = []
+    for j, cut in enumerate(cuts):
+        chosen = trades.above(cut)
+        n, size = int(chosen.sum()), trades.independent(chosen)
+        promised = realised = low = high = float("nan")
+        if n:
+            promised, realised = float(trades.confidence[chosen].mean()), float(trades.is_hit[chosen].mean())
+            low, high = (float(end[0]) for end in wilson(np.array([realised]), np.array([size]), level))
+        turnover = float(2.0 * np.abs(np.where(chosen, trades.stakes, 0.0)).mean())
+        mean = means.get(str(j))
+        growth = (-np.inf, -np.inf, -np.inf) if mean is None else (mean.value, mean.low, mean.high)
+        results.append(ThresholdResult(cut, n, size, promised, realised, low, high, turnover, *growth))
+    return tuple(results)
 
 
 def _check_thresholds(thresholds: Sequence[float]) -> list[float]:

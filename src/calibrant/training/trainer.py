@@ -1,4 +1,4 @@
-"""The trainer: fit a model, stop it on its own slice, calibrate on the validation part, judge on the untouched test."""
+"""The trainer: fit a model, stop it on rows of its own, calibrate on the validation part, predict the test part."""
 
 from __future__ import annotations
 
@@ -6,112 +6,84 @@ import logging
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calibrant import persistence
+from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.prior import PriorShift
-from calibrant.training.calibration import (
-    Calibration,
-    apply_calibrator,
-    calibrate_rows,
-    cross_calibrated,
-    new_calibrator,
-)
+from calibrant.rows import Rows
+from calibrant.training.calibration import Calibration, calibrate_rows, cross_calibrated, deployed, new_calibrator
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset
-from calibrant.training.holdout import Holdout
+from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import Model, make_model
-from calibrant.training.run_log import LOGGER
+from calibrant.training.run_record import LOGGER
 
 _LOG = logging.getLogger(f"{LOGGER}.trainer")
 #: Fits of the calibrator that are timed: at most so many, as long as they take less than so many seconds.
 _FITS_TIMED, _TIMED_S = 6, 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A model with its calibrator.
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A model with its calibrator, and what both say of rows that they were not fitted on.
 
     Attributes
     ----------
     model : Model
-    shift : PriorShift or None
-        Undoes the weights that classes had in training, before calibration.
-    calibrator : Calibrator or ProbabilityCalibrator
-    """
-
-    model: Model
-    shift: PriorShift | None
-    calibrator: Any
-
-    def unweighted(self, raw: FloatArray) -> FloatArray:
-        """Return the model's probabilities without the effect of class weights."""
-        return unweighted(raw, self.shift)
-
-    def calibrate(self, raw: FloatArray) -> FloatArray:
-        """Return calibrated probabilities of what the model says."""
-        return apply_calibrator(self.calibrator, self.unweighted(raw))
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What a training gave, and what it predicts for rows that it was not fitted on.
-
-    Attributes
-    ----------
-    fitted : Fitted
-    validation, test : Forecasts
-        The calibrated ones of the validation part are cross-fitted: each of five blocks in time by a calibrator that
-        saw neither it nor a label that overlaps it.
     calibration : Calibration
-        Whether the calibrator was used, and why.
+        Whether the calibrator is used, and why.
+    calibrator : Fitted
+        What turns the model's output into calibrated probabilities: the calibrator, before which a chain undoes the
+        weights that classes had in training.
+    earlier, test : Forecasts
+        Of the rows before the test part, by fits that saw neither these rows nor labels that overlap theirs; and of
+        the test part.
     cpu_s : dict
         Seconds of processor time by step.
     """
 
-    fitted: Fitted
-    validation: Forecasts
-    test: Forecasts
+    model: Model
     calibration: Calibration
+    calibrator: Fitted
+    earlier: Forecasts
+    test: Forecasts
     cpu_s: dict[str, float]
 
-
-def unweighted(raw: FloatArray, shift: PriorShift | None) -> FloatArray:
-    """Return probabilities without the effect of class weights that `shift` undoes; as they are, without any."""
-    return raw if shift is None else np.asarray(shift.predict_proba(raw))
+    def save(self, folder: Path, metadata: dict[str, Any]) -> None:
+        """Write the model and its calibrator into a new folder."""
+        folder.mkdir(parents=True)
+        self.model.save(folder)
+        for suffix in ("json", "pkl"):
+            persistence.save(self.calibrator, folder / f"calibrator.{suffix}", metadata=metadata)
 
 
 def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
     """Return the weight of each training row, and what undoes the part that classes have in it."""
     weight = data.weight if uniqueness else np.ones(data.n_rows)
-    shift = None
-    if balanced:
-        total = np.bincount(data.codes, weights=weight, minlength=data.classes.size)
-        of_class = np.divide(weight.sum(), data.classes.size * total, out=np.ones(total.size), where=total > 0.0)
-        weight = weight * of_class[data.codes]
-        shift = PriorShift.from_class_weight(dict(zip(data.classes.tolist(), of_class.tolist(), strict=True)))
-    return weight, shift
+    if not balanced:
+        return weight, None
+    total = np.bincount(data.codes, weights=weight, minlength=data.classes.size)
+    of_class = np.divide(weight.sum(), data.classes.size * total, out=np.ones(total.size), where=total > 0.0)
+    shift = PriorShift.from_class_weight(dict(zip(data.classes.tolist(), of_class.tolist(), strict=True)))
+    return weight * of_class[data.codes], shift
+
+
+def unweighted(raw: FloatArray, shift: PriorShift | None) -> FloatArray:
+    """Return probabilities without the effect of class weights that `shift` undoes; as they are, without any."""
+    return raw if shift is None else shift.apply_values(raw)
 
 
 def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: Any = None) -> Trained:
-    """Fit, stop, calibrate and predict, each on its own part of the rows.
+    """Fit, stop, calibrate and predict, each on its own part of the rows; nothing here reads labels of the test part.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    data : Dataset
-    parts : Holdout
-    model : scikit-learn classifier, optional
-        Instead of the one that the settings name.
-
-    Notes
-    -----
-    The labels of the test part are read by nothing here.
+    `model` is a classifier of scikit-learn, in place of the model that the settings name.
     """
-    fitted_model = make_model(
+    fitted = make_model(
         config.model if model is None else model,
         data.classes.size,
         seed=config.seed,
@@ -121,41 +93,32 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     rows, stop = data.take(parts.fit), data.take(parts.stop)
     weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
     began = time.process_time()
-    fitted_model.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stop.X, stop.codes))
-    cpu_s = {"model_fit": time.process_time() - began}
-    _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted_model.n_rounds_, parts.fit.size)
+    fitted.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stop.X, stop.codes))
+    model_s = time.process_time() - began
+    _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted.n_rounds_, parts.fit.size)
     validation, test = data.take(parts.validation), data.take(parts.test)
-    raw_validation, raw_test = fitted_model.predict_proba(validation.X), fitted_model.predict_proba(test.X)
-    uncalibrated = Fitted(fitted_model, shift, None).unweighted(raw_validation)
-
-    def make() -> Any:
-        return new_calibrator(config.calibrator, config.seed)
-
-    seconds: list[float] = []
-    # the first fit also loads compiled loops; of the others the least counts, as whatever else runs only adds to it
-    while len(seconds) < 2 or (len(seconds) < _FITS_TIMED and sum(seconds[1:]) < _TIMED_S):
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            began = time.process_time()
-            calibration = calibrate_rows(make, uncalibrated, validation, when=config.calibrate)
-            seconds.append(time.process_time() - began)
-    cpu_s |= {"calibrator_first_fit": seconds[0], "calibrator_fit": min(seconds[1:])}
-    for warning in said:
-        _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
-    _LOG.info("%s: %s", config.calibrator, calibration.describe())
-    fitted = Fitted(fitted_model, shift, calibration.calibrator)
+    raw, raw_test = fitted.predict_proba(validation.X), fitted.predict_proba(test.X)
+    to_calibrate = validation.rows(unweighted(raw, shift))
+    calibration, first_s, fit_s = _timed_calibration(config, to_calibrate)
+    calibrator = deployed(calibration.calibrator, shift)
     began = time.process_time()
-    calibrated = fitted.calibrate(raw_test)
-    cpu_s["calibrator_apply"] = time.process_time() - began
-    cross_fitted = cross_calibrated(make, uncalibrated, validation, when=config.calibrate)
-    before = data.take(np.concatenate((parts.fit, parts.stop)))
-    earlier = data.take(np.concatenate((parts.fit, parts.stop, parts.validation)))
+    calibrated = calibrator.apply(Rows(raw_test))
+    apply_s = time.process_time() - began
+    unused = new_calibrator(config.calibrator, config.seed)
+    cross_fitted = cross_calibrated(unused, to_calibrate, when=config.calibrate)
+    before = np.concatenate((parts.fit, parts.stop))
     return Trained(
         fitted,
-        Forecasts(raw_validation, cross_fitted, _constant(before, validation.n_rows)),
-        Forecasts(raw_test, calibrated, _constant(earlier, test.n_rows)),
         calibration,
-        cpu_s,
+        calibrator,
+        Forecasts.beside_rates(raw, cross_fitted, data.take(before)),
+        Forecasts.beside_rates(raw_test, calibrated, data.take(np.concatenate((before, parts.validation)))),
+        {
+            "model_fit": model_s,
+            "calibrator_first_fit": first_s,
+            "calibrator_fit": fit_s,
+            "calibrator_apply": apply_s,
+        },
     )
 
 
@@ -164,6 +127,20 @@ def overhead(cpu_s: dict[str, float]) -> float:
     return (cpu_s["calibrator_fit"] + cpu_s["calibrator_apply"]) / max(cpu_s["model_fit"], 1e-9)
 
 
-def _constant(data: Dataset, n_rows: int) -> FloatArray:
-    """Return the class frequencies of rows as a forecast of others."""
-    return np.tile(data.class_rates(), (n_rows, 1))
+def _timed_calibration(config: TrainConfig, rows: Rows) -> tuple[Calibration, float, float]:
+    """Calibrate, and return the seconds of the first fit, which also loads compiled loops, and of a later one.
+
+    Of the later fits the least counts, as whatever else the machine does only adds to it.
+    """
+    seconds: list[float] = []
+    while len(seconds) < 2 or (len(seconds) < _FITS_TIMED and sum(seconds[1:]) < _TIMED_S):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            began = time.process_time()
+            calibrator = new_calibrator(config.calibrator, config.seed)
+            found = calibrate_rows(calibrator, rows, when=config.calibrate)
+            seconds.append(time.process_time() - began)
+    for warning in said:
+        _LOG.warning("%s calibrator: %s", config.calibrator, warning.message)
+    _LOG.info("%s: %s", config.calibrator, found.describe())
+    return found, seconds[0], min(seconds[1:])

@@ -1,47 +1,84 @@
-"""A training run from bars to the finished folder."""
+"""One training run: from bars to the folder of one model, or of several that are stacked.
+
+Bars become rows with labels (`run_dataset`). Rows are cut in time; models and calibrators are fitted to the rows before
+the test part (`trainer`, or `out_of_fold` and `stacking`), which gives an `Outcome`. Figures are measured on the test
+part (`measure`), and all of it goes into a folder that appears when it is whole (`run_folder`).
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from calibrant import persistence
 from calibrant.results import plain
-from calibrant.training.acting import judge_actions
-from calibrant.training.bars import Bars, read_bars
+from calibrant.training.bars import Bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset, make_dataset
-from calibrant.training.default_data import default_bars
-from calibrant.training.holdout import Holdout, hold_out
+from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
 from calibrant.training.labels import label_bars
 from calibrant.training.metrics_report import (
-    AFTER,
-    BEFORE,
-    NO_SKILL,
     OVERHEAD_LIMIT,
     Forecasts,
-    calibration_block,
+    calibration_figures,
     figures,
     gates,
     leak_warnings,
     overhead_verdict,
     targets,
 )
-from calibrant.training.provenance import provenance
+from calibrant.training.out_of_fold import Variant
 from calibrant.training.run_folder import DEFAULT_ROOT, Run, load_run, new_run, write_json, write_table
-from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
+from calibrant.training.run_record import LOGGER, logged_to, provenance
 from calibrant.training.sizing import StakeRule
+from calibrant.training.stacking import Stack, fit_stack
+from calibrant.training.trading_evaluation import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 
 _LOG = logging.getLogger(LOGGER)
 _GAPS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a run has trained, and what its folder says of that beside what the folder of every run says."""
+
+    #: The models, by the folder below checkpoints/ that keeps each; "" is checkpoints/ itself.
+    checkpoints: dict[str, Trained]
+    #: The rows before the test part that calibrators and thresholds may know of, and the test part.
+    earlier: Dataset
+    test: Dataset
+    #: What the run is judged by, of both, and the `figures` of the earlier rows.
+    forecasts: Forecasts
+    test_forecasts: Forecasts
+    on_earlier: dict[str, Any]
+    #: What calibrators were fitted to, before the number of rows; whose calibrator is used, and why.
+    fitted_on: str
+    decision: dict[str, Any]
+    #: Sections of metrics.json, and the columns of oof.parquet and of predictions.parquet.
+    sections: dict[str, Any]
+    tables: tuple[dict[str, Any], dict[str, Any]]
+    #: The start of the title of the report.
+    title: str
+    #: Seconds of processor time by step, and that of calibration as a share of that of fitting models.
+    cpu_s: dict[str, float]
+    overhead: float
+    #: What calibrators are saved with.
+    metadata: dict[str, Any]
+    #: What config.toml says beside where the run comes from, and other documents below checkpoints/, by file name.
+    found: dict[str, Any] = field(default_factory=dict)
+    documents: dict[str, Any] = field(default_factory=dict)
+    #: The last entries of metrics.json.
+    closing: dict[str, Any] = field(default_factory=dict)
+
+
+#: Trains on the rows of these bars.
+_Train: TypeAlias = Callable[[Bars, Dataset], Outcome]
 
 
 def run_training(
@@ -76,24 +113,89 @@ def run_training(
     CalibrantError
         If the bars or settings can't be used.
     """
+
+    def train(used: Bars, data: Dataset) -> Outcome:
+        parts = run_parts(config, used, data)
+        return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
+
+    # half Kelly, at the moves that end a label, where barriers end it
+    rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
+    return _run(config, config.model, "", train, rule=rule, bars=bars, root=root, echo=echo)
+
+
+def run_stack(
+    config: TrainConfig,
+    models: Sequence[str],
+    *,
+    variant: Variant = "nested",
+    n_folds: int = 5,
+    rule: StakeRule | None = None,
+    bars: Bars | None = None,
+    root: str | os.PathLike[str] = DEFAULT_ROOT,
+    echo: bool = False,
+) -> Run:
+    """Predict out of fold by several models, calibrate, stack, judge, and write the folder of the run.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        As for `run_training`; its model is the first one.
+    models : sequence of str
+    variant, n_folds
+        As for `calibrant.training.out_of_fold.out_of_fold_predictions`.
+    rule : StakeRule, optional
+        What trades win, lose and cost; half Kelly at even moves by default.
+    bars, root, echo
+        As for `run_training`.
+
+    Returns
+    -------
+    Run
+        The finished run. A run that ends early leaves none.
+
+    Raises
+    ------
+    CalibrantError
+        If the bars or settings can't be used.
+    """
+
+    def train(used: Bars, data: Dataset) -> Outcome:
+        before, test = data.last(config.test, used.step * config.embargo)
+        stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
+        return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
+
+    what = f": {', '.join(models)}, variant {variant}"
+    return _run(config, "oof", what, train, rule=rule or StakeRule(), bars=bars, root=root, echo=echo)
+
+
+def _run(
+    config: TrainConfig,
+    name: str,
+    what: str,
+    train: _Train,
+    *,
+    rule: StakeRule,
+    bars: Bars | None,
+    root: str | os.PathLike[str],
+    echo: bool,
+) -> Run:
+    """Read, train, measure and write; `what` is told of the run in the first line of its log."""
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
-    with new_run(root, f"{config.model}_h{config.horizon}", record) as folder:
+    with new_run(root, f"{name}_h{config.horizon}", record) as folder:
         with logged_to(folder / "log.jsonl", echo=echo):
-            _LOG.info("Run %s, seed %d", record["run_id"], config.seed)
+            _LOG.info("Run %s%s, seed %d", record["run_id"], what, config.seed)
             used = read_run_bars(config) if bars is None else bars
             data = run_dataset(config, used)
-            parts = run_parts(config, used, data)
-            trained = train_model(config, data, parts, model=model)
-            metrics = measure(config, data, parts, trained)
-            _write(folder, config, used, data, parts, trained, metrics)
-            record |= {
-                "cpu_s": {name: round(value, 6) for name, value in trained.cpu_s.items()},
-                "overhead": {
-                    "share_of_model_fit": round(overhead(trained.cpu_s), 6),
-                    "limit": OVERHEAD_LIMIT,
-                    "within_limit": overhead(trained.cpu_s) < OVERHEAD_LIMIT,
-                },
+            outcome = train(used, data)
+            metrics = measure(config, outcome, rule=rule)
+            _write(folder, config, used, data, outcome, metrics)
+            record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
+            verdict = overhead_verdict(outcome.overhead)
+            record["overhead"] = {
+                "share_of_model_fit": round(outcome.overhead, 6),
+                "limit": OVERHEAD_LIMIT,
+                "within_limit": verdict["within_limit"],
             }
             block = metrics["calibration"]
             _LOG.info(
@@ -102,7 +204,7 @@ def run_training(
             )
             for warning in metrics["warnings"]:
                 _LOG.warning("%s", warning)
-            _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * overhead(trained.cpu_s))
+            _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
         record["wall_s"] = round(time.perf_counter() - began, 3)
     return load_run(Path(root) / record["run_id"])
 
@@ -110,14 +212,9 @@ def run_training(
 def read_run_bars(config: TrainConfig) -> Bars:
     """Read the bars that the settings name, or those that ship with a dependency."""
     bars = read_bars(config.data) if config.data else default_bars()
-    _LOG.info(
-        "Bars: %s, %s of %s, %s to %s",
-        bars.source,
-        f"{bars.n_rows:,}",
-        ", ".join(bars.symbols[:10]),
-        _minute(bars.time.min()),
-        _minute(bars.time.max()),
-    )
+    first, last = (str(when.astype("datetime64[m]")) for when in (bars.time.min(), bars.time.max()))
+    symbols = ", ".join(bars.symbols[:10])
+    _LOG.info("Bars: %s, %s of %s, %s to %s", bars.source, f"{bars.n_rows:,}", symbols, first, last)
     for gap in bars.gaps[:_GAPS_SHOWN]:
         _LOG.info("Gap: %s", gap)
     if len(bars.gaps) > _GAPS_SHOWN:
@@ -153,106 +250,138 @@ def run_parts(config: TrainConfig, bars: Bars, data: Dataset) -> Holdout:
     )
     _LOG.info(
         "Split in time: fit %d, stop %d, validation %d, test %d rows; %d purged",
-        parts.fit.size,
-        parts.stop.size,
-        parts.validation.size,
-        parts.test.size,
+        *_sizes(parts).values(),
         parts.n_purged,
     )
     return parts
 
 
-def measure(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained) -> dict[str, Any]:
+def _sizes(parts: Holdout) -> dict[str, int]:
+    return {name: int(getattr(parts, name).size) for name in ("fit", "stop", "validation", "test")}
+
+
+def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained) -> Outcome:
+    """Return what a run of one model, calibrated on the validation part, has trained."""
+    validation, test = data.take(parts.validation), data.take(parts.test)
+    on_validation = figures(validation, trained.earlier, rng=config.seed)
+    calibrated_by = {"calibrated_by": "five blocks in time, each by a fit to the others, purged"}
+    return Outcome(
+        checkpoints={"": trained},
+        earlier=validation,
+        test=test,
+        forecasts=trained.earlier,
+        test_forecasts=trained.test,
+        on_earlier=on_validation,
+        fitted_on="validation part: ",
+        decision=trained.calibration.as_dict(),
+        sections={
+            "validation": {**calibrated_by, **on_validation},
+            "model": {"name": config.model, "rounds": trained.model.n_rounds_, "seed": config.seed},
+            "split": {**_sizes(parts), "purged": parts.n_purged},
+        },
+        tables=(validation.table(trained.earlier.columns()), test.table(trained.test.columns())),
+        title=config.model,
+        overhead=overhead(trained.cpu_s),
+        cpu_s=trained.cpu_s,
+        metadata={"model": config.model},
+    )
+
+
+def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n_folds: int) -> Outcome:
+    """Return what a run of several models, judged by their plain average, has trained."""
+    before, test, members, names = stack.before, stack.test, stack.members, list(stack.members)
+    earlier, later = stack.forecasts()
+    on_earlier = figures(before, earlier, rng=config.seed)
+    of_members = {
+        name: {
+            "rounds": one.model.n_rounds_,
+            "n_models": stack.n_models,
+            "calibration": {"calibrator": config.calibrator, **one.calibration.as_dict()},
+            "out_of_fold": figures(before, one.earlier, rng=config.seed),
+            "test": figures(test, one.test, rng=config.seed),
+        }
+        for name, one in members.items()
+    }
+    earlier_columns, later_columns = {"raw": earlier.raw, "p": earlier.calibrated}, later.columns()
+    for prefix in ("raw", "p"):
+        earlier_columns |= {f"{prefix}_{name}": one.earlier.columns()[prefix] for name, one in members.items()}
+        later_columns |= {f"{prefix}_{name}": one.test.columns()[prefix] for name, one in members.items()}
+    later_columns["p_meta_learner"] = stack.predictions["meta-learner, calibrated"]
+    decisions = {name: one.calibration for name, one in members.items()}
+    seconds = {step: sum(one.cpu_s[step] for one in members.values()) for step in ("train", "calibrate")}
+    return Outcome(
+        checkpoints=members,
+        earlier=before,
+        test=test,
+        forecasts=earlier,
+        test_forecasts=later,
+        on_earlier=on_earlier,
+        fitted_on="out-of-fold predictions of ",
+        decision={
+            "used": {name: one.is_used for name, one in decisions.items()},
+            "decision": "; ".join(f"{name}: {one.describe()}" for name, one in decisions.items()),
+        },
+        sections={
+            "out_of_fold": {"variant": variant, "n_folds": n_folds, **on_earlier},
+            "members": of_members,
+            "stacking": stack.compare(rng=config.seed).to_dict(),
+        },
+        tables=(before.table(earlier_columns, fold=stack.fold), test.table(later_columns)),
+        title=f"Average of {', '.join(names)}",
+        overhead=seconds["calibrate"] / max(seconds["train"], 1e-9),
+        cpu_s={f"{name}_{step}": one.cpu_s[step] for step in seconds for name, one in members.items()},
+        metadata={"models": names},
+        found={"command": "oof", "models": names, "variant": variant, "n_folds": n_folds},
+        documents={"meta_learner.json": {"models": names, **stack.meta_learner.to_dict()}},
+        closing={"forecast": "the plain average of the models"},
+    )
+
+
+def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = None) -> dict[str, Any]:
     """Return all that metrics.json says: the same for the same bars, settings and seed.
 
     Of the overhead it says only on which side of its limit it is, as seconds never repeat.
     """
-    validation, test = data.take(parts.validation), data.take(parts.test)
-    on_validation = figures(validation, trained.validation, seed=config.seed)
-    on_test = figures(test, trained.test, seed=config.seed)
-    block = calibration_block(
-        on_test,
-        calibrator=config.calibrator,
-        fitted_on=f"validation part: {validation.n_rows:,} rows, {on_validation['from']} to {on_validation['to']}",
-        measured_on=f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
-        decided=trained.calibration.as_dict(),
-        overhead=overhead_verdict(overhead(trained.cpu_s)),
-    )
+    earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
+    on_test = figures(test, outcome.test_forecasts, rng=config.seed)
     document = {
-        "calibration": block,
+        "calibration": calibration_figures(
+            on_test,
+            calibrator=config.calibrator,
+            fitted_on=f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
+            measured_on=f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
+            decided=outcome.decision,
+            overhead=overhead_verdict(outcome.overhead),
+        ),
         "gates": gates(on_test),
         "targets": targets(on_test),
         "test": on_test,
-        "validation": {"calibrated_by": "five blocks in time, each by a fit to the others, purged", **on_validation},
-        "model": {"name": config.model, "rounds": trained.fitted.model.n_rounds_, "seed": config.seed},
-        "split": {
-            **{name: int(getattr(parts, name).size) for name in ("fit", "stop", "validation", "test")},
-            "purged": parts.n_purged,
-        },
-        "acting": judge_actions(
-            validation, trained.validation, test, trained.test, rule=_stakes(config), seed=config.seed
+        **outcome.sections,
+        "acting": evaluate_trading(
+            earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed
         ),
-        "warnings": leak_warnings(on_test, on_validation),
+        "warnings": leak_warnings(on_test, on_earlier),
+        **outcome.closing,
     }
     found: dict[str, Any] = plain(document)
     return found
 
 
-def _stakes(config: TrainConfig) -> StakeRule:
-    """Return half Kelly, at the moves that end a label, where barriers end it."""
-    return StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-
-
-def _minute(when: np.datetime64) -> str:
-    return str(when.astype("datetime64[m]"))
-
-
 def _write(
-    folder: Path,
-    config: TrainConfig,
-    bars: Bars,
-    data: Dataset,
-    parts: Holdout,
-    trained: Trained,
-    metrics: dict[str, Any],
+    folder: Path, config: TrainConfig, bars: Bars, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
 ) -> None:
     """Write all files of the run but the log and the record."""
-    found = provenance(bars, data, config.model)
+    found = provenance(bars, data, config.model) | outcome.found
     (folder / "config.toml").write_text(config.to_toml(found), encoding="utf-8", newline="\n")
     write_json(folder / "metrics.json", metrics)
-    checkpoints = folder / "checkpoints"
-    checkpoints.mkdir()
-    trained.fitted.model.save(checkpoints)
-    metadata = {"model": config.model, "horizon": config.horizon, "data_sha256": found["data_sha256"]}
-    for suffix in ("json", "pkl"):
-        persistence.save(trained.fitted.calibrator, checkpoints / f"calibrator.{suffix}", metadata=metadata)
-    if trained.fitted.shift is not None:
-        persistence.save(trained.fitted.shift, checkpoints / "prior_shift.json")
-    validation, test = data.take(parts.validation), data.take(parts.test)
-    write_table(folder / "oof.parquet", _predictions(validation, trained.validation))
-    write_table(folder / "predictions.parquet", _predictions(test, trained.test))
+    metadata = {**outcome.metadata, "horizon": config.horizon, "data_sha256": found["data_sha256"]}
+    for name, trained in outcome.checkpoints.items():
+        trained.save(folder / "checkpoints" / name, metadata)
+    for name, document in outcome.documents.items():
+        write_json(folder / "checkpoints" / name, document)
+    for name, columns in zip(("oof.parquet", "predictions.parquet"), outcome.tables, strict=True):
+        write_table(folder / name, columns)
     (folder / "plots").mkdir()
-    draw_run(folder / "plots", test, trained.test)
-    write_page(
-        folder / "report.html",
-        test,
-        trained.test,
-        title=f"{config.model}, horizon {config.horizon}: calibrated by {config.calibrator}, on the test part",
-        source=bars.source,
-    )
-
-
-def _predictions(rows: Dataset, forecasts: Forecasts) -> dict[str, Any]:
-    """Return the columns of predictions.parquet, and of oof.parquet, whose calibrated ones are cross-fitted."""
-    columns: dict[str, Any] = {
-        "time": rows.time,
-        "label_end": rows.label_end,
-        "symbol": rows.symbol,
-        "y": rows.y,
-        "label_return": rows.label_return,
-        "uniqueness": rows.weight,
-    }
-    for name, prefix in ((BEFORE, "raw"), (AFTER, "p"), (NO_SKILL, "no_skill")):
-        for k, label in enumerate(rows.classes.tolist()):
-            columns[f"{prefix}_{label}"] = forecasts.named()[name][:, k]
-    return columns
+    draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
+    title = f"{outcome.title}, horizon {config.horizon}: calibrated by {config.calibrator}, on the test part"
+    write_page(folder / "report.html", outcome.test, outcome.test_forecasts, title=title, source=bars.source)

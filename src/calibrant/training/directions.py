@@ -1,21 +1,22 @@
-"""What bets are made of: probabilities of a fall and of a rise, what each moves, what it costs."""
+"""What stakes are made of: probabilities of a fall and of a rise, what each moves, what a trade costs."""
 
 from __future__ import annotations
 
-import math
 import numbers
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.rows import by_class
 from calibrant.validation import (
     ArrayLike,
     as_labels,
     as_probabilities,
     as_scores,
     as_weight,
+    check_number,
     check_one_column,
     check_same_length,
 )
@@ -30,24 +31,32 @@ class Directions(NamedTuple):
     flat: FloatArray
     up: FloatArray
 
+    def take(self, rows: IntArray | BoolArray) -> Directions:
+        """Return those of some rows."""
+        return Directions(*(p[rows] for p in self))
+
 
 def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
-    """Check probabilities of directions."""
-    return _directions(as_probabilities(y_prob, name=name).values, name)
+    """Check probabilities of directions; columns named after -1, 0 and 1, or two of these, are put into this order."""
+    checked = as_probabilities(y_prob, name=name)
+    for classes in ([-1, 0, 1], [-1, 1], [0, 1]):
+        if len(classes) == checked.n_columns:
+            checked = by_class(checked, np.array(classes), name)
+    return _directions(checked.values, name)
 
 
-def read_bets(
+def read_moves(
     y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
 ) -> tuple[Directions, IntArray, FloatArray]:
-    """Check rows, and return their probabilities, their moves (-1, 0, 1) and their weights."""
+    """Check rows, and return their probabilities of directions, their moves (-1, 0, 1) and their weights."""
     checked = as_probabilities(y_prob, name="y_prob")
-    prob = _directions(checked.values, "y_prob")
     known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
     labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
     check_one_column(labels, checked.n_columns, "y_true", "y_prob")
+    prob = _directions(by_class(checked, labels.classes, "y_prob").values, "y_prob")
     check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
-    moves = labels.codes.astype(np.int64) - 1 if len(labels.classes) == 3 else 2 * labels.codes.astype(np.int64) - 1
-    weight = as_weight(sample_weight, prob.up.size)
+    codes, weight = labels.codes.astype(np.int64), as_weight(sample_weight, prob.up.size)
+    moves = codes - 1 if len(labels.classes) == 3 else 2 * codes - 1
     return prob, moves, np.ones(prob.up.size) if weight is None else weight
 
 
@@ -66,7 +75,7 @@ def _directions(values: FloatArray, name: str) -> Directions:
 def check_amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> Amount:
     """Check a positive amount: one number, or one per row."""
     if isinstance(value, (bool, str, numbers.Real)) or value is None:
-        return check_number(value, name, may_be_zero=may_be_zero)
+        return check_number(name, value, minimum=0.0, is_open=not may_be_zero)
     amounts = as_scores(value, name=name).values
     if amounts.ndim != 1:
         raise ShapeError(f"{name} has shape {amounts.shape}. Pass a number, or one per row, shape ({n},).")
@@ -76,20 +85,6 @@ def check_amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> A
         row = int(bad.argmax())
         raise InvalidInputError(
             f"{name} row {row}: {amounts[row].item()!r} can't be used ({bad.sum():,} of {n:,} rows). "
-            f"Pass numbers {_least(may_be_zero)}."
+            f"Pass numbers {'of at least 0' if may_be_zero else 'above 0'}."
         )
     return amounts
-
-
-def check_number(value: object, name: str, *, may_be_zero: bool) -> float:
-    """Check one positive number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidTypeError(f"{name}={value!r} is not a number. Pass a number {_least(may_be_zero)}.")
-    number = float(value)
-    if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not may_be_zero):
-        raise InvalidInputError(f"{name}={value!r} can't be used. Pass a number {_least(may_be_zero)}.")
-    return number
-
-
-def _least(may_be_zero: bool) -> str:
-    return "of at least 0" if may_be_zero else "above 0"

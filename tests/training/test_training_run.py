@@ -1,4 +1,4 @@
-"""Runs of several models: the folder, its figures, and that nothing of the test part reaches what is fitted."""
+"""Runs: the folder, its figures, and that nothing of the test part reaches what is fitted."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import calibrant as cb
-from calibrant.cli import main
 from calibrant.errors import CalibrantError
+from calibrant.fitted import Chain
 from calibrant.metrics import log_loss
-from calibrant.training.acting import judge_actions
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
-from calibrant.training.metrics_report import Forecasts
 from calibrant.training.run_folder import Run, list_runs, write_json
-from calibrant.training.sizing import StakeRule, sizing_error
-from calibrant.training.stack_run import fit_stack, measure_stack, run_stack, split_test
-from calibrant.training.thresholds import threshold_table
-from calibrant.training.training_run import run_dataset
+from calibrant.training.stacking import fit_stack
+from calibrant.training.training_run import measure, outcome_of_several, run_dataset, run_stack
 
 MakeBars = Callable[..., Bars]
 CONFIG = TrainConfig(model="logistic", horizon=10)
@@ -45,7 +40,12 @@ def run(bars: Bars, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def parts(bars: Bars) -> tuple[Dataset, Dataset]:
-    return split_test(run_dataset(CONFIG, bars), 0.2, np.timedelta64(0))
+    return run_dataset(CONFIG, bars).last(0.2)
+
+
+def metrics_of(config: TrainConfig, before: Dataset, test: Dataset) -> dict[str, Any]:
+    stack = fit_stack(config, MODELS, before, test, n_folds=3)
+    return measure(config, outcome_of_several(config, stack, variant="nested", n_folds=3))
 
 
 def test_folder_holds_all_that_was_asked_for(run: Run) -> None:
@@ -104,15 +104,16 @@ def test_permuted_test_labels_leave_all_that_is_fitted_byte_identical(parts: tup
     one, two = (fit_stack(CONFIG, MODELS, before, rows, n_folds=3) for rows in (test, permuted))
     for name, prob in one.predictions.items():
         assert prob.tobytes() == two.predictions[name].tobytes()
-    first, second = (measure_stack(CONFIG, stack, variant="nested", n_folds=3)["out_of_fold"] for stack in (one, two))
+    first, second = (
+        outcome_of_several(CONFIG, stack, variant="nested", n_folds=3).sections["out_of_fold"] for stack in (one, two)
+    )
     assert json.dumps(first) == json.dumps(second)
 
 
 def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(run: Run, parts: tuple[Dataset, Dataset]) -> None:
     texts = []
     for seed in (0, 1):
-        config = replace(CONFIG, seed=seed)
-        metrics = measure_stack(config, fit_stack(config, MODELS, *parts, n_folds=3), variant="nested", n_folds=3)
+        metrics = metrics_of(replace(CONFIG, seed=seed), *parts)
         write_json(run.path.parent / "again.json", metrics)
         texts.append((run.path.parent / "again.json").read_bytes())
     assert texts[0] == (run.path / "metrics.json").read_bytes()
@@ -124,7 +125,7 @@ def test_shifted_labels_give_no_better_test_loss_than_the_entropy_of_the_test_la
     for seed in range(6):
         data = run_dataset(CONFIG, make_bars(1000, seed=seed))
         data = replace(data, y=np.roll(data.y, data.n_rows // 2))
-        before, test = split_test(data, 0.2, np.timedelta64(0))
+        before, test = data.last(0.2)
         rates = test.class_rates()
         entropy = -float(rates @ np.log(rates))
         for method in fit_stack(CONFIG, ["logistic"], before, test, n_folds=3).compare().methods:
@@ -144,29 +145,11 @@ def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
     assert metrics["acting"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
 
 
-def test_acting_is_chosen_on_one_part_and_judged_on_the_other(parts: tuple[Dataset, Dataset]) -> None:
-    before, test = parts
-    rng = np.random.default_rng(1)
-    forecasts = [
-        Forecasts(*(rng.dirichlet([3, 3, 3], data.n_rows) for _ in range(2)), np.full((data.n_rows, 3), 1 / 3))
-        for data in (before, test)
-    ]
-    rule = StakeRule(cost=0.01)
-    found = judge_actions(before, forecasts[0], test, forecasts[1], rule=rule)
-    expected = threshold_table(
-        test.y, forecasts[1].calibrated, rule=rule, time=test.time, label_end=test.label_end, classes=test.classes
-    )
-    assert found["calibrated"]["test"] == [row.to_dict() for row in expected]
-    error = sizing_error(test.y, forecasts[1].raw, rule=rule, classes=test.classes)
-    assert found["raw"]["sizing_error"]["value"] == error.value
-    assert found["rule"]["cost"] == 0.01
-
-
 def test_nothing_is_left_of_a_run_that_fails(bars: Bars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("calibrant.training.stack_run.write_page", fail)
+    monkeypatch.setattr("calibrant.training.training_run.write_page", fail)
     with pytest.raises(OSError, match="no space left"):
         run_stack(CONFIG, ["logistic"], n_folds=3, bars=bars, root=tmp_path)
     assert list_runs(tmp_path) == ([], 0)
@@ -186,22 +169,22 @@ def test_class_weights_are_undone_before_calibration(parts: tuple[Dataset, Datas
     assert share < 0.1
     weighted = fit_stack(replace(CONFIG, class_weight="balanced"), ["logistic"], before, test, n_folds=3)
     member = weighted.members["logistic"]
-    assert member.shift is not None
+    assert isinstance(member.calibrator, Chain)
     plain = fit_stack(CONFIG, ["logistic"], before, test, n_folds=3).members["logistic"]
-    assert plain.shift is None
-    for one, other in ((member, plain), (member.out_of_fold, plain.out_of_fold)):
+    assert isinstance(plain.calibrator, cb.TemperatureCalibrator)
+    for one, other in ((member.test, plain.test), (member.earlier, plain.earlier)):
         assert one.raw[:, 2].mean() > 2.5 * share
         assert one.calibrated[:, 2].mean() == pytest.approx(other.calibrated[:, 2].mean(), abs=0.02)
         assert one.calibrated[:, 2].mean() < 0.5 * one.raw[:, 2].mean()
-    losses = [log_loss(before.y, one.out_of_fold.calibrated, classes=before.classes) for one in (member, plain)]
+    losses = [log_loss(before.y, one.earlier.calibrated, classes=before.classes) for one in (member, plain)]
     assert losses[0] == pytest.approx(losses[1], abs=0.03)
 
 
 def test_a_stack_with_class_weights_reads_back(bars: Bars, tmp_path: Path) -> None:
     config = replace(CONFIG, class_weight="balanced")
     found = run_stack(config, MODELS, n_folds=3, bars=bars, root=tmp_path)
-    check_reads_back(found, split_test(run_dataset(config, bars), 0.2, np.timedelta64(0))[1])
-    assert (found.path / "checkpoints" / "logistic" / "prior_shift.json").is_file()
+    check_reads_back(found, run_dataset(config, bars).last(0.2)[1])
+    assert all(isinstance(calibrator, Chain) for calibrator in found.calibrators.values())
 
 
 def test_models_and_predictions_read_back(run: Run, parts: tuple[Dataset, Dataset]) -> None:
@@ -227,69 +210,3 @@ def check_reads_back(run: Run, test: Dataset) -> None:
 def test_settings_of_a_library_are_for_one_model(parts: tuple[Dataset, Dataset]) -> None:
     with pytest.raises(CalibrantError, match="are those of one library, and there are 2 models"):
         fit_stack(replace(CONFIG, params={"C": 1.0}), MODELS, *parts)
-
-
-# --- the command ---------------------------------------------------------------------------------------------
-
-
-def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(main, [*arguments])
-
-
-def test_command_prints_stack_thresholds_and_sizing(
-    make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(make_table(700), "bars.parquet")
-    done = invoke("oof", "--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
-    assert done.exit_code == 0, done.output
-    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Acting on calibrated", "Sizing error"):
-        assert text in done.output
-    assert "Chosen before it: " in done.output
-    (found,), n_partial = list_runs("experiments/runs")
-    assert n_partial == 0
-    assert found.run_id.startswith("oof_h10_")
-    shown = invoke("runs", "show", "last")
-    assert shown.exit_code == 0, shown.output
-
-
-def test_command_takes_the_settings_of_a_file_and_options_win(
-    make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(make_table(600), "bars.parquet")
-    Path("given.toml").write_text(
-        'model = "catboost"\nhorizon = 7\ndata = "bars.parquet"\ntest = 0.3\nseed = 4\nclass_weight = "balanced"\n'
-        "[params]\nC = 0.5\n"
-    )
-    done = invoke("oof", "--models", "logistic", "--config", "given.toml", "--folds", "3", "--seed", "5")
-    assert done.exit_code == 0, done.output
-    (found,), _ = list_runs("experiments/runs")
-    assert found.config == TrainConfig(
-        model="logistic", horizon=7, data="bars.parquet", test=0.3, seed=5, class_weight="balanced", params={"C": 0.5}
-    )
-    again = invoke("oof", "--models", "logistic", "--config", str(found.path / "config.toml"), "--folds", "3")
-    assert again.exit_code == 0, again.output
-    metrics = [(one.path / "metrics.json").read_bytes() for one in list_runs("experiments/runs")[0]]
-    assert len(metrics) == 2
-    assert metrics[0] == metrics[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--models", "xgbost"], "Did you mean 'xgboost'"),
-        (["--models", ","], "unknown model ''"),
-        (["--variant", "nest"], "Did you mean 'nested'"),
-        (["--cost", "-1"], "cost=-1.0 can't be used"),
-        (["--models", "logistic", "--folds", "2"], "n_folds=2 is too small"),
-    ],
-)
-def test_command_refuses(
-    arguments: list[str], text: str, make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(make_table(300), "bars.parquet")
-    done = invoke("oof", "--data", "bars.parquet", *arguments)
-    assert done.exit_code == 2
-    assert text in done.output

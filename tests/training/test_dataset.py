@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from calibrant.errors import CalibrantError
-from calibrant.training.dataset import Dataset
-from calibrant.training.holdout import hold_out
+from calibrant.training.dataset import Dataset, hold_out
 
 
 def spans(time: np.ndarray, length: np.ndarray) -> Dataset:

@@ -1,4 +1,8 @@
-"""Paired differences of losses on rows in time, with intervals that know that labels overlap."""
+"""Means of losses on rows in time, and of paired differences, by the circular block bootstrap.
+
+Labels that overlap make the losses of neighbouring rows move together. Blocks of neighbouring rows are drawn with
+replacement, so that what moves together stays together (`calibrant.dependence.block_draws`).
+"""
 
 from __future__ import annotations
 
@@ -85,10 +89,9 @@ def paired_means(
 
     Notes
     -----
-    The circular block bootstrap: blocks of neighbouring rows, the first following the last, are drawn with
-    replacement. What all losses find hard cancels in the differences. Ends are the value plus and minus the normal
-    quantile times the standard deviation of the draws. An interval is for one comparison: the best of many looks
-    better than it is.
+    Blocks are circular: the first row follows the last. What all losses find hard cancels in the differences. Ends
+    are the value plus and minus the normal quantile times the standard deviation of the draws. An interval is for one
+    comparison: the best of many looks better than it is.
 
     References
     ----------
@@ -96,7 +99,7 @@ def paired_means(
 
     Examples
     --------
-    >>> from calibrant.training.paired import paired_means
+    >>> from calibrant.training.block_bootstrap import paired_means
     >>> paired_means({"a": [1.0, 2.0, 4.0], "b": [0.0, 1.0, 3.0]}, baseline="b")["a"]
     PairedMean(value=1.0, low=1.0, high=1.0, error=0.0, level=0.95, n_rows=3, block=1)
     """

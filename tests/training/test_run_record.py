@@ -14,7 +14,7 @@ import pytest
 from calibrant.training.bars import Bars
 from calibrant.training.dataset import make_dataset
 from calibrant.training.labels import label_bars
-from calibrant.training.provenance import git_commit, provenance
+from calibrant.training.run_record import git_commit, provenance
 
 
 def test_the_commit_is_that_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

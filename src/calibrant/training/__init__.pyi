@@ -1,0 +1,26 @@
+"""What the pipeline offers by name; each is loaded when it is first used."""
+
+from calibrant.training.bars import as_bars as as_bars, read_bars as read_bars
+from calibrant.training.config import TrainConfig as TrainConfig, read_config as read_config
+from calibrant.training.mlflow_export import export_to_mlflow as export_to_mlflow
+from calibrant.training.out_of_fold import out_of_fold_predictions as out_of_fold_predictions
+from calibrant.training.run_folder import Run as Run, find_run as find_run, list_runs as list_runs, load_run as load_run
+from calibrant.training.sizing import (
+    StakeRule as StakeRule,
+    kelly_stakes as kelly_stakes,
+    linear_stakes as linear_stakes,
+    sizing_error as sizing_error,
+)
+from calibrant.training.stacking import fit_meta_learner as fit_meta_learner
+from calibrant.training.thresholds import choose_threshold as choose_threshold, threshold_table as threshold_table
+from calibrant.training.training_run import run_stack as run_stack, run_training as run_training
+
+# For other folders of calibrant; no part of the public API.
+# isort: split
+from calibrant.training.calibration import SPECIFIED as SPECIFIED
+from calibrant.training.labels import LABEL_KINDS as LABEL_KINDS
+from calibrant.training.metrics_report import AFTER as AFTER, BEFORE as BEFORE, NO_SKILL as NO_SKILL
+from calibrant.training.models import MODELS as MODELS
+from calibrant.training.out_of_fold import VARIANTS as VARIANTS
+from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT
+from calibrant.training.stacking import CLASS_FREQUENCIES as CLASS_FREQUENCIES
