@@ -27,3 +27,10 @@ __all__ = [
     "ReliabilityGapDisplay",
     "ScoreHistogram",
 ]
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.displays.curves import axis_end as axis_end
+from calibrant.displays.panels import PANEL_HEIGHT as PANEL_HEIGHT
+from calibrant.displays.rank_preserving import draw_column as draw_column
+from calibrant.displays.style import COLOURS as COLOURS, MUTED as MUTED
