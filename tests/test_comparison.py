@@ -58,6 +58,15 @@ def test_a_wrong_zero_is_an_infinite_loss_and_not_an_error():
     assert np.isfinite(isotonic.brier)
 
 
+def test_infinite_losses_of_other_rows_on_either_side_have_no_difference_and_no_warning():
+    rng = np.random.default_rng(5)  # warnings are errors
+    votes = np.round(10 * rng.beta(0.5, 0.5, 200)) / 10
+    ranked = cb.compare(votes, rng.random(200) < 0.9 * votes + 0.05, methods=["isotonic", "histogram", "mimic"])
+    differences = [m.log_loss_difference.value for m in ranked.methods if m.name != "none"]
+    assert any(np.isnan(differences))
+    assert all(np.isfinite(m.brier_difference.high) for m in ranked.methods)
+
+
 def test_instances_are_compared_under_their_own_name():
     ranked = cb.compare(*draw(), methods=["sigmoid", cb.IsotonicCalibrator(bounded=True)])
     assert {m.name for m in ranked.methods} == {"sigmoid", "IsotonicCalibrator(bounded=True)", "none"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -40,11 +42,9 @@ ELSEWHERE = {
     "CalibratedClassifierCV": "features, which the classifier checks: tests/classifier",
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
     "CostPolicy": "a matrix of costs: tests/forecasts/test_forecast_decisions.py",
-    "FORMATS": "a constant",
     "Forecast": "abstract: tests/forecasts/test_forecast_types.py",
     "ForecastReliabilityDisplay": "forecasts: tests/displays/test_forecast_displays.py",
     "ForecastReport": "forecasts: tests/report/test_forecast_report.py",
-    "Format": "files: tests/engines",
     "AverageRecalibrator": "forecasts: tests/forecasts/recalibrators",
     "ConformalRecalibrator": "forecasts: tests/forecasts/recalibrators",
     "DistributionRecalibrator": "forecasts: tests/forecasts/recalibrators",
@@ -58,7 +58,6 @@ ELSEWHERE = {
     "ReliabilityGapDisplay": "forecasts: tests/displays/test_forecast_displays.py",
     "ScipyForecast": "a frozen distribution: tests/forecasts/test_forecast_types.py",
     "ThresholdPolicy": "a loss: tests/forecasts/test_forecast_decisions.py",
-    "TableFile": "files: tests/engines",
     "MultilabelCalibrator": "a matrix of labels: tests/calibrators/test_multilabel_calibrator.py",
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
     "CombinatorialPurgedKFold": "times: tests/test_splits.py",
@@ -78,18 +77,12 @@ ELSEWHERE = {
     "RankPreservingCalibrator": "margins: tests/rank_preserving/test_rank_calibrator.py",
     "RankPreservingDisplay": "what diagnose returned: tests/displays/test_rank_preserving_display.py",
     "QuantisedSummary": "a table of cells: tests/engines/test_bounded_summaries.py",
-    "RowSource": "abstract: tests/engines/test_row_sources.py",
+    "RowSource": "abstract: tests/tables",
     "CalibrationMonitor": "windows, through the gate of the metrics: tests/monitor/test_martingale.py",
     "MonitorReport": "a monitor: tests/monitor/test_martingale.py",
-    "append_columns": "files: tests/engines",
     "apply": "files and other sources: tests/engines/test_source_apply.py",
-    "apply_parts": "files: tests/engines/test_source_apply.py",
     "fit": "files and other sources: tests/engines/test_source_fits.py",
-    "count_rows": "files: tests/engines/test_row_sources.py",
-    "is_folder": "a path: tests/engines/test_source_apply.py",
-    "is_many": "a path: tests/engines/test_row_sources.py",
-    "open_rows": "files and other sources: tests/engines/test_row_sources.py",
-    "read_rows": "files and other sources: tests/engines/test_row_sources.py",
+    "open_rows": "files and other sources: tests/tables",
     "summarise": "files and other sources: tests/engines/test_row_sources.py",
     "decode_calibrator": "documents: tests/attacks",
     "decode_map": "documents: tests/attacks",
@@ -104,9 +97,7 @@ ELSEWHERE = {
     "margins_from_labels": "labels without scores: tests/rank_preserving/test_rank_margins.py",
     "load": "files: tests/attacks",
     "noise_floor": "a forecast and a metric: tests/forecasts/test_forecast_calibration.py",
-    "open_table": "files: tests/engines",
-    "open_target": "files: tests/engines",
-    "read_columns": "files: tests/engines",
+    "read_columns": "files: tests/tables",
     "read_document": "files: tests/attacks",
     "register_kind": "a class: tests/persistence/test_kinds.py",
     "save": "a calibrator and a path: tests/persistence",
@@ -217,9 +208,13 @@ def public_names() -> set[str]:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Return a module's public names: those that it lists, or defines."""
+    """Return a module's public names: those that it lists, those that a folder's face imports, or those it defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
+    if hasattr(module, "__path__"):
+        face, *_ = Path(module.__file__).read_text("utf-8").split("# For other folders of calibrant")
+        imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
+        return [alias.asname for node in imports for alias in node.names if alias.asname]
     return [
         n for n, value in vars(module).items() if n[0] != "_" and getattr(value, "__module__", "") == module.__name__
     ]

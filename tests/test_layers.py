@@ -1,4 +1,9 @@
-"""The import layers: lower never imports higher, neighbours don't import each other, heavy packages load late."""
+"""The import layers: lower never imports higher, neighbours don't import each other, heavy packages load late.
+
+Imports are found wherever they stand: statements at any depth, calls of `import_module`, and strings that name a
+module of the package. Only `_lazy`, at the bottom, imports by a computed name, from tables that modules at the top
+give it.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,16 @@ PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
 
 #: From the ground up. Modules on one line are neighbours.
 LAYERS = (
-    ("_version", "errors"),
+    ("_lazy", "_version", "errors", "phrases"),
     ("numerics",),
-    ("folds", "kernels", "results", "validation"),
-    ("binning", "lookup", "splits", "summary"),
+    ("document_field", "files", "kernels", "results", "terms", "validation"),
+    ("binning", "dependence", "lookup", "summary"),
+    ("rows", "splits"),
     ("logistic", "maps", "softmax_fit"),
+    ("fitted",),
     ("calibrators", "metrics"),
-    ("cross_fit",),
     ("persistence",),
+    ("tables",),
     ("engines",),
     ("comparison", "forecasts", "grouped", "multilabel", "prior", "probability"),
     ("classifier", "rank_preserving"),
@@ -100,6 +107,8 @@ def test_only_kernels_import_numba() -> None:
         ("numerics.py", "from importlib import import_module\nimport_module('calibrant.summary')"),
         ("numerics.py", "import importlib\nname = 'x'\nimportlib.import_module(f'calibrant.summary.{name}')"),
         ("numerics.py", "name = 'x'\n__import__(f'calibrant.{name}')"),
+        ("numerics.py", "HOME = 'calibrant.summary:ScoreSummary'"),
+        ("numerics.py", "import pkgutil\npkgutil.resolve_name('calibrant.summary:ScoreSummary')"),
         ("numerics.py", "import calibrant as cb"),
         ("numerics.py", "from calibrant import ScoreSummary"),
         ("kernels/pav.py", "from calibrant.validation import as_scores"),
@@ -126,6 +135,8 @@ def test_walker_finds_an_upward_or_sideways_import(tmp_path: Path, path: str, co
         ("__init__.py", "name = 'x'\n__import__(f'calibrant.{name}')\nfrom calibrant.cli import main"),
         ("cli/main.py", "from calibrant._version import __version__\nfrom calibrant.report import Report"),
         ("numerics.py", "import numpy, calibrant_extras\nfrom ._version import __version__"),
+        ("numerics.py", "'''calibrant.summary stands above.'''\nTEXT = 'pip install calibrant'"),
+        ("_lazy.py", "from importlib import import_module\ndef load(name): return import_module(name)"),
     ],
 )
 def test_walker_lets_downward_imports_pass(tmp_path: Path, path: str, code: str) -> None:
@@ -202,7 +213,22 @@ def heavy_faults(package: Path) -> Iterator[str]:
 def imports(path: Path, package: Path) -> Iterator[Import]:
     """Yield every import of a file: statements and calls, at any depth."""
     inside = ("calibrant", *path.relative_to(package).parent.parts)
-    return _imports_of(ast.parse(path.read_text("utf-8")), inside, True)
+    tree = ast.parse(path.read_text("utf-8"))
+    if path.name == "_lazy.py":  # which is given the names that it imports
+        tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
+    found = list(_imports_of(tree, inside, True))
+    known = {(each.target, each.line) for each in found}
+    yield from found
+    yield from (each for each in _named_in_strings(tree, package) if (each.target, each.line) not in known)
+
+
+def _named_in_strings(tree: ast.Module, package: Path) -> Iterator[Import]:
+    """Yield the modules of the package that strings name; texts that go on after a name are none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("calibrant."):
+            name = node.value.replace(":", ".")
+            if all(part.isidentifier() for part in name.split(".")) and home(name, package) != "__init__":
+                yield Import(name, node.lineno, False)
 
 
 def _imports_of(node: ast.AST, inside: tuple[str, ...], runs: bool) -> Iterator[Import]:

@@ -212,24 +212,20 @@ def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
 
 
 def _compared(
-    name: str,
-    losses: tuple[FloatArray, FloatArray],
-    baseline: tuple[FloatArray, FloatArray],
-    weight: FloatArray,
-    z: float,
+    name: str, losses: tuple[FloatArray, ...], baseline: tuple[FloatArray, ...], weight: FloatArray, z: float
 ) -> Compared:
-    figures = [float(np.average(loss, weights=weight)) for loss in losses]
-    differences = [_difference(loss, base, weight, z) for loss, base in zip(losses, baseline, strict=True)]
-    return Compared(name, figures[0], differences[0], figures[1], differences[1])
+    log_loss, brier = (float(np.average(loss, weights=weight)) for loss in losses)
+    to_log_loss, to_brier = (_difference(*pair, weight, z) for pair in zip(losses, baseline, strict=True))
+    return Compared(name, log_loss, to_log_loss, brier, to_brier)
 
 
 def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float) -> Difference:
     if loss is base:
         return Difference(0.0, 0.0, 0.0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
         each = np.where(loss == base, 0.0, loss - base)  # two infinite losses are equal
-    if not np.isfinite(each).all():
-        mean = float(np.average(each, weights=weight))
-        return Difference(mean, mean, mean)
+        if not np.isfinite(each).all():
+            mean = float(np.average(each, weights=weight))
+            return Difference(mean, mean, mean)
     mean, error = mean_and_error(each, weight)
     return Difference(mean, mean - z * error, mean + z * error)

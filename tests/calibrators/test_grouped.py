@@ -241,7 +241,10 @@ def test_groups_lacking_a_class_come_back(tmp_path: Path) -> None:
     y[by == 1] = 2
     fitted = cb.GroupedCalibrator("temperature").fit(P, y, groups=by)
     cb.save(fitted, tmp_path / "c.json")
-    assert cb.load(tmp_path / "c.json").predict_proba(P, groups=by).tobytes() == fitted.predict_proba(P, groups=by).tobytes()
+    assert (
+        cb.load(tmp_path / "c.json").predict_proba(P, groups=by).tobytes()
+        == fitted.predict_proba(P, groups=by).tobytes()
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from click.testing import Result
 
 import calibrant as cb
 from calibrant import persistence
-from calibrant.engines import formats as formats_module
+from calibrant.tables import formats
 
 Run = Callable[..., Result]
 
@@ -33,7 +33,7 @@ def fitted(run: Run, binary: pa.Table) -> cb.IsotonicCalibrator:
 def test_probabilities_are_the_librarys_to_the_bit(
     run: Run, binary: pa.Table, fitted: cb.IsotonicCalibrator, suffix: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats_module, "BLOCK_BYTES", block)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", block)
     result = run(f"apply c.json scores.csv -o out.{suffix}")
     assert result.output == f"Wrote out.{suffix}: 600 rows with p_calibrated\n"
     out = cb.engines.read_columns(f"out.{suffix}")

@@ -52,7 +52,7 @@ def test_apply_to_a_folder_writes_parts_and_keeps_those_that_are_there(run: Run,
         "200 rows with p_calibrated in 3 parts; 2 were there already\n"
     )
     run("fit scores.parquet --method isotonic -o d.json")
-    assert "holds an apply of another calibrator" in run("apply d.json parts -o out").output
+    assert "holds parts made by something else than calibrator" in run("apply d.json parts -o out").output
 
 
 def test_files_of_too_many_rows_are_fitted_and_measured_in_passes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
@@ -23,12 +22,6 @@ from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError
 X, Y = make_classification(600, random_state=3, flip_y=0.2)
 MODEL = GaussianNB().fit(X[:300], Y[:300])
 P = MODEL.predict_proba(X)[:, 1]
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def content(display: Any) -> dict[str, Any]:

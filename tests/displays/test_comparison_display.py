@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +32,6 @@ class Row:
     value: float
     low: float
     high: float
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def test_methods_are_ranked_with_undefined_ones_last() -> None:
@@ -80,6 +73,30 @@ def test_numbers_are_written_beside_the_rows_and_inside_the_figure() -> None:
     for i, box in enumerate(boxes):
         assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_infinite_values_are_triangles_at_the_end_of_the_axis() -> None:
+    rows = [("worse", math.inf, math.inf, math.inf), ("better", -math.inf, -math.inf, -math.inf)]
+    ax = cb.ComparisonDisplay([*rows, ROWS[0]]).plot().ax_
+    triangles = {line.get_marker(): line for line in ax.lines if line.get_marker() in "<>"}
+    assert triangles["<"].get_xdata()[0] < 0.05 < 0.95 < triangles[">"].get_xdata()[0], "as shares of the axis"
+    assert [to_hex(triangles[kind].get_color()) for kind in "<>"] == list(COLOURS[:2])
+
+
+def test_where_the_baseline_is_infinite_the_scores_themselves_are_drawn() -> None:
+    rng = np.random.default_rng(0)
+    votes = np.round(10 * rng.beta(0.5, 0.5, 300)) / 10
+    found = cb.compare(votes, rng.random(300) < 0.8 * votes + 0.1, methods=["sigmoid", "beta"])
+    assert math.isinf(found.methods[-1].log_loss)
+    display = cb.ComparisonDisplay.from_comparison(found)
+    expected = [(each.name, each.log_loss) for each in found.methods if each.name != "none"]
+    assert [(row.name, row.value) for row in display.rows] == expected
+    points = [line.get_xdata()[0] for line in display.ax_.lines if line.get_marker() == "o"]
+    assert points == [loss for _, loss in expected]
+    assert (
+        display.ax_.get_xlabel() == "Held-out log loss; that of the uncalibrated scores is infinite\n(less is better)"
+    )
+    assert [text.get_text() for text in display.ax_.texts] == [f"{loss:.4f}" for _, loss in expected]
 
 
 def test_reference_is_a_line_where_it_is_told() -> None:

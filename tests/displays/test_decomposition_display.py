@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
@@ -21,12 +20,6 @@ Y = RNG.random(500) < TRUTH
 MODELS = {"plain": TRUTH, "squared": TRUTH**2, "$rough": np.clip(TRUTH + RNG.normal(0.0, 0.2, 500), 0.01, 0.99)}
 
 
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
-
-
 @pytest.mark.parametrize("score", ["brier", "log"])
 def test_points_are_the_parts_of_each_model(score: Any) -> None:
     display = cb.DecompositionDisplay.from_predictions(Y, MODELS, score=score)
@@ -41,11 +34,11 @@ def test_points_are_the_parts_of_each_model(score: Any) -> None:
 
 def test_every_isoline_joins_points_of_the_score_it_names() -> None:
     display = cb.DecompositionDisplay.from_predictions(Y, MODELS)
-    lines = [line for line in display.ax_.lines if line.get_label() == "_isoline"]
+    lines = [segment for lines in display.ax_.collections for segment in lines.get_segments()]
     names = [text.get_text() for text in display.ax_.texts]
     assert len(lines) == len(names) >= 4
     for line, name in zip(lines, names, strict=True):
-        scores = line.get_xdata() - line.get_ydata() + display.uncertainty
+        scores = line[:, 0] - line[:, 1] + display.uncertainty
         expected = display.uncertainty if name == "no skill" else float(name)
         assert scores == pytest.approx([expected, expected], abs=1e-9)
     assert names.count("no skill") == 1

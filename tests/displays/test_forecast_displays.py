@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -24,12 +22,6 @@ RNG = np.random.default_rng(0)
 MEAN = RNG.normal(size=400)
 Y = MEAN + RNG.normal(size=400)
 NARROW, TRUE = GaussianForecast(MEAN, 0.5), GaussianForecast(MEAN, 1.0)
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def test_pit_bars_are_the_histogram() -> None:
@@ -89,10 +81,10 @@ def test_gap_maps_and_losses_are_the_table() -> None:
     before = reliability_gaps(NARROW, Y)
     np.testing.assert_allclose(display.axes_[0].collections[0].get_array(), before.values.mean(axis=2).T)
     assert display.axes_[0].get_title() == f"before\nmean gap {before.mean:.3f}, max {before.max:.3f}"
-    shown = np.asarray(display.axes_[2].collections[0].get_offsets())
+    shown = display.axes_[2].lines[0]
     step = before.true.size // 1500
-    np.testing.assert_array_equal(shown[:, 0], before.predicted.ravel()[::step])
-    np.testing.assert_array_equal(shown[:, 1], before.true.ravel()[::step])
+    np.testing.assert_array_equal(shown.get_xdata(), before.predicted.ravel()[::step])
+    np.testing.assert_array_equal(shown.get_ydata(), before.true.ravel()[::step])
 
 
 def test_display_draws_where_it_is_told() -> None:

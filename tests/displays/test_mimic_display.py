@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import matplotlib as mpl
 import numpy as np
@@ -18,12 +17,6 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError
 RNG = np.random.default_rng(5)
 P = RNG.random(600)
 Y = RNG.random(600) < P**2
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def key(ax: plt.Axes) -> list[str]:

@@ -1,4 +1,4 @@
-"""The picture of a matrix before and after: its lines are the curves of the diagnostics."""
+"""The pictures of a matrix before and after and of an iteration: their lines are the numbers of what was solved."""
 
 from __future__ import annotations
 
@@ -60,3 +60,27 @@ def test_it_draws_on_axes_that_are_given() -> None:
 def test_what_is_no_diagnosis_is_named() -> None:
     with pytest.raises(InvalidTypeError, match=r"diagnostics is a DataFrame. Pass what rank_preserving.diagnose"):
         cb.RankPreservingDisplay(P)  # type: ignore[arg-type]
+
+
+def test_lines_are_the_residuals_and_gaps_of_the_history() -> None:
+    results = {m: solve(P, MARGINS, method=m) for m in ("adaptive", "admm")}
+    ax = Figure().subplots()
+    display = cb.ConvergenceDisplay(results).plot(ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+    assert ax.get_yscale() == "log"
+    assert [line.get_label() for line in ax.lines] == [f"{m}: {what}" for m in results for what in ("residual", "gap")]
+    for k, result in enumerate(results.values()):
+        checks = result.history
+        for line in ax.lines[2 * k : 2 * k + 2]:
+            assert list(line.get_xdata()) == [check.n_iter for check in checks]
+        np.testing.assert_array_equal(ax.lines[2 * k].get_ydata(), [check.residual for check in checks])
+        gaps = [abs(check.objective - check.bound) / check.objective for check in checks]
+        np.testing.assert_allclose(ax.lines[2 * k + 1].get_ydata(), gaps, rtol=1e-14)
+
+
+def test_what_is_no_result_or_has_no_history_is_named() -> None:
+    with pytest.raises(InvalidTypeError, match=r"results is a list. Pass what rank_preserving.solve returned"):
+        cb.ConvergenceDisplay([1.0])  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="results has no history: the first point was already good enough"):
+        cb.ConvergenceDisplay(solve(P, P.sum(axis=0).tolist()))

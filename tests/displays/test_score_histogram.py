@@ -25,14 +25,14 @@ def test_every_row_is_counted_once_and_as_numpy_does(data: list[tuple[float, boo
     assert histogram.events.tolist() == np.histogram(np.array(p)[event], bins=histogram.edges)[0].tolist()
 
 
-def test_scores_of_zero_and_one_lie_in_the_outer_cells() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]), n_cells=4)
+def test_scores_of_zero_and_one_lie_in_the_outer_bins() -> None:
+    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]), n_bins=4)
     assert histogram.n.tolist() == [1, 0, 0, 2]
     assert histogram.events.tolist() == [0, 0, 0, 1]
 
 
-def test_scores_above_the_end_fall_in_the_last_cell() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.01, 0.9], [False, True]), upper=0.1, n_cells=2)
+def test_scores_above_the_end_fall_in_the_last_bin() -> None:
+    histogram = ScoreHistogram.from_rows(rows([0.01, 0.9], [False, True]), upper=0.1, n_bins=2)
     assert histogram.n.tolist() == [1, 1]
     assert histogram.edges.tolist() == [0.0, 0.05, 0.1]
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import calibrant as cb
-from calibrant.engines import FoldState, QuantisedSummary, summarise
-from calibrant.engines.batches import open_rows
+from calibrant.engines import FoldState, QuantisedSummary, open_rows, summarise
 from calibrant.engines.partitions import Column, pooled_summary
 from calibrant.engines.quantised import CellTable
 from calibrant.engines.rows import RowReader

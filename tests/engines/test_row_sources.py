@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.engines import is_many, open_rows, read_rows, summarise
+from calibrant.engines import open_rows, summarise
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -111,21 +111,6 @@ def test_every_source_gives_the_summary_of_the_rows_in_memory_bit_for_bit(name: 
     assert isinstance(found, cb.ScoreSummary)
     for got, wanted in zip(found.cells, expected.cells, strict=True):
         np.testing.assert_array_equal(got, wanted)
-
-
-def test_a_folder_is_read_in_the_order_of_its_paths_without_hidden_files(tmp_path: Path) -> None:
-    source = open_rows(parquet_folder(tmp_path / "f"))
-    ids = np.concatenate([batch.table["id"].to_numpy() for batch in source.scan(["id"])])
-    np.testing.assert_array_equal(ids, ROWS["id"])
-
-
-def test_batches_say_which_row_of_which_file_they_begin_with(tmp_path: Path) -> None:
-    folder = parquet_folder(tmp_path / "f")
-    pq.write_table(pa.table({"y": [0] * 200_000}), folder / "long.parquet")
-    places = [(Path(b.where).name, b.first_row) for b in open_rows(folder / "long.parquet").scan(["y"])]
-    assert places[0] == ("long.parquet", 0)
-    assert len(places) > 1
-    assert places[1][1] > 0
 
 
 def write(folder: Path, **columns: Any) -> Path:
@@ -284,19 +269,6 @@ def test_errors_are_ours() -> None:
     for source in (None, 1.5, object(), [1, 2]):
         with pytest.raises(CalibrantError):
             summarise(source)
-
-
-def test_a_folder_is_read_whole_with_integers_beside_floats(tmp_path: Path) -> None:
-    folder = tmp_path / "f"
-    folder.mkdir()
-    (folder / "1.csv").write_text("p,y\n0,0\n1,1\n")
-    (folder / "2.csv").write_text("p,y\n0.5,1\n")
-    assert is_many(folder)
-    assert not is_many(folder / "1.csv")
-    assert read_rows(open_rows(folder), ["p"])["p"].to_pylist() == [0.0, 1.0, 0.5]
-    (folder / "3.csv").write_text("p,y\nhalf,1\n")
-    with pytest.raises(InvalidInputError, match="hold columns of different kinds"):
-        read_rows(open_rows(folder), ["p"])
 
 
 def test_folders_named_like_a_value_are_a_column(tmp_path: Path) -> None:

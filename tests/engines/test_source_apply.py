@@ -117,14 +117,14 @@ def test_parts_of_something_else_are_not_mixed_in(tmp_path: Path) -> None:
     source = write_source(tmp_path / "in")
     apply(fitted(), source, tmp_path / "out")
     other = cb.IsotonicCalibrator().fit([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
-    with pytest.raises(InvalidInputError, match="holds an apply of another calibrator"):
+    with pytest.raises(InvalidInputError, match="holds parts made by something else than calibrator"):
         apply(other, source, tmp_path / "out", score="p")
-    with pytest.raises(InvalidInputError, match="holds an apply of other new columns"):
+    with pytest.raises(InvalidInputError, match="holds parts made with other new columns"):
         apply(fitted(), source, tmp_path / "out", column="q")
-    with pytest.raises(InvalidInputError, match="holds an apply of another size of parts"):
+    with pytest.raises(InvalidInputError, match="holds parts made of another size"):
         apply(fitted(), source, tmp_path / "out", part_rows=1_000)
     os.utime(source / "2.parquet", ns=(1, 1))
-    with pytest.raises(InvalidInputError, match="holds an apply of another source, or one that has changed since"):
+    with pytest.raises(InvalidInputError, match="holds parts made of another source, or one that has changed since"):
         apply(fitted(), source, tmp_path / "out")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "precious.txt").write_text("x")

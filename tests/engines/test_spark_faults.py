@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.engines import apply, evaluate, fit, open_rows, read_rows, summarise
+from calibrant.engines import apply, evaluate, fit, open_rows, summarise
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -67,7 +67,7 @@ def test_nothing_at_all_is_refused(spark: Any) -> None:
 
 
 def test_large_results_come_from_the_workers_one_by_one(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import calibrant.engines.spark as engine
+    import calibrant.tables.spark as engine
 
     monkeypatch.setattr(engine, "_MOST_BYTES", 0)
     table = rows()
@@ -78,7 +78,7 @@ def test_large_results_come_from_the_workers_one_by_one(spark: Any, monkeypatch:
 
 def test_rows_come_to_the_driver_where_these_are_asked_for(spark: Any) -> None:
     table = rows(500)
-    found = read_rows(open_rows(spark.createDataFrame(table).repartition(3)), ["y", "p"])
+    found = open_rows(spark.createDataFrame(table).repartition(3)).read(["y", "p"])
     assert found.select(["p", "y"]).sort_by("p").equals(table.sort_by("p"))
 
 
@@ -149,7 +149,7 @@ def slow(frame: Any, folder: Path) -> Any:
     """Return a frame whose rows come once there is a file `go`."""
     from pyspark import cloudpickle
 
-    from calibrant.engines.spark import mapped
+    from calibrant.tables import mapped
 
     cloudpickle.register_pickle_by_value(sys.modules[waiting.__module__])  # which workers can't import
     return mapped(frame, partial(waiting, str(folder)), frame.schema)

@@ -105,7 +105,9 @@ def test_calibrated_weighted_predictions_are_rarely_found_off():
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         p, w = rng.beta(0.5, 4.0, 300), rng.gamma(0.3, 1.0, 300)
-        found = audit(rng.random(300) < p, p, groups={"a": rng.integers(0, 5, 300)}, sample_weight=w, level=0.8, min_rows=5)
+        found = audit(
+            rng.random(300) < p, p, groups={"a": rng.integers(0, 5, 300)}, sample_weight=w, level=0.8, min_rows=5
+        )
         n_off += bool(found.off)
     assert n_off <= binom.ppf(0.999, n_runs, 0.2)
 
@@ -142,7 +144,7 @@ def test_planted_part_by_score_is_found_first():
 def test_figures_are_those_of_the_rows():
     rng, p, groups = draw_grouped()
     y = rng.random(3000) < p
-    for finding in audit(y, p, groups=groups=groups, min_rows=1).findings:
+    for finding in audit(y, p, groups=groups, min_rows=1).findings:
         kept = np.ones(3000, dtype=bool)
         for column, value in finding.where:
             kept &= groups[column] == value
@@ -156,18 +158,18 @@ def test_figures_are_those_of_the_rows():
 def test_every_group_is_looked_at_once():
     rng, p, groups = draw_grouped()
     y = rng.random(3000) < p
-    found = audit(y, p, groups=groups=groups, n_score_bins=1, min_rows=1)
+    found = audit(y, p, groups=groups, n_score_bins=1, min_rows=1)
     assert len(found.findings) == 1 + (3 + 2 + 4) + (6 + 12 + 8)
-    assert len(audit(y, p, groups=groups=groups, n_score_bins=1, max_order=1).findings) == 1 + 9
-    assert len(audit(y, p, groups=groups=groups, n_score_bins=1, max_order=3, min_rows=1).findings) == 1 + 9 + 26 + 24
-    assert len(audit(y, p, groups=groups={"sex": groups["sex"]}, n_score_bins=5).findings) == 3 * 6
+    assert len(audit(y, p, groups=groups, n_score_bins=1, max_order=1).findings) == 1 + 9
+    assert len(audit(y, p, groups=groups, n_score_bins=1, max_order=3, min_rows=1).findings) == 1 + 9 + 26 + 24
+    assert len(audit(y, p, groups={"sex": groups["sex"]}, n_score_bins=5).findings) == 3 * 6
 
 
 def test_columns_that_say_the_same_are_looked_at_once():
     rng, p, groups = draw_grouped()
     y = rng.random(3000) < p
-    alone = audit(y, p, groups=groups={"sex": groups["sex"]})
-    again = audit(y, p, groups=groups={"sex": groups["sex"], "is_f": groups["sex"] == "f", "all": np.ones(3000, int)})
+    alone = audit(y, p, groups={"sex": groups["sex"]})
+    again = audit(y, p, groups={"sex": groups["sex"], "is_f": groups["sex"] == "f", "all": np.ones(3000, int)})
     assert [f.where for f in again.findings if len(f.where) == 2] == []
     assert not any(("all", 1) in f.where for f in again.findings)
     assert len(again.findings) == len(alone.findings) + 2 * 6  # the copy by its own name
@@ -187,16 +189,18 @@ def test_row_of_weight_zero_is_no_row():
     y = rng.random(1000) < p
     weight = np.where(groups["city"] == "Rome", 0.0, 1.0)
     kept = weight > 0
-    assert audit(y, p, groups=groups=groups, sample_weight=weight) == audit(y[kept], p[kept], {k: v[kept] for k, v in groups.items()})
+    assert audit(y, p, groups=groups, sample_weight=weight) == audit(
+        y[kept], p[kept], {k: v[kept] for k, v in groups.items()}
+    )
 
 
 def test_frames_and_dicts_give_the_same():
     rng, p, groups = draw_grouped()
     y = rng.random(3000) < p
-    expected = audit(y, p, groups=groups=groups)
-    assert audit(y, p, groups=groups=pd.DataFrame(groups)) == expected
-    assert audit(y, p, groups=groups=pl.DataFrame(groups)) == expected
-    assert audit(y, p, groups=groups=groups).to_dict()["n_looked_at"] == len(expected.findings)
+    expected = audit(y, p, groups=groups)
+    assert audit(y, p, groups=pd.DataFrame(groups)) == expected
+    assert audit(y, p, groups=pl.DataFrame(groups)) == expected
+    assert audit(y, p, groups=groups).to_dict()["n_looked_at"] == len(expected.findings)
 
 
 def test_several_classes_are_judged_by_the_top_label():
@@ -205,7 +209,9 @@ def test_several_classes_are_judged_by_the_top_label():
     y = np.array([rng.choice(3, p=row) for row in P])
     group = rng.choice(["x", "y"], 2000)
     expected = audit(P.argmax(1) == y, P.max(1), {"g": group})
-    assert [f.gap for f in audit(y, P, groups={"g": group}).findings] == pytest.approx([f.gap for f in expected.findings])
+    assert [f.gap for f in audit(y, P, groups={"g": group}).findings] == pytest.approx(
+        [f.gap for f in expected.findings]
+    )
 
 
 @pytest.mark.parametrize(

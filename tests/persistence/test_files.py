@@ -193,6 +193,14 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path, fitted: Any, umas
     assert stat.S_IMODE((tmp_path / "c.json").stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode) == 0o640
 
 
+def test_permissions_of_the_old_file_stay(tmp_path: Path, fitted: Any, other: Any) -> None:
+    path = tmp_path / "c.json"
+    cb.save(fitted, path)
+    path.chmod(0o600)
+    cb.save(other, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_read_only_folder_says_so(tmp_path: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pathlib.Path, "open", fail(PermissionError(errno.EACCES, "Permission denied")))
     message = r"can't write the calibrator: Permission denied\. Choose a folder that exists and that you may write to"

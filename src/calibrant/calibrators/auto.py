@@ -49,7 +49,7 @@ from calibrant.numerics import (
     dot,
     expit,
     logit,
-    project_simplex,
+    minimise_on_simplex,
     softplus,
 )
 from calibrant.rows import Rows
@@ -280,7 +280,7 @@ def _held_out(fit: _Fit, sample: Rows, folds: IntArray) -> FloatArray:
 
 
 def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
-    """Return the weights on the simplex of least log loss, pulled to equal ones, by accelerated projected gradient."""
+    """Return the weights on the simplex of least log loss, pulled to equal ones."""
     n_tried, n = z.shape
     z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)
     y = sample.positive.astype(np.float64)
@@ -288,18 +288,13 @@ def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
     equal = np.full(n_tried, 1.0 / n_tried)
     gram = np.array([[dot(w * a, b) for b in z] for a in z])
     step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
-    weights, ahead, momentum = equal, equal, 1.0
-    for _ in range(_MAX_ITER):
-        residual = w * (expit(np.einsum("j,ji->i", ahead, z)) - y)
-        gradient = np.array([dot(row, residual) for row in z]) + 2.0 * PULL * (ahead - equal)
-        moved = project_simplex(ahead - step * gradient)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - weights
-        ahead = moved + (momentum - 1.0) / following * change
-        weights, momentum = moved, following
-        if float(np.abs(change).max()) < _TOL:
-            break
-    return weights
+
+    def gradient(weights: FloatArray) -> FloatArray:
+        residual = w * (expit(np.einsum("j,ji->i", weights, z)) - y)
+        pull: FloatArray = 2.0 * PULL * (weights - equal)
+        return np.array([dot(row, residual) for row in z]) + pull
+
+    return minimise_on_simplex(gradient, equal, step=step, tol=_TOL, max_iter=_MAX_ITER)
 
 
 def _report(names: list[str], z: FloatArray, sample: Rows, weights: FloatArray, n_folds: int) -> AutoReport:

@@ -35,6 +35,7 @@ from calibrant.numerics import (
     IntArray,
     dot,
     log_softmax,
+    minimise_on_simplex,
     project_simplex,
     softmax,
 )
@@ -231,19 +232,14 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
 
 
 def _simplex_newton(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-    """Return the point of the simplex that minimises the quadratic model, by accelerated projected gradient."""
+    """Return the point of the simplex that minimises the quadratic model."""
+
+    def slope(at: FloatArray) -> FloatArray:
+        change: FloatArray = np.einsum("jl,l->j", hessian, at - weights)
+        return gradient + change
+
     step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
-    found, ahead, momentum = weights, weights, 1.0
-    for _ in range(1_000):
-        slope = gradient + np.einsum("jl,l->j", hessian, ahead - weights)
-        moved = project_simplex(ahead - step * slope)
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        change = moved - found
-        ahead = moved + (momentum - 1.0) / following * change
-        found, momentum = moved, following
-        if float(np.abs(change).max()) < 0.01 * _TOL:
-            break
-    return found
+    return minimise_on_simplex(slope, weights, step=step, tol=0.01 * _TOL, max_iter=1_000)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

@@ -12,10 +12,9 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant.calibrators import Calibrator
-from calibrant.cli.data import check_output, match_by_name, read_scores, split_list
+from calibrant.cli.data import check_output, format_option, match_by_name, read_scores, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed, progress
-from calibrant.engines import append_columns, apply_parts, is_folder
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts import Recalibrator
 from calibrant.grouped import GroupedCalibrator, say_unseen
@@ -24,6 +23,7 @@ from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
 from calibrant.probability import ProbabilityCalibrator
+from calibrant.tables import NewColumns, append_columns
 from calibrant.validation import as_groups
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ Fitted: TypeAlias = Calibrator | ProbabilityCalibrator | GroupedCalibrator | Pri
     metavar="NAME",
     help="Name of the new column; of several, what comes before _CLASS.",
 )
-@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+@format_option
 def command(
     calibrator: str,
     file: str,
@@ -86,37 +86,20 @@ def command(
     check_output(output, calibrator)
     task = Task(load_calibrator(calibrator), score, file, group)
     outputs = task.outputs(column)
-    if file != "-" and (Path(file).is_dir() or is_folder(output)):
-        apply_to_folder(task, calibrator, file, output, outputs, format)
-        return
+    fingerprint = f"calibrator {hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()}"
     with progress("Calibrating") as advance:
-        n_rows = append_columns(
-            file, output, inputs=task.inputs, outputs=outputs, compute=task.compute, format=format, progress=advance
-        )
-    if output != "-":
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
-
-
-def apply_to_folder(
-    task: Task, calibrator: str, file: str, output: str, outputs: list[str], format: str | None
-) -> None:
-    """Write the result in parts, of which those that an earlier run has done are kept."""
-    fingerprint = hashlib.sha256(Path(calibrator).read_bytes()).hexdigest()
-    with progress("Calibrating") as advance:
-        done = apply_parts(
+        done = append_columns(
             file,
             output,
-            inputs=task.inputs,
-            outputs=outputs,
-            compute=task.compute,
+            columns=NewColumns(task.inputs, outputs, task.compute),
             fingerprint=fingerprint,
             format=format,
             progress=advance,
         )
-    kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
-    click.echo(
-        f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)} in {count(done.n_parts, 'part')}{kept}"
-    )
+    if output != "-":
+        kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
+        parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}")
 
 
 def load_calibrator(path: str) -> Fitted:

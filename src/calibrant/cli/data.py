@@ -13,14 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.cli.output import listed
-from calibrant.engines import RowSource, is_many, open_rows, open_table, read_rows
 from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
+from calibrant.tables import FORMATS, open_rows
 from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_probabilities, as_scores, as_weight
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+format_option = click.option(
+    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(FORMATS)}."
+)
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
 
@@ -80,24 +83,6 @@ class ScoredRows:
         return f"{self.file}: {self.labels.codes.size:,} rows, {what}{weight}; {self.order}"
 
 
-class Opened:
-    """A file, or a folder or database whose rows are read into memory too."""
-
-    def __init__(self, file: str, format: str | None) -> None:
-        source = open_rows(file, format=format) if file != "-" and is_many(file) else open_table(file, format=format)
-        self.names = source.names
-        self.where = source.name if isinstance(source, RowSource) else source.source.name
-        self._source = source
-
-    def select(self, wanted: Sequence[str]) -> list[str]:
-        """Return the names of the wanted columns."""
-        return self._source.select(wanted)
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read the named columns."""
-        return read_rows(self._source, columns) if isinstance(self._source, RowSource) else self._source.read(columns)
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the options of a command say of the rows to read."""
@@ -119,8 +104,8 @@ class Request:
         CalibrantError
             If the file can't be read, lacks a column, or holds what can't be used.
         """
-        opened = Opened(self.file, self.format)
-        where = opened.where
+        opened = open_rows(self.file, format=self.format)
+        where = opened.name
         score = opened.select(split_names(self.score, opened.names))
         groups = split_names(self.groups, opened.names)
         others = [*([] if self.weight is None else [self.weight]), *groups]
@@ -186,9 +171,7 @@ def data_options(*, positive: bool) -> Callable[[Callable[..., None]], Callable[
             help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p]",
         ),
         click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
-        click.option(
-            "--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl."
-        ),
+        format_option,
         click.option(
             "--classes",
             metavar="LABELS",

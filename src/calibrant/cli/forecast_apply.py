@@ -13,10 +13,10 @@ from calibrant.cli.data import check_output, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options
 from calibrant.cli.output import count, listed, progress
-from calibrant.engines import append_columns, open_table
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
+from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,11 +94,10 @@ def apply_command(
         return np.concatenate(written)
 
     with progress("Recalibrating") as advance:
-        n_rows = append_columns(
-            file, output, inputs=columns.names, outputs=names, compute=compute, format=format, progress=advance
-        )
+        new = NewColumns(columns.names, names, compute)
+        done = append_columns(file, output, columns=new, format=format, progress=advance)
     if output != "-":
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
 
 
 class Part(NamedTuple):
@@ -192,7 +191,7 @@ def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format
         given = stored_columns(fitted)
     given.check()
     if file != "-":
-        return given.select(open_table(file, format=format))
+        return given.select(open_rows(file, format=format))
     named = [name for text in given.quantiles or given.samples for name in split_list(text)]
     pattern = next((name for name in named if any(c in "*?[" for c in name)), None)
     if pattern is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calibrant.cli.data import check_numbers, split_list, split_names
+from calibrant.cli.data import check_numbers, format_option, split_list, split_names
 from calibrant.cli.output import listed
-from calibrant.engines import TableFile, open_table
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 from calibrant.numerics import FloatArray
+from calibrant.tables import RowSource, open_rows
 from calibrant.validation import as_scores, as_weight
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
             "--levels", metavar="NUMBERS", help="Their levels: 0.1,0.5,0.9. Needed where names don't end in them."
         ),
         click.option("--samples", multiple=True, metavar="COLUMNS", help="Columns of samples: 'draw_*'."),
-        click.option(
-            "--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl."
-        ),
+        format_option,
     ]
     if outcomes:
         label = click.option(
@@ -92,7 +90,7 @@ class ForecastColumns:
         if self.levels is not None and not self.quantiles:
             raise InvalidInputError("--levels are those of --quantiles. Name the columns, or leave --levels out.")
 
-    def select(self, opened: TableFile) -> FoundColumns:
+    def select(self, opened: RowSource) -> FoundColumns:
         """Find the columns in a file.
 
         Raises
@@ -102,7 +100,7 @@ class ForecastColumns:
         """
         self.check()
         spread = [] if self.mean else opened.select(split_names(self.quantiles or self.samples, opened.names))
-        return self.match(spread, opened.source.name)
+        return self.match(spread, opened.name)
 
     def match(self, spread: Sequence[str], where: str) -> FoundColumns:
         """Return checked options as columns, with the names of the quantiles or samples."""
@@ -185,8 +183,8 @@ def read_forecasts(
     """
     columns = ForecastColumns(**options)
     columns.check()
-    opened = open_table(file, format=format)
-    where = opened.source.name
+    opened = open_rows(file, format=format)
+    where = opened.name
     chosen = columns.select(opened)
     others = [name for name in (outcome, weight) if name is not None]
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))

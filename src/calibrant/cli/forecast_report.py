@@ -11,8 +11,8 @@ from calibrant.cli.data import check_output
 from calibrant.cli.examples import Command
 from calibrant.cli.forecast_apply import load_recalibrator
 from calibrant.cli.forecast_columns import forecast_options, read_forecasts
-from calibrant.engines import open_target
 from calibrant.errors import InvalidInputError
+from calibrant.files import open_target
 from calibrant.report import ForecastReport
 
 _SUFFIXES = (".html", ".htm", ".json")

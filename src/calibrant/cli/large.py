@@ -9,12 +9,13 @@ from typing import Any
 from calibrant.calibrators import Calibrator
 from calibrant.cli.data import Request, labelled_classes, order_classes, positive_class, split_names
 from calibrant.cli.output import count, progress
-from calibrant.engines import RowSource, count_rows, evaluate, fit, is_many, open_rows
+from calibrant.engines import evaluate, fit
 from calibrant.engines.rows import RowReader
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import GroupScores
 from calibrant.report import Report
 from calibrant.results import Scores
+from calibrant.tables import RowSource, open_rows
 
 #: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
 MANY = 1 << 24
@@ -50,12 +51,11 @@ def is_large(request: Request) -> bool:
     path = Path(request.file)
     if request.file == "-" or not path.exists() or (path.is_file() and path.stat().st_size < MANY):
         return False
-    if not path.is_dir() and not is_many(path) and not path.is_file():
+    if not path.is_dir() and not path.is_file():
         return False
     source = open_rows(request.file, format=request.format)
-    n_rows, n_bytes = count_rows(source)
     n_columns = len(source.select(split_names(request.score, source.names)))
-    return n_rows * n_columns > MANY if n_rows is not None else n_bytes > MANY * _BYTES_PER_ROW
+    return source.n_bytes > MANY * _BYTES_PER_ROW if source.n_rows is None else source.n_rows * n_columns > MANY
 
 
 def resolve(request: Request) -> LargeColumns:

@@ -11,11 +11,12 @@ import click
 from calibrant.cli.data import check_output, data_options, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, table, write_json
-from calibrant.engines import open_rows, open_target
 from calibrant.engines.rows import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
+from calibrant.files import open_target
 from calibrant.monitor import CalibrationMonitor, MonitorReport
 from calibrant.monitor.windows import PERIODS, NamedSummary, date_windows, file_windows, row_windows
+from calibrant.tables import open_rows
 from calibrant.validation import check_choice
 
 #: Windows that the table shows: the last ones.

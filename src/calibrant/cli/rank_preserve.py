@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.data import check_output, group_column, match_by_name, read_scores, split_names
+from calibrant.cli.data import check_output, format_option, group_column, match_by_name, read_scores, split_names
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, listed
-from calibrant.engines import append_columns, open_table
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
+from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +80,7 @@ _OPTIONS = {
     "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."
 )
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
-@click.option("--format", metavar="FORMAT", help="What FILE is, whatever its name says: parquet, csv, tsv, jsonl.")
+@format_option
 def command(
     file: str,
     margins: str,
@@ -109,10 +109,12 @@ def command(
     check_output(output, margins)
     if file == "-":
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
+    if Path(file).is_dir():
+        raise InvalidInputError(f"{file} is a folder. Pass one file of it.")
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")
     wanted = _read_margins(margins, is_grouped=group is not None)
-    opened = open_table(file, format=format)
+    opened = open_rows(file, format=format)
     classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
     others = [name for name in (group, weight) if name is not None]
@@ -134,7 +136,7 @@ def command(
         page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
-    n_rows = append_columns(file, output, inputs=names, outputs=outputs, compute=_Rows(q).next_rows, format=format)
+    done = append_columns(file, output, columns=NewColumns(names, outputs, _Rows(q).next_rows), format=format)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
         click.echo(line)
@@ -144,7 +146,7 @@ def command(
         )
         if report is not None:
             click.echo(f"Wrote {report}")
-        click.echo(f"Wrote {output}: {count(n_rows, 'row')} with {listed(outputs)}")
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
 
 
 def _solved(

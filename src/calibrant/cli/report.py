@@ -10,8 +10,8 @@ import click
 from calibrant.cli.data import Request, check_output, data_options
 from calibrant.cli.examples import Command
 from calibrant.cli.large import is_large, report_large
-from calibrant.engines import open_target
 from calibrant.errors import InvalidInputError
+from calibrant.files import open_target
 from calibrant.report import Report
 
 _SUFFIXES = (".html", ".htm", ".json", ".md")

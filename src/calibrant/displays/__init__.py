@@ -1,36 +1,31 @@
-"""One matplotlib display per file; matplotlib is imported when something is drawn."""
+"""Pictures with matplotlib, which is imported when something is drawn.
 
-from calibrant.displays.calibration import CalibrationDisplay
-from calibrant.displays.comparison import ComparisonDisplay
-from calibrant.displays.convergence import ConvergenceDisplay
-from calibrant.displays.decomposition import DecompositionDisplay
-from calibrant.displays.forecast_reliability import ForecastReliabilityDisplay
-from calibrant.displays.histogram import ScoreHistogram
-from calibrant.displays.mimic import MimicDisplay
-from calibrant.displays.multiclass import MulticlassReliabilityDisplay
-from calibrant.displays.pit import PitDisplay
-from calibrant.displays.rank_preserving import RankPreservingDisplay
-from calibrant.displays.reliability import ReliabilityDisplay
-from calibrant.displays.reliability_gap import ReliabilityGapDisplay
+Each display is made of numbers that are measured elsewhere, or measures them itself in a constructor `from_...`. These
+raise a CalibrantError where an argument can't be used, which says where and why, and scikit-learn's NotFittedError for
+an estimator that is not fitted. `plot` draws on given axes or in a figure of its own, shows nothing, touches no global
+setting, sets `ax_` and `figure_`, and returns the display.
+"""
 
-__all__ = [
-    "CalibrationDisplay",
-    "ComparisonDisplay",
-    "ConvergenceDisplay",
-    "DecompositionDisplay",
-    "ForecastReliabilityDisplay",
-    "MimicDisplay",
-    "MulticlassReliabilityDisplay",
-    "PitDisplay",
-    "RankPreservingDisplay",
-    "ReliabilityDisplay",
-    "ReliabilityGapDisplay",
-    "ScoreHistogram",
-]
+from calibrant.displays.calibration import CalibrationDisplay as CalibrationDisplay
+from calibrant.displays.comparison import ComparisonDisplay as ComparisonDisplay
+from calibrant.displays.decomposition import DecompositionDisplay as DecompositionDisplay
+from calibrant.displays.forecasts import (
+    ForecastReliabilityDisplay as ForecastReliabilityDisplay,
+    PitDisplay as PitDisplay,
+    ReliabilityGapDisplay as ReliabilityGapDisplay,
+)
+from calibrant.displays.histogram import ScoreHistogram as ScoreHistogram
+from calibrant.displays.mimic import MimicDisplay as MimicDisplay
+from calibrant.displays.multiclass import MulticlassReliabilityDisplay as MulticlassReliabilityDisplay
+from calibrant.displays.rank_preserving import (
+    ConvergenceDisplay as ConvergenceDisplay,
+    RankPreservingDisplay as RankPreservingDisplay,
+)
+from calibrant.displays.reliability import ReliabilityDisplay as ReliabilityDisplay
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.displays.curves import axis_end as axis_end
-from calibrant.displays.panels import PANEL_HEIGHT as PANEL_HEIGHT
+from calibrant.displays.histogram import PANEL_HEIGHT as PANEL_HEIGHT
 from calibrant.displays.rank_preserving import draw_column as draw_column
 from calibrant.displays.style import COLOURS as COLOURS, MUTED as MUTED

@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from calibrant.displays.style import COLOURS, MUTED, legible
+from calibrant.comparison import Comparison
+from calibrant.displays import style
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.results import Score
 from calibrant.validation import check_choice, check_fraction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from calibrant.comparison import Comparison
 
 #: What the compared scores are called.
 _TITLES = {"log_loss": "log loss", "brier": "Brier score"}
 #: Inches of a row, and of what lies above and below all rows.
-_ROW, _MARGINS = 0.3, 1.1
-
-
-class HasInterval(Protocol):
-    """A value with its name and interval, such as a `Score`."""
-
-    @property
-    def name(self) -> str:
-        """What was measured."""
-
-    @property
-    def value(self) -> float:
-        """The estimate."""
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
+_ROW, _MARGINS = 0.3, 1.2
 
 
 class ComparisonRow(NamedTuple):
-    """A method: its name, a value of which less is better, and the interval of the value."""
+    """A method: its name, a value of which less is better, and the interval of the value, NaN where it has none."""
 
     name: str
     value: float
@@ -60,8 +39,9 @@ class ComparisonDisplay:
 
     Parameters
     ----------
-    rows : iterable of tuples (name, value, low, high), or of objects with these attributes
-        Of the values less is better; infinite ones are named and not drawn.
+    rows : iterable of tuples (name, value, low, high), or of objects with these attributes such as a Score
+        Of the values less is better; infinite ones are drawn as a triangle at the end of the axis. Ends of an
+        interval that is not known are NaN.
     reference : float
         The value of doing nothing; 0 for differences.
     reference_name : str
@@ -73,26 +53,22 @@ class ComparisonDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn, after `plot`.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
 
     Examples
     --------
     >>> import calibrant as cb
-    >>> rows = [("isotonic", 0.02, -0.01, 0.05), ("beta", -0.03, -0.04, -0.02)]
-    >>> display = cb.ComparisonDisplay(rows).plot()
-    >>> [row.name for row in display.rows]
-    ['beta', 'isotonic']
+    >>> p, y = [0.2, 0.4, 0.6, 0.8] * 30, [0, 0, 1, 1] * 30
+    >>> found = cb.compare(p, y, methods=["sigmoid", "histogram"])
+    >>> display = cb.ComparisonDisplay.from_comparison(found, score="brier")
+    >>> display.reference_name, len(display.rows)
+    ('uncalibrated', 2)
     """
-
-    ax_: Axes
-    figure_: Figure | None
 
     def __init__(
         self,
-        rows: Iterable[HasInterval | tuple[str, float, float, float]],
+        rows: Iterable[Score | tuple[str, float, float, float]],
         *,
         reference: float = 0.0,
         reference_name: str = "uncalibrated",
@@ -119,112 +95,80 @@ class ComparisonDisplay:
         ----------
         comparison : Comparison
         score : {"log_loss", "brier"}
-            Whose differences to the baseline are drawn.
+            Whose differences to the baseline are drawn; or the scores themselves where that of the baseline is
+            infinite, as all differences to it then are.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
-
-        Examples
-        --------
-        >>> import calibrant as cb
-        >>> p, y = [0.2, 0.4, 0.6, 0.8] * 30, [0, 0, 1, 1] * 30
-        >>> found = cb.compare(p, y, methods=["sigmoid", "histogram"])
-        >>> display = cb.ComparisonDisplay.from_comparison(found, score="brier")
-        >>> display.reference_name, len(display.rows)
-        ('uncalibrated', 2)
         """
         check_choice("score", score, list(_TITLES))
-        if not hasattr(comparison, "methods"):
-            raise InvalidTypeError(
-                f"comparison is a {type(comparison).__name__}. Pass what calibrant.compare returns, "
-                "or rows to ComparisonDisplay(rows)."
-            )
-        differences = [(each.name, getattr(each, f"{score}_difference")) for each in comparison.methods]
-        rows = [(name, d.value, d.low, d.high) for name, d in differences if name != comparison.baseline]
-        baseline = "uncalibrated" if comparison.baseline == "none" else comparison.baseline
-        what = "the uncalibrated scores" if comparison.baseline == "none" else baseline
-        xlabel = f"Held-out {_TITLES[score]}, less that of {what}"
-        return cls(rows, reference_name=baseline, xlabel=xlabel, level=comparison.level).plot(ax)
+        advice = "Pass what calibrant.compare returns, or rows to ComparisonDisplay(rows)."
+        style.check_kind("comparison is", comparison, Comparison, advice)
+        others = [each for each in comparison.methods if each.name != comparison.baseline]
+        is_none = comparison.baseline == "none"
+        name, what = ("uncalibrated", "the uncalibrated scores") if is_none else (comparison.baseline,) * 2
+        (doing_nothing,) = (getattr(each, score) for each in comparison.methods if each.name == comparison.baseline)
+        if math.isinf(doing_nothing):
+            xlabel, reference = f"Held-out {_TITLES[score]}; that of {what} is infinite", math.inf
+            rows = [(each.name, getattr(each, score), math.nan, math.nan) for each in others]
+        else:
+            xlabel, reference = f"Held-out {_TITLES[score]}, less that of {what}", 0.0
+            rows = [(each.name, *astuple(getattr(each, f"{score}_difference"))) for each in others]
+        return cls(rows, reference=reference, reference_name=name, xlabel=xlabel, level=comparison.level).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
-        """Draw the methods, best at the top; nothing is shown and no global setting is touched.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a figure of its own.
-
-        Returns
-        -------
-        ComparisonDisplay
-            Itself, with the attributes set.
-        """
-        if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(figsize=(7.2, _MARGINS + _ROW * len(self.rows)), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.get_figure(root=True)
-        ax.axvline(self.reference, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-        ax.annotate(
-            legible(self.reference_name),
-            (self.reference, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            fontsize="small",
-            color=MUTED,
-        )
+        """Draw the methods, best at the top, on given axes or in a figure of its own; return self."""
+        n = len(self.rows)
+        self.ax_, self.figure_ = style.place(ax, (7.2, _MARGINS + _ROW * n))
+        ax = self.ax_
+        beside: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small"}
+        if math.isfinite(self.reference):
+            ax.axvline(self.reference, zorder=1, **style.REFERENCE)
+            above: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 3), "ha": "center"}
+            ax.annotate(style.legible(self.reference_name), (self.reference, 1.0), color=style.MUTED, **above, **beside)
         for i, row in enumerate(self.rows):
             self._draw_row(ax, i, row)
-        ax.set_yticks(range(len(self.rows)), [legible(row.name, width=28) for row in self.rows])
-        ax.set_ylim(len(self.rows) - 0.4, -0.6)
+            text = _text(row, is_signed=self.reference == 0.0)
+            ax.annotate(text, (1.0, i), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center", **beside)
+        ax.set_yticks(range(n), [style.legible(row.name, width=28) for row in self.rows])
+        ax.set_ylim(n - 0.4, -0.6)
         ax.tick_params(axis="y", length=0.0)
         ax.margins(x=0.08)
-        ax.set_xlabel(f"{self.xlabel}\n(less is better; {100.0 * self.level:g}% intervals)")
+        if not any(math.isfinite(row.value) for row in self.rows):  # a scale would say nothing
+            ax.set_xticks([self.reference] if math.isfinite(self.reference) else [])
+        intervals = f"; {100.0 * self.level:g}% intervals" if any(map(_has_interval, self.rows)) else ""
+        ax.set_xlabel(f"{self.xlabel}\n(less is better{intervals})")
         return self
 
     def _draw_row(self, ax: Axes, i: int, row: ComparisonRow) -> None:
-        colour, face = self._look(row)
-        if all(map(math.isfinite, (row.value, row.low, row.high))):
+        colour, face = self._colours(row)
+        point: dict[str, Any] = {"color": colour, "markerfacecolor": face, "markersize": 6.0, "zorder": 3}
+        if _has_interval(row):
             ax.hlines(i, row.low, row.high, color=colour, linewidth=1.6, zorder=2)
         if math.isfinite(row.value):
-            ax.plot(row.value, i, "o", color=colour, markerfacecolor=face, markersize=6.0, zorder=3)
-        ax.annotate(
-            _text(row),
-            (1.0, i),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-        )
+            ax.plot(row.value, i, "o", **point)
+        elif math.isinf(row.value):
+            end, marker = (0.985, ">") if row.value > 0.0 else (0.015, "<")
+            ax.plot(end, i, marker, transform=ax.get_yaxis_transform(), **point)
 
-    def _look(self, row: ComparisonRow) -> tuple[str, str]:
+    def _colours(self, row: ComparisonRow) -> tuple[str, str]:
         """Return the colours of line and point: blue where better, vermilion where worse, hollow where unknown."""
-        if row.high < self.reference:
-            return COLOURS[0], COLOURS[0]
-        if row.low > self.reference:
-            return COLOURS[1], COLOURS[1]
-        return MUTED, "white"
+        low, high = (row.value, row.value) if math.isinf(self.reference) else (row.low, row.high)
+        if high < self.reference:
+            return style.COLOURS[0], style.COLOURS[0]
+        if low > self.reference:
+            return style.COLOURS[1], style.COLOURS[1]
+        return style.MUTED, "white"
 
 
-def _as_row(row: HasInterval | tuple[str, float, float, float]) -> ComparisonRow:
-    values: object = row
-    if not isinstance(row, tuple):
-        try:
-            values = operator.attrgetter("name", "value", "low", "high")(row)
-        except AttributeError:
-            values = ()
-    if not isinstance(values, tuple) or len(values) != 4:
+def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
+    fields: tuple[Any, ...] = (
+        row if isinstance(row, tuple) else tuple(getattr(row, key, None) for key in ComparisonRow._fields)
+    )
+    if len(fields) != 4 or any(field is None for field in fields):
         raise InvalidTypeError(
             f"rows holds {row!r:.80}, which is no (name, value, low, high). Pass such tuples, or Score objects."
         )
-    name, *numbers = values
+    name, *numbers = fields
     try:
         value, low, high = map(float, numbers)
     except (TypeError, ValueError):
@@ -239,12 +183,15 @@ def _rank(row: ComparisonRow) -> tuple[bool, float, str]:
     return math.isnan(row.value), 0.0 if math.isnan(row.value) else row.value, row.name
 
 
-def _text(row: ComparisonRow) -> str:
+def _has_interval(row: ComparisonRow) -> bool:
+    return all(map(math.isfinite, row[1:]))
+
+
+def _text(row: ComparisonRow, *, is_signed: bool) -> str:
     if math.isnan(row.value):
         return "undefined"
     if math.isinf(row.value):
         return "infinite" if row.value > 0.0 else "minus infinity"
-    interval = ""
-    if math.isfinite(row.low) and math.isfinite(row.high):
-        interval = f" [{row.low:+.4f}, {row.high:+.4f}]"
-    return f"{row.value:+.4f}{interval}".replace("-", "\N{MINUS SIGN}")
+    sign = "+" if is_signed else ""
+    interval = f" [{row.low:{sign}.4f}, {row.high:{sign}.4f}]" if _has_interval(row) else ""
+    return f"{row.value:{sign}.4f}{interval}".replace("-", "\N{MINUS SIGN}")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from calibrant.displays.models import as_models
-from calibrant.displays.style import MUTED, legible, style
-from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+from calibrant.displays import style
+from calibrant.displays.sources import as_models
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.metrics import Decomposition, ScoreName, decompose
+from calibrant.validation import ArrayLike, check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-
-    from calibrant.metrics import Decomposition, ScoreName
-    from calibrant.validation import ArrayLike
 
 #: What the decomposed scores are called.
 _TITLES = {"brier": "Brier score", "log": "log loss"}
@@ -25,6 +23,8 @@ _SAME = 1e-6
 #: Lines of equal score that a picture asks for.
 _N_LINES = 8
 _LINE_COLOUR = "#d0d0d0"
+#: Height of the display's own axes as a share of their width, and least width as a share of the height in data.
+_HEIGHT, _LEAST_WIDTH = 0.9, 0.3
 
 
 class DecompositionDisplay:
@@ -43,10 +43,8 @@ class DecompositionDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn, after `plot`.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
     points_ : dict of str to matplotlib Line2D
         The point of each model whose score is finite.
 
@@ -65,29 +63,16 @@ class DecompositionDisplay:
     ('Miscalibration (lower is better)', 'Discrimination (higher is better)')
     """
 
-    ax_: Axes
-    figure_: Figure | None
-    points_: dict[str, Line2D]
-
     def __init__(
         self, decompositions: Mapping[str, Decomposition], *, score: Literal["brier", "log"] = "brier"
     ) -> None:
-        from calibrant.metrics import Decomposition
-        from calibrant.validation import check_choice
-
         check_choice("score", score, list(_TITLES))
-        if not isinstance(decompositions, Mapping):
-            raise InvalidTypeError(
-                f"decompositions is a {type(decompositions).__name__}. Pass a mapping of names to what "
-                "metrics.decompose returns, or use DecompositionDisplay.from_predictions(y_true, y_prob)."
-            )
+        advice = "Pass a mapping of names to what metrics.decompose returns, or use from_predictions."
+        style.check_kind("decompositions is", decompositions, Mapping, advice)
         if not decompositions:
             raise ShapeError("decompositions is empty. Pass at least one model.")
         for name, each in decompositions.items():
-            if not isinstance(each, Decomposition):
-                raise InvalidTypeError(
-                    f"decompositions[{name!r}] is a {type(each).__name__}. Pass what metrics.decompose returns."
-                )
+            style.check_kind(f"decompositions[{name!r}] is", each, Decomposition, "Pass what decompose returns.")
         self.decompositions, self.score = dict(decompositions), score
         (first, parts), *others = self.decompositions.items()
         for name, other in others:
@@ -117,114 +102,76 @@ class DecompositionDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-            Labels of any kind.
-        y_prob : array-like of shape (n,) or (n, K), or mapping of names to such
-            Probabilities of one model, or of several by name.
-        sample_weight : array-like of shape (n,), optional
-        score : {"brier", "log"}
-            The score to split; "log" is for one column.
-        pos_label : scalar, optional
-            The positive one of two labels; the larger one by default.
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where `y_true` may lack some.
+        y_true, y_prob, sample_weight, score, pos_label, classes
+            As in `metrics.decompose`; `y_prob` can be a mapping of the names of models to their probabilities.
         name : str, optional
             What the legend calls a single model.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
-        from calibrant.metrics import decompose
-
-        parts = {
-            label or "model": decompose(
-                y_true, prob, sample_weight=sample_weight, score=score, pos_label=pos_label, classes=classes
-            )
-            for label, prob in as_models(y_prob, name)
-        }
+        what: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
+        models = as_models(y_prob, name)
+        parts = {label or "model": decompose(y_true, prob, score=score, **what) for label, prob in models}
         return cls(parts, score=score).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> DecompositionDisplay:
-        """Draw the points and the lines of equal score; nothing is shown and no global setting is touched.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a figure of its own.
-
-        Returns
-        -------
-        DecompositionDisplay
-            Itself, with the attributes set.
-        """
-        owns_figure = ax is None
-        if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5.4, 5.6), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.get_figure(root=True)
+        """Draw points and lines of equal score on given axes, or in a figure of its own; return self."""
+        is_own = ax is None
+        self.ax_, self.figure_ = style.place(ax, (5.4, 10.8))
+        ax = self.ax_
+        if is_own:
+            ax.set_box_aspect(_HEIGHT)
         finite = [each for each in self.decompositions.values() if math.isfinite(each.score)]
-        right = 1.25 * max(each.miscalibration for each in finite) or 0.1 * self.uncertainty or 0.1
-        top = max(1.2 * max(each.discrimination for each in finite), right)
+        top = 1.2 * max(each.discrimination for each in finite)
+        right = max(1.25 * max(each.miscalibration for each in finite), _LEAST_WIDTH * top)
+        right = right or 0.1 * self.uncertainty or 0.1
+        top = max(top, right)
         ax.set(xlim=(0.0, right), ylim=(0.0, top))
+        ax.locator_params(axis="x", nbins=6)
         self._draw_isolines(ax, right, top)
-        self.points_ = {}
+        self.points_: dict[str, Line2D] = {}
         for k, (name, each) in enumerate(self.decompositions.items()):
-            text = f"{legible(name)}: {each.score:.4f}"
-            look = style(k) | {"linestyle": "none", "markersize": 8.0, "clip_on": False, "zorder": 3}
+            text = f"{style.legible(name)}: {each.score:.4f}"
+            properties = style.of(k) | {"linestyle": "none", "markersize": 8.0, "clip_on": False, "zorder": 3}
             if math.isfinite(each.score):
-                (self.points_[name],) = ax.plot(each.miscalibration, each.discrimination, label=text, **look)
+                (self.points_[name],) = ax.plot(each.miscalibration, each.discrimination, label=text, **properties)
             else:
-                ax.plot([], [], label=f"{legible(name)}: infinite, not shown", **look)
+                ax.plot([], [], label=f"{style.legible(name)}: infinite, not shown", **properties)
         ax.set(xlabel="Miscalibration (lower is better)", ylabel="Discrimination (higher is better)")
         what = _TITLES[self.score]
         ax.set_title(f"Lines of equal {what}; uncertainty {self.uncertainty:.4f}", fontsize="small", loc="left", pad=14)
-        if owns_figure and self.figure_ is not None:
-            n_columns = 2 if len(self.decompositions) > 3 else 1
-            title = what[:1].upper() + what[1:]
-            self.figure_.legend(
-                loc="outside upper left",
-                title=title,
-                alignment="left",
-                frameon=False,
-                fontsize="small",
-                ncols=n_columns,
-            )
-        else:
-            ax.legend(loc="best", fontsize="x-small")
+        n_columns = 2 if len(self.decompositions) > 3 else 1
+        style.add_legend(ax, is_own=is_own, n_columns=n_columns, title=what[:1].upper() + what[1:])
+        if is_own:
+            style.fit_height(self.figure_)
         return self
 
     def _draw_isolines(self, ax: Axes, right: float, top: float) -> None:
-        """Draw lines of equal score over [0, right] x [0, top], each named where it leaves on the right or the top."""
+        """Draw lines of equal score over [0, right] x [0, top], each named where it leaves on the right or the top.
+
+        They are one collection, which keeps them out of the search for the legend's best style.place.
+        """
+        from matplotlib.collections import LineCollection
         from matplotlib.ticker import MaxNLocator
 
         best, worst = self.uncertainty - top, self.uncertainty + right
         levels = [float(score) for score in MaxNLocator(_N_LINES).tick_values(best, worst)]
         step = levels[1] - levels[0]
         digits = max(0, 1 - math.floor(math.log10(step)))
-        for score in levels:
-            if not best < score < worst or abs(score - self.uncertainty) < 0.4 * step:  # beside the line of no skill
-                continue
-            self._draw_line(ax, score, right, top, f"{score:.{digits}f}", color=_LINE_COLOUR, linewidth=0.8)
-        self._draw_line(ax, self.uncertainty, right, top, "no skill", color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        # but for those beside the line of no skill
+        drawn = [score for score in levels if best < score < worst and abs(score - self.uncertainty) >= 0.4 * step]
+        names = [*(f"{score:.{digits}f}" for score in drawn), "no skill"]
+        lines = [self._isoline(score, right, top) for score in (*drawn, self.uncertainty)]
+        ax.add_collection(LineCollection(lines[:-1], colors=_LINE_COLOUR, linewidths=0.8, zorder=1), autolim=False)
+        ax.add_collection(LineCollection(lines[-1:], zorder=1, **style.REFERENCE), autolim=False)
+        for text, (_, end) in zip(names, lines, strict=True):
+            place: dict[str, Any] = {"xytext": (0, 2), "ha": "center", "va": "bottom"}
+            if end[0] == right:
+                place = {"xytext": (3, 0), "ha": "left", "va": "center"}
+            ax.annotate(text, end, textcoords="offset points", fontsize="x-small", color=style.MUTED, **place)
 
-    def _draw_line(self, ax: Axes, score: float, right: float, top: float, text: str, **look: object) -> None:
-        """Draw discrimination = miscalibration + uncertainty - score within the axes."""
+    def _isoline(self, score: float, right: float, top: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return the ends of discrimination = miscalibration + uncertainty - score within the axes."""
         shift = self.uncertainty - score
         x0, x1 = max(0.0, -shift), min(right, top - shift)
-        ax.plot([x0, x1], [x0 + shift, x1 + shift], label="_isoline", zorder=1, **look)  # type: ignore[arg-type]
-        leaves_right = x1 == right
-        ax.annotate(
-            text,
-            (x1, x1 + shift),
-            xytext=(3, 0) if leaves_right else (0, 2),
-            textcoords="offset points",
-            ha="left" if leaves_right else "center",
-            va="center" if leaves_right else "bottom",
-            fontsize="x-small",
-            color=MUTED,
-        )
+        return (x0, x0 + shift), (x1, x1 + shift)

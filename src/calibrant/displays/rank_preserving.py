@@ -1,27 +1,30 @@
-"""How each column of a matrix moved: its entries after against those before."""
+"""Pictures of rank-preserving calibration: how each column moved, and how the solver's iterates converged."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.displays.style import COLOURS, MUTED, legible
-from calibrant.errors import InvalidTypeError, ShapeError
+from calibrant.displays import style
+from calibrant.displays.sources import as_models
+from calibrant.errors import ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving import ColumnChange, Diagnostics, RankPreservingResult, diagnose
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Of more columns those that moved most are drawn.
-MOST_COLUMNS = 9
-_PER_LINE = 3
-#: Places of a column whose order is broken: enough for its shape, few enough for each to hold some rows.
-_FEW_PLACES = 25
+MAX_COLUMNS = 9
+_N_ACROSS = 3
+#: Points of a column whose order is broken: enough for its shape, few enough for each to average some rows.
+_N_POINTS = 25
+#: Zeros, which a logarithmic axis can't show, are drawn here.
+_LEAST = 1e-16
 
 
 class RankPreservingDisplay:
@@ -53,15 +56,9 @@ class RankPreservingDisplay:
     ['0', '1', '2']
     """
 
-    axes_: list[Axes]
-    figure_: Figure
-
     def __init__(self, diagnostics: Diagnostics) -> None:
-        if not isinstance(diagnostics, Diagnostics):
-            raise InvalidTypeError(
-                f"diagnostics is a {type(diagnostics).__name__}. Pass what rank_preserving.diagnose returned, or use "
-                "from_matrices."
-            )
+        advice = "Pass what rank_preserving.diagnose returned, or use from_matrices."
+        style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
         self.diagnostics = diagnostics
 
     @classmethod
@@ -75,7 +72,7 @@ class RankPreservingDisplay:
     def columns(self) -> list[ColumnChange]:
         """The columns that are drawn, in the order of the matrix."""
         every = self.diagnostics.columns
-        farthest = sorted(range(len(every)), key=lambda j: -every[j].mean_move)[:MOST_COLUMNS]
+        farthest = sorted(range(len(every)), key=lambda j: -every[j].mean_move)[:MAX_COLUMNS]
         return [every[j] for j in sorted(farthest)]
 
     def plot(self, axes: list[Axes] | None = None) -> RankPreservingDisplay:
@@ -87,50 +84,103 @@ class RankPreservingDisplay:
             One for each of `columns`; by default those of a new figure.
         """
         columns = self.columns
+        is_own = axes is None
         if axes is None:
-            axes = _new_axes(len(columns))
+            n_across = min(len(columns), _N_ACROSS)
+            size = (2.9 * n_across, 4.0 * math.ceil(len(columns) / n_across))
+            axes = style.new_axes(size, n=len(columns), n_across=n_across)
         if len(axes) != len(columns):
             raise ShapeError(f"axes holds {len(axes)} axes for {len(columns)} columns. Pass one for each.")
         for ax, column in zip(axes, columns, strict=True):
             draw_column(ax, column)
-        self.axes_ = list(axes)
-        self.figure_ = axes[0].get_figure(root=True)  # type: ignore[assignment]  # axes of a display are on a figure
+        self.axes_, self.figure_ = list(axes), style.figure_of(axes[0])
+        if is_own:
+            style.fit_height(self.figure_)
         return self
 
 
 def draw_column(ax: Axes, column: ColumnChange) -> None:
     """Draw one column: the line or band of its entries after, the diagonal, and how much became flat."""
-    before, low, high = _places(column)
+    before, low, high = _curve(column)
     upper = max(float(np.max(column.curve)), 1e-3) * 1.04
-    ax.plot([0.0, upper], [0.0, upper], color=MUTED, linestyle="--", linewidth=0.9)
-    ax.fill_between(before, low, high, color=COLOURS[0], alpha=0.3, linewidth=0.0)
-    ax.plot(before, 0.5 * (low + high), color=COLOURS[0], linewidth=1.6)
+    ax.plot([0.0, upper], [0.0, upper], **style.REFERENCE)
+    ax.fill_between(before, low, high, color=style.COLOURS[0], alpha=0.3, linewidth=0.0)
+    ax.plot(before, 0.5 * (low + high), color=style.COLOURS[0], linewidth=1.6)
     ax.set(xlim=(0.0, upper), ylim=(0.0, upper), xlabel="Before", ylabel="After", aspect="equal")
-    ax.set_title(legible(str(column.column), width=24), loc="left", fontsize="medium")
+    ax.locator_params(nbins=5)
+    ax.set_title(style.legible(str(column.column), width=24), loc="left", fontsize="medium")
     words = f"mean {column.mean_before:.3f} to {column.mean_after:.3f}\nflattened {column.flattened:.0%}"
     if column.overtaken > 0.0:
         words += f"\novertaken {column.overtaken:.0%}"
-    ax.annotate(words, (0.04, 0.96), xycoords="axes fraction", va="top", fontsize="small")
+    # in the corner that the line leaves free
+    x, y, across, up = (
+        (0.96, 0.04, "right", "bottom") if column.mean_after > column.mean_before else (0.04, 0.96, "left", "top")
+    )
+    ax.annotate(words, (x, y), xycoords="axes fraction", ha=across, va=up, fontsize="small")
 
 
-def _places(column: ColumnChange) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return places of the curve and the range at each; of a broken order few, as single rows are no range."""
+def _curve(column: ColumnChange) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return where the curve's points are before, and from where to where after.
+
+    Of a broken order neighbouring rows are drawn as one point, since a single row has no range.
+    """
     before, low, high = np.array(column.curve).T
-    width = math.ceil(before.size / _FEW_PLACES) if column.overtaken > 0.0 else 1
+    width = math.ceil(before.size / _N_POINTS) if column.overtaken > 0.0 else 1
     first = np.arange(0, before.size, width)
     middle = np.add.reduceat(before, first) / np.diff(np.append(first, before.size))
     return middle, np.minimum.reduceat(low, first), np.maximum.reduceat(high, first)
 
 
-def _new_axes(n: int) -> list[Axes]:
-    import matplotlib.pyplot as plt
+class ConvergenceDisplay:
+    """Residual and gap of the iterates of `rank_preserving.solve`, on logarithmic axes.
 
-    n_across = min(n, _PER_LINE)
-    n_down = math.ceil(n / n_across)
-    figure, grid = plt.subplots(
-        n_down, n_across, figsize=(2.9 * n_across, 3.1 * n_down), layout="constrained", squeeze=False
-    )
-    every = list(grid.ravel())
-    for ax in every[n:]:
-        figure.delaxes(ax)
-    return every[:n]
+    Parameters
+    ----------
+    results : RankPreservingResult, or mapping from name to RankPreservingResult
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Notes
+    -----
+    The residual (full line) is the largest distance of a row sum from 1 or of a column mean from its margin. The gap
+    (dashed) is the distance of the iterate's objective from the proven bound, as a share of the objective: an iterate
+    is not feasible yet, so it may lie below the bound.
+
+    Examples
+    --------
+    >>> import calibrant as cb
+    >>> result = cb.rank_preserving.solve([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.2, 0.1, 0.7]], [1.5, 0.6, 0.9])
+    >>> display = cb.ConvergenceDisplay(result).plot()
+    >>> display.ax_.get_xlabel()
+    'Iterations'
+    """
+
+    def __init__(self, results: RankPreservingResult | Mapping[str, RankPreservingResult]) -> None:
+        named = as_models(results, argument="results")
+        for _, each in named:
+            advice = "Pass what rank_preserving.solve returned, or a dict of it."
+            style.check_kind("results is", each, RankPreservingResult, advice)
+        if not any(each.history for _, each in named):
+            raise ShapeError("results has no history: the first point was already good enough. There is none to draw.")
+        self.results = {name or each.method: each for name, each in named}
+
+    def plot(self, ax: Axes | None = None) -> ConvergenceDisplay:
+        """Draw two lines for each result; return self."""
+        self.ax_, self.figure_ = style.place(ax, (6.4, 4.8))
+        ax = self.ax_
+        for k, (name, result) in enumerate(self.results.items()):
+            colour = style.of(k)["color"]
+            n_iter = [check.n_iter for check in result.history]
+            residual = np.maximum([check.residual for check in result.history], _LEAST)
+            gap = [abs(check.objective - check.bound) / max(check.objective, _LEAST) for check in result.history]
+            ax.plot(n_iter, residual, color=colour, label=style.legible(f"{name}: residual"))
+            ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=style.legible(f"{name}: gap"))
+        ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")
+        if len(self.results) == 1:
+            ax.legend(frameon=False)
+        else:  # beside the axes: many lines leave no corner free
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        return self

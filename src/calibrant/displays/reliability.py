@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.displays.curves import DIAGONAL, draw_band, draw_curve, draw_diagonal, size_text
-from calibrant.displays.estimators import Response, common_classes, folds, response
-from calibrant.displays.histogram import ScoreHistogram
-from calibrant.displays.models import as_cases, as_models
-from calibrant.displays.panels import draw_histogram, finish_panel, new_axes
-from calibrant.displays.style import legible, style
-from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
+import numpy as np
+
+from calibrant.displays import style
+from calibrant.displays.curves import count_curves, draw_band, draw_curve, draw_diagonal, size_texts
+from calibrant.displays.histogram import ScoreHistogram, diagram_axes, draw_histogram, finish_panel
+from calibrant.displays.sources import Response, as_cases, as_models, common_classes, folds, response
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.metrics import Band, CurveStrategy, curve_of_event, curve_settings, event_rows, measured_rows
 from calibrant.results import Curve
+from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    from calibrant.metrics import Band, CurveStrategy
-    from calibrant.validation import ArrayLike
 
 #: With more curves than this, the legend of the display's own figure has two columns.
-MAX_ONE_COLUMN = 2
-#: Inches of the display's own figure, and of one that has to name many curves.
-_SIZE, _LARGE = (5.0, 7.0), (6.2, 8.4)
+_MAX_ONE_COLUMN = 2
+#: Width in inches of the display's own figure, and of one that has to name many curves.
+_WIDTH, _LARGE = 5.0, 6.2
 
 
 class ReliabilityDisplay:
@@ -46,43 +42,28 @@ class ReliabilityDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
         The diagram, after `plot`.
     ax_histogram_ : matplotlib Axes or None
         The picture below it; None where the caller gave axes for the diagram only.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
-    line_ : matplotlib Line2D
-        The first curve; `lines_` holds all of them.
+    line_, lines_ : matplotlib Line2D, and a list of them
+        The first curve, and all of them.
 
     Examples
     --------
     >>> import calibrant as cb
-    >>> curve = cb.reliability_curve([0, 0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.6, 0.8, 0.9], n_bins=2)
-    >>> display = cb.ReliabilityDisplay(curve).plot()
-    >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
-    ('Predicted probability', 'Observed frequency')
+    >>> y, p = [0, 0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.6, 0.8, 0.9]
+    >>> display = cb.ReliabilityDisplay.from_predictions(y, p, n_bins=2, name="model")
+    >>> display.curves[0].y.round(3).tolist(), display.ax_.get_xlabel()
+    ([0.333, 0.667], 'Predicted probability')
     """
-
-    ax_: Axes
-    ax_histogram_: Axes | None
-    figure_: Figure | None
-    line_: Line2D
-    lines_: list[Line2D]
 
     def __init__(
         self, curve: Curve | Sequence[Curve], *, histogram: ScoreHistogram | Sequence[ScoreHistogram] | None = None
     ) -> None:
-        self.curves = (curve,) if isinstance(curve, Curve) else tuple(curve)
+        advice = "Pass what reliability_curve returns, or use ReliabilityDisplay.from_predictions(y_true, y_prob)."
+        self.curves = style.as_parts("curve", curve, Curve, advice)
         self.histograms = (histogram,) if isinstance(histogram, ScoreHistogram) else tuple(histogram or ())
-        for each in self.curves:
-            if not isinstance(each, Curve):
-                raise InvalidTypeError(
-                    f"curve holds a {type(each).__name__}. Pass what reliability_curve returns, "
-                    "or use ReliabilityDisplay.from_predictions(y_true, y_prob)."
-                )
-        if not self.curves:
-            raise ShapeError("curve is an empty sequence. Pass at least one Curve.")
         if self.histograms and len(self.histograms) != len(self.curves):
             raise ShapeError(
                 f"{len(self.curves)} curves and {len(self.histograms)} histograms. Pass one histogram for each curve."
@@ -117,59 +98,20 @@ class ReliabilityDisplay:
             most probable class was right. A mapping holds those of several models, each drawn under its name.
         sample_weight : array-like of shape (n,), optional
             A mapping where `y_true` is one.
-        n_bins : int
-        strategy : {"quantile", "uniform", "isotonic"}
-            Bins of equal weight, of equal width, or the blocks of the isotonic regression.
-        level : float
-            Nominal coverage of the intervals.
-        band : {"consistency"}, optional
-            Shade where the curve would lie, at `level`, if the probabilities were calibrated.
-        pos_label : scalar, optional
-            The class that `y_prob` is the probability of; the larger of two by default.
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where `y_true` may lack some.
-        class_label : scalar, optional
-            With K columns: the class to show against the rest, in place of the top label.
+        n_bins, strategy, level, band, pos_label, classes, class_label, rng
+            As in `reliability_curve`.
         name : str, optional
             What the legend calls the curve of a single model.
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of its own, with a histogram below.
-        rng : int, Generator or None
-            Seed of the band.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
-
-        Examples
-        --------
-        >>> import calibrant as cb
-        >>> y, p = [0, 0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.6, 0.8, 0.9]
-        >>> display = cb.ReliabilityDisplay.from_predictions(y, p, n_bins=2, name="model")
-        >>> display.curves[0].y.round(3).tolist()
-        [0.333, 0.667]
         """
-        from calibrant.metrics import event_rows, measured_rows, reliability_curve
-
         curves, histograms = [], []
-        for case in as_cases(y_true, y_prob, sample_weight, name):
-            what: dict[str, Any] = {"sample_weight": case.weight, "pos_label": pos_label, "classes": classes}
-            curve = reliability_curve(
-                case.y_true,
-                case.y_prob,
-                n_bins=n_bins,
-                strategy=strategy,
-                level=level,
-                band=band,
-                class_label=class_label,
-                label=case.name,
-                rng=rng,
-                **what,
-            )
-            curves.append(curve)
-            rows = event_rows(measured_rows(case.y_true, case.y_prob, **what), class_label)
-            histograms.append(ScoreHistogram.from_rows(rows))
+        for label, labels, prob, weight in as_cases(y_true, y_prob, sample_weight, name):
+            settings = curve_settings(n_bins, strategy, level, band, rng)
+            rows = measured_rows(labels, prob, sample_weight=weight, pos_label=pos_label, classes=classes)
+            event = event_rows(rows, class_label)
+            curves.append(curve_of_event(event, settings, label=label))
+            histograms.append(ScoreHistogram.from_rows(event))
         return cls(curves, histogram=histograms).plot(ax)
 
     @classmethod
@@ -190,23 +132,14 @@ class ReliabilityDisplay:
         estimator : classifier, or mapping of names to classifiers
             Fitted, with `predict_proba` and `classes_`. Of two classes the curve shows the positive one, of more the
             top label.
-        X : array-like or frame of shape (n, n_features)
-            What it predicts from: rows that it was not fitted to.
-        y : array-like of shape (n,)
-            Labels.
+        X, y : array-like
+            Rows that it was not fitted to, and their labels.
         pos_label : scalar, optional
             The positive one of two classes; the last of `classes_` by default.
         name : str, optional
             What the legend calls the curve; the estimator's class by default.
         **options
             As in `from_predictions`.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
-        NotFittedError
-            scikit-learn's own, if an estimator is not fitted.
         """
         models = as_models(estimator, name)
         answers = {key or type(each).__name__: response(each, X) for key, each in models}
@@ -229,18 +162,12 @@ class ReliabilityDisplay:
         ----------
         cv_results : dict
             What scikit-learn's `cross_validate` returns with `return_estimator=True` and `return_indices=True`.
-        X, y : array-like
-            What it was called with.
+        X, y, sample_weight : array-like
+            What it was called with; the weights are optional.
         pos_label : scalar, optional
             The positive one of two classes; the last of `classes_` by default.
-        sample_weight : array-like of shape (n,), optional
         **options
             As in `from_predictions`.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         labels, answers, weights = {}, {}, {}
         for key, estimator, rows, own, weight in folds(cv_results, X, y, sample_weight):
@@ -261,10 +188,8 @@ class ReliabilityDisplay:
         classes = common_classes(answers)
         prob = {key: answer.prob for key, answer in answers.items()}
         if len(classes) == 2:
-            prob, positive = {}, pos_label
             for key, answer in answers.items():
-                prob[key], positive = answer.positive(pos_label)
-            options["pos_label"] = positive
+                prob[key], options["pos_label"] = answer.positive(pos_label)
         elif pos_label is not None:
             raise InvalidInputError(
                 f"pos_label={pos_label!r} is for two classes, but the estimator has {len(classes)}. "
@@ -282,10 +207,10 @@ class ReliabilityDisplay:
         name: str | Sequence[str] | None = None,
         upper: float = 1.0,
     ) -> ReliabilityDisplay:
-        """Draw the diagram.
+        """Draw the diagram and return self.
 
-        Nothing is shown and no global setting is touched. Axes that are given keep their style and take further
-        displays: each draws its curves in the next colour and marker.
+        Axes that are given keep their style and take further displays: each draws its curves in the next colour and
+        marker.
 
         Parameters
         ----------
@@ -297,75 +222,64 @@ class ReliabilityDisplay:
             Names for the legend, one for each curve; by default the curves' own labels.
         upper : float
             Where both axes end; below 1, a close-up of rare events.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            Itself, with the attributes set.
         """
-        names = self._names(name)
-        owns_figure = ax is None
+        n = len(self.curves)
+        names = [curve.label for curve in self.curves]
+        if name is not None:
+            names = [name] if isinstance(name, str) else list(name)
+        if len(names) != n:
+            raise ShapeError(f"{len(names)} names for {n} curves. Pass one name for each curve.")
+        is_own = ax is None
         if ax is None:
-            ax, ax_histogram = new_axes(_SIZE if len(self.curves) <= MAX_ONE_COLUMN else _LARGE)
-        self.ax_, self.ax_histogram_ = ax, ax_histogram
-        self.figure_ = ax.get_figure(root=True)
-        self._draw_curves(ax, names, upper)
-        if ax_histogram is not None:
-            self._draw_histogram(ax_histogram, _n_curves(ax) - len(self.lines_))
-            ax.tick_params(labelbottom=False)
-            ax.xaxis.label.set_visible(False)  # the panel below says it
-        if owns_figure and self.figure_ is not None:
-            n_columns = 2 if len(self.histograms) == 1 or len(self.curves) > MAX_ONE_COLUMN else 1
-            self.figure_.legend(loc="outside upper left", frameon=False, fontsize="small", ncols=n_columns)
-        else:
-            ax.legend(loc="best", frameon=False, fontsize="x-small")
-        return self
-
-    def _names(self, name: str | Sequence[str] | None) -> list[str]:
-        if name is None:
-            return [curve.label for curve in self.curves]
-        names = [name] if isinstance(name, str) else list(name)
-        if len(names) != len(self.curves):
-            raise ShapeError(f"{len(names)} names for {len(self.curves)} curves. Pass one name for each curve.")
-        return names
-
-    def _draw_curves(self, ax: Axes, names: list[str], upper: float) -> None:
+            ax, ax_histogram = diagram_axes(_WIDTH if n <= _MAX_ONE_COLUMN else _LARGE)
+        self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, style.figure_of(ax)
         draw_diagonal(ax, upper)
-        start = _n_curves(ax)
-        for i, curve in enumerate(self.curves):
-            is_first = i == start == 0
-            draw_band(ax, curve, label=f"{100.0 * curve.level:g}% of calibrated forecasts" if is_first else "_band")
-        is_alone = len(self.curves) == 1
+        start = count_curves(ax)
+        for curve in self.curves:
+            draw_band(ax, curve)
+        labels, shared = self._legend_texts(names)
         self.lines_ = [
-            draw_curve(ax, curve, k=start + i, label=self._legend_text(i, name), upper=upper, is_alone=is_alone)
-            for i, (curve, name) in enumerate(zip(self.curves, names, strict=True))
+            draw_curve(ax, curve, k=start + i, label=labels[i], upper=upper, is_alone=n == 1)
+            for i, curve in enumerate(self.curves)
         ]
         self.line_ = self.lines_[0]
+        if shared:
+            ax.plot([], [], linestyle="none", label=shared)
+        if ax_histogram is not None:
+            self._draw_histogram(ax_histogram, start)
+            finish_panel(ax_histogram, ax, "Predicted probability")
+        style.add_legend(ax, is_own=is_own, n_columns=2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1)
+        if is_own:
+            style.fit_height(self.figure_)
+        return self
 
-    def _legend_text(self, i: int, name: str) -> str:
-        curve = self.curves[i]
-        size = str(self.histograms[i]) if self.histograms else size_text(curve)
-        shows_interval = curve.strategy != "isotonic" or len(self.curves) == 1
-        interval = f", {100.0 * curve.level:g}% interval" if shows_interval else ""
-        return f"{legible((name or 'observed') + interval)}\n{size}"
+    def _legend_texts(self, names: list[str]) -> tuple[list[str], str]:
+        """Return what the legend says of each curve, and what it says once as all of several curves have it."""
+        several = len(self.curves) > 1
+        sizes = [histogram.size_texts() for histogram in self.histograms] or [size_texts(each) for each in self.curves]
+        intervals = [
+            "" if several and curve.strategy == "isotonic" else f"{100.0 * curve.level:g}% interval"
+            for curve in self.curves
+        ]
+        columns = [*zip(*sizes, strict=True), tuple(intervals)]
+        shared = [column[0] if several and len(set(column)) == 1 else "" for column in columns]
+        own = [column if not text else ("",) * len(column) for column, text in zip(columns, shared, strict=True)]
+        labels = []
+        for name, rows, events, interval in zip(names, *own, strict=True):
+            size = ", ".join(filter(None, (rows, events)))
+            named = style.legible(", ".join(filter(None, (name or "observed", interval))))
+            labels.append(f"{named}\n{size}" if size else named)
+        return labels, style.legible(", ".join(filter(None, shared)), width=48)
 
     def _draw_histogram(self, ax: Axes, start: int) -> None:
-        if not self.histograms:
-            for i, curve in enumerate(self.curves):
-                ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=style(start + i)["color"])
-            ax.set(ylabel="n in bin")
-        elif len(self.histograms) == 1:
-            draw_histogram(ax, self.histograms[0], color=style(start)["color"])
-        else:
-            for i, histogram in enumerate(self.histograms):
-                look = style(start + i)
-                share = histogram.n / histogram.n.sum()
-                ax.stairs(share, histogram.edges, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
-            ax.set(ylabel="Share of rows")
-        finish_panel(ax)
-
-
-def _n_curves(ax: Axes) -> int:
-    """Count the curves that displays have drawn on axes."""
-    labels = [str(line.get_label()) for line in ax.lines]
-    return sum(label != DIAGONAL and not label.startswith("_") for label in labels)
+        if len(self.histograms) == 1:
+            draw_histogram(ax, self.histograms[0], color=style.line(start)["color"])
+            return
+        for i, curve in enumerate(self.curves):
+            properties = style.line(start + i)
+            if self.histograms:
+                found = self.histograms[i]
+                ax.stairs(found.n / found.n.sum(), found.edges, linewidth=1.2, **properties)
+            else:
+                ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=properties["color"])
+        ax.set(ylabel="Share of rows" if self.histograms else "n in bin")

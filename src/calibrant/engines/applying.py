@@ -6,25 +6,16 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.engines.additions import Addition, Progress
-from calibrant.engines.appending import append_columns
-from calibrant.engines.batches import RowSource, open_rows
-from calibrant.engines.converting import table_writer
-from calibrant.engines.databases import is_database
-from calibrant.engines.formats import SUFFIXES
-from calibrant.engines.reading import explained
-from calibrant.engines.resume import PART_ROWS, Applied, apply_parts
-from calibrant.engines.spark import is_spark, open_spark
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
-from calibrant.engines.targets import open_target
 from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.numerics import FloatArray
+from calibrant.tables import PART_ROWS, Applied, NewColumns, Progress, append_columns, is_spark, open_spark
 from calibrant.validation import as_scores, check_integer
 
 
@@ -84,7 +75,7 @@ def apply(
         The columns of the scores; by default those that the calibrator was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
         What source files are, whatever their names say.
     table : str, optional
         Which table of a DuckDB database.
@@ -128,44 +119,24 @@ def apply(
         raise InvalidInputError("the calibrator doesn't say which columns it was fitted to. Name them with score=.")
     outputs = _outputs(calibrator, inputs, column)
 
-    def compute(found: Any) -> FloatArray:
-        return _calibrate(calibrator, found)
-
+    new = NewColumns(inputs, outputs, partial(_calibrate, calibrator))
     if is_spark(source):
-        spark, addition = open_spark(source, table), Addition(inputs, outputs, compute)
+        spark = open_spark(source, table)
         if target is None:
-            return with_probabilities(calibrator, spark, addition, column)
-        return write_probabilities(calibrator, spark, target, addition, column)
+            return with_probabilities(calibrator, spark, new, column)
+        return write_probabilities(calibrator, spark, target, new, column)
     if target is None:
         raise InvalidInputError("only of a Spark data frame the result can be left to Spark. Name a target to write.")
-    is_path = isinstance(source, (str, os.PathLike)) and (Path(source).is_dir() or not is_database(source))
-    if is_path and (Path(source).is_dir() or is_folder(target)):
-        return apply_parts(
-            source,
-            target,
-            inputs=inputs,
-            outputs=outputs,
-            compute=compute,
-            fingerprint=fingerprint(calibrator),
-            format=format,
-            part_rows=part_rows,
-            progress=progress,
-        )
-    if is_path:
-        return Applied(
-            append_columns(
-                source, target, inputs=inputs, outputs=outputs, compute=compute, format=format, progress=progress
-            )
-        )
-    rows = open_rows(source, format=format, table=table)
-    return Applied(_write_rows(rows, target, Addition(inputs, outputs, compute), progress))
-
-
-def is_folder(target: str | os.PathLike[str]) -> bool:
-    """Say whether a target is a folder: it is one, or its name ends like one."""
-    name = os.fspath(target)
-    separators = tuple(filter(None, (os.sep, os.altsep)))
-    return Path(target).is_dir() or name.endswith(separators)
+    return append_columns(
+        source,
+        target,
+        columns=new,
+        fingerprint=f"calibrator {fingerprint(calibrator)}",
+        format=format,
+        table=table,
+        part_rows=part_rows,
+        progress=progress,
+    )
 
 
 def fingerprint(calibrator: Calibrator) -> str:
@@ -212,28 +183,3 @@ def _calibrate(calibrator: Calibrator, found: Any) -> FloatArray:
     else:
         values = as_scores(np.column_stack(columns), name="the scores", input=calibrator.input).values
     return calibrator.apply_values(values)
-
-
-def _write_rows(rows: RowSource, target: str | os.PathLike[str], addition: Addition, progress: Progress | None) -> int:
-    to = SUFFIXES.get(Path(target).suffix.lower())
-    if to is None:
-        raise InvalidInputError(
-            f"the name of {os.fspath(target)} doesn't say what to write. Name it {', '.join(sorted(SUFFIXES))}."
-        )
-    inputs = addition.select(rows.names, rows.name)
-    batches = rows.scan(rows.names)
-    first = next(batches, None)
-    if first is None:
-        raise ShapeError(f"{rows.name} has no rows. Pass at least one.")
-    schema = addition.schema(first.table.schema)
-    n_rows = 0
-    with open_target(target) as out, explained(rows.name), table_writer(out, to, schema, rows.name) as write:
-        batch: Any = first
-        while batch is not None:
-            added = addition.values(batch.table.select(inputs), n_rows)
-            write(addition.extended(batch.table, added, schema))
-            n_rows += batch.table.num_rows
-            if progress is not None:
-                progress(n_rows)
-            batch = next(batches, None)
-    return n_rows

@@ -26,7 +26,7 @@ def probabilities_of(reader: RowReader) -> RowReader:
     return logit_reader(reader) if reader.input == "logit" else reader
 
 
-def held_rows(reader: RowReader, most: int) -> Rows | None:
+def materialise_rows(reader: RowReader, most: int) -> Rows | None:
     """Return all rows where their columns hold no more than so many numbers."""
     n_columns = len(reader.score)
     if (reader.source.n_rows or 0) * n_columns > most or not reader.source.is_repeatable:

@@ -8,8 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from calibrant.engines.batches import open_rows
-from calibrant.engines.class_rows import StreamedClassRows, held_rows, probabilities_of
+from calibrant.engines.class_rows import StreamedClassRows, materialise_rows, probabilities_of
 from calibrant.engines.columns import flipped, top_label_reader, ungrouped
 from calibrant.engines.quantised import QuantisedSummary
 from calibrant.engines.rows import CheckedRows, RowReader
@@ -26,6 +25,7 @@ from calibrant.metrics import (
 )
 from calibrant.results import Scores
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind, check_integer
 
 
@@ -154,7 +154,7 @@ def evaluate(
         found = fold_summaries(probabilities, exact=exact, max_distinct=max_distinct)
         assert isinstance(found, ScoreSummary)  # noqa: S101
         return evaluate_streamed(found, count_weighted(probabilities, found), settings, evaluated_on)
-    held = None if exact is False else held_rows(probabilities, max_distinct)
+    held = None if exact is False else materialise_rows(probabilities, max_distinct)
     if held is not None:
         return evaluate_rows(held, settings, evaluated_on)
     streamed = StreamedClassRows.read(probabilities, exact=exact, max_distinct=max_distinct)

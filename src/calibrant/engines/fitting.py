@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.engines.batches import open_rows
 from calibrant.engines.passes import Passes
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact
 from calibrant.errors import InvalidLabelError
 from calibrant.rows import Rows
+from calibrant.tables import open_rows
 from calibrant.validation import Labels, check_integer
 
 C = TypeVar("C", bound=Calibrator)
@@ -88,7 +88,7 @@ def fit(
         classes=classes,
     )
     passes = Passes(reader, exact, max_distinct)
-    held = None if passes.takes_summary(calibrator) else _hold(reader, max_distinct)
+    held = None if passes.takes_summary(calibrator) else _materialise(reader, max_distinct)
     if held is not None:
         calibrator.fit_rows(held)
     else:
@@ -98,7 +98,7 @@ def fit(
     return calibrator
 
 
-def _hold(reader: RowReader, max_rows: int) -> Rows | None:
+def _materialise(reader: RowReader, max_rows: int) -> Rows | None:
     """Return all rows where they fit; a source that can be read once only, or is elsewhere, is not tried in vain."""
     if not reader.source.is_repeatable and reader.is_binary:
         return None

@@ -30,7 +30,6 @@ from calibrant.calibrators import (
     map_without_rows,
     top_label_map,
 )
-from calibrant.engines.batches import count_rows
 from calibrant.engines.columns import Column, pair_reader, top_label_reader
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.quantised import QuantisedSummary
@@ -117,7 +116,7 @@ class Passes:
     def _packed(self) -> ScoreSummary | None:
         """Return all rows, packed as pooling takes them, where they are known to be few enough for that."""
         reader = self.reader
-        n_rows, _ = count_rows(reader.source)
+        n_rows = reader.source.n_rows
         if (
             self.exact is False
             or not n_rows

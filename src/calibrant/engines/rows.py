@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.engines.batches import Batch, RowSource
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -22,6 +21,7 @@ from calibrant.errors import (
     ShapeError,
 )
 from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.tables import Batch, RowSource
 from calibrant.validation import InputKind, as_groups, as_labels, as_scores, as_weight
 
 if TYPE_CHECKING:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators import Calibrator
-from calibrant.engines.additions import Addition
-from calibrant.engines.resume import Applied
 from calibrant.engines.rows import said_missing
-from calibrant.engines.spark import SparkSource, column_of, mapped
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
 from calibrant.numerics import ROW_SUM_TOLERANCE
 from calibrant.persistence import to_sql
+from calibrant.tables import Applied, NewColumns, SparkSource, column_of, mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +26,7 @@ _MOST_NUMBERS = 2_048
 _NUMBERS = ("float", "double", "byte", "short", "integer", "long")
 
 
-def with_probabilities(calibrator: Calibrator, source: SparkSource, addition: Addition, prefix: str) -> Any:
+def with_probabilities(calibrator: Calibrator, source: SparkSource, new: NewColumns, prefix: str) -> Any:
     """Return the data frame with new columns, which Spark computes when they are asked for.
 
     Notes
@@ -44,20 +42,19 @@ def with_probabilities(calibrator: Calibrator, source: SparkSource, addition: Ad
     CalibrantError
         If a column is missing, has the wrong type, or holds values that can't be used: the message says how many.
     """
-    inputs = addition.select(source.names, source.name)
-    _refuse_rows(calibrator, source, addition, inputs)
-    sql = _as_sql(calibrator, source, addition, inputs, prefix)
+    new = new.of(source.names, source.name)
+    _refuse_rows(calibrator, source, new)
+    sql = _as_sql(calibrator, source, new, prefix)
     if sql is not None:
         return source.frame.sparkSession.sql(sql, rows=source.frame)
     from pyspark.sql.types import DoubleType, StructField, StructType
 
-    new = [StructField(name, DoubleType()) for name in addition.outputs]
-    schema = StructType([*source.frame.schema.fields, *new])
-    return mapped(source.frame, bind(_extended, addition, inputs), schema)
+    fields = [StructField(name, DoubleType()) for name in new.outputs]
+    return mapped(source.frame, bind(_extended, new), StructType([*source.frame.schema.fields, *fields]))
 
 
 def write_probabilities(
-    calibrator: Calibrator, source: SparkSource, target: str | os.PathLike[str], addition: Addition, prefix: str
+    calibrator: Calibrator, source: SparkSource, target: str | os.PathLike[str], new: NewColumns, prefix: str
 ) -> Applied:
     """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
 
@@ -70,20 +67,22 @@ def write_probabilities(
     folder = Path(target)
     if folder.is_file():
         raise InvalidInputError(f"{name} is a file. Spark writes a folder: pass the name of a new one.")
-    held = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if any(path[0] != "." and path != "_temporary" for path in held):
-        raise InvalidInputError(f"the folder {name} is not empty: it holds {min(held)}. Pass a new folder.")
-    frame = with_probabilities(calibrator, source, addition, prefix)
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if any(path[0] != "." and path != "_temporary" for path in there):
+        raise InvalidInputError(f"the folder {name} is not empty: it holds {min(there)}. Pass a new folder.")
+    frame = with_probabilities(calibrator, source, new, prefix)
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
     return Applied(source.n_rows, len(frame.sparkSession.read.parquet(name).inputFiles()))
 
 
-def _refuse_rows(calibrator: Calibrator, source: SparkSource, addition: Addition, inputs: Sequence[str]) -> None:
+def _refuse_rows(calibrator: Calibrator, source: SparkSource, new: NewColumns) -> None:
     """Raise where `predict_proba` would, of all rows at once."""
     from pyspark.sql import functions as sf
 
+    inputs = new.inputs
+
     def gate(frame: Any) -> None:
-        addition.values(frame.select(*map(column_of, inputs)).toArrow(), 0)
+        new.values(frame.select(*map(column_of, inputs)).toArrow())
 
     if not all(source.frame.schema[name].dataType.typeName() in _NUMBERS for name in inputs):
         is_missing = reduce(operator.or_, map(source.is_missing, inputs))
@@ -106,20 +105,18 @@ def _refuse_rows(calibrator: Calibrator, source: SparkSource, addition: Addition
             raise type(error)(f"{error} (That is one of {count} that are refused.)") from None
 
 
-def _as_sql(
-    calibrator: Calibrator, source: SparkSource, addition: Addition, inputs: Sequence[str], prefix: str
-) -> str | None:
+def _as_sql(calibrator: Calibrator, source: SparkSource, new: NewColumns, prefix: str) -> str | None:
     """Return the query that adds the columns to `rows`, or None where Python does better."""
     if calibrator.fitted_map.n_numbers > _MOST_NUMBERS:
         return None
     table = "calibrant_rows"
-    while any(table in name.lower() for name in (*source.names, *addition.outputs)):
+    while any(table in name.lower() for name in (*source.names, *new.outputs)):
         table += "_"
     try:
         sql = to_sql(
             calibrator,
             "spark",
-            columns=list(inputs),
+            columns=list(new.inputs),
             table=table,
             keep=source.names,
             output=prefix,
@@ -130,13 +127,9 @@ def _as_sql(
     return sql.replace("{", "{{").replace("}", "}}").replace(table, "{rows}")
 
 
-def _extended(addition: Addition, inputs: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _extended(new: NewColumns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add the columns to the batches of a partition."""
     import pyarrow as pa
 
     for batch in batches:
-        table = pa.Table.from_batches([batch])
-        values = addition.values(table.select(list(inputs)), 0)
-        added = [pa.array(values[:, j]) for j in range(len(addition.outputs))]
-        names = [*batch.schema.names, *addition.outputs]
-        yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+        yield from new.append_to(pa.Table.from_batches([batch])).to_batches()

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.engines.batches import count_rows, open_rows
 from calibrant.engines.folding import Fold
 from calibrant.engines.rows import CheckedRows, RowReader
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import softmax
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind, check_integer
 
 Exact: TypeAlias = bool | Literal["auto"]
@@ -42,7 +42,7 @@ def summarise(
     Parameters
     ----------
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
-        A Parquet, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
+        A Parquet, Arrow, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
         table, or a mapping from names to columns; an Arrow record-batch reader; anything else with
         `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`, whose partitions are
         summarised where they are, by workers that can import calibrant; or a function that returns a new one of these.
@@ -60,7 +60,7 @@ def summarise(
         gathered into cells. "auto": exact where the scores fit, else cells.
     max_distinct : int
         Distinct scores that may be held, of all groups and classes together; 100 bytes each.
-    format : {"parquet", "csv", "tsv", "jsonl"}, optional
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
         What files are, whatever their names say.
     table : str, optional
         Which table of a DuckDB database or a Spark session.
@@ -118,7 +118,7 @@ def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int, n_grou
     """Summarise what a reader reads; `n_groups` is told where the source has no column of the groups."""
     n_classes = 1 if reader.is_binary else len(reader.classes)
     is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
-    n_rows, _ = count_rows(reader.source)
+    n_rows = reader.source.n_rows
     kind = None if exact == "auto" else bool(exact)
     if n_groups is None:
         n_groups = 1 if reader.group is None else reader.source.count_distinct(reader.group)

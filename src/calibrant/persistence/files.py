@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrant.document_field import within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
+from calibrant.files import whole_file
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
 from calibrant.persistence.limits import MAX_BYTES, too_large
@@ -182,20 +181,10 @@ def _parse(data: bytes) -> Any:
 
 
 def write_whole(target: Path, data: bytes) -> None:
-    """Write beside the target, then rename: at every moment the old file or the new one is there, whole."""
-    temporary = target.with_name(f".calibrant-{secrets.token_hex(8)}.tmp")
+    """Write a file as `whole_file` does."""
     try:
-        file = temporary.open("xb")
-        try:
-            with file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        with whole_file(target) as file:
+            file.write(data)
     except OSError as error:
         reason = f"can't write the calibrator: {error.strerror}. Choose a folder that exists and that you may write to"
         raise OSError(error.errno, reason, str(target)) from error

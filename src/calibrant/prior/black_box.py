@@ -1,20 +1,26 @@
-"""New class priors from any predictor's confusion matrix: black-box shift estimation."""
+"""New class priors from any predictor's confusion matrix: black-box shift estimation.
+
+The mean prediction of new rows is the confusion matrix times the new rates. The linear system is solved, and the
+solution, which noise can push out of [0, 1], is projected onto the simplex.
+"""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
-from calibrant.numerics import EPS, FloatArray, normal_quantile, normalise_rows, project_simplex
+from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
 from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
+from calibrant.prior.names import in_class_order
 from calibrant.prior.rates import weighted_rates
 from calibrant.validation import (
     ArrayLike,
     Labels,
+    Scores,
     as_labels,
     as_probabilities,
     as_weight,
@@ -64,17 +70,14 @@ def estimate_prior_bbse(
     ----------
     y_true : array-like of shape (n,)
         Labels of rows that the predictor was not trained on.
-    predictions : array-like of shape (n,) or (n, K)
-        The predictor's probabilities of these rows: of the positive class, or of each class. Predicted labels where
-        `kind` is "label".
-    new_predictions : array-like of shape (m,) or (m, K)
-        The same of the rows without labels.
+    predictions, new_predictions : array-like of shape (n,) or (n, K), and (m,) or (m, K)
+        The predictor's probabilities of these rows, and of the rows without labels: of the positive class, or of each
+        class; columns named after the classes are matched to these. Predicted labels where `kind` is "label".
     kind : {"soft", "hard", "label"}
         Whether the mean of the probabilities is looked at, or how often each class is the most probable one, or
         predicted labels. Probabilities needn't be calibrated; "soft" is nearly always more precise.
     sample_weight, new_weight : array-like of shape (n,) and (m,), optional
-        Weights of the labelled rows and of those without labels. A weight of two counts as two rows, a weight of
-        zero as none. Intervals use Kish's effective number of rows, which equal weights leave as it is.
+        A weight of two counts as two rows, a weight of zero as none; intervals use Kish's effective number of rows.
     classes : array-like of shape (K,), optional
         All classes, sorted. Each must have a labelled row.
     level : float
@@ -89,8 +92,6 @@ def estimate_prior_bbse(
     ------
     InvalidInputError
         If the confusion matrix is singular: no shift of some classes against each other could be seen.
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Warns
     -----
@@ -125,38 +126,41 @@ def estimate_prior_bbse(
     """
     level = check_fraction("level", level)
     check_choice("kind", kind, PREDICTIONS)
-    labels = as_labels(y_true, classes=classes, n_columns=_n_columns(predictions, kind))
-    names = labels.classes
+    given = {"predictions": predictions, "new_predictions": new_predictions}
+    checked = {} if kind == "label" else {name: as_probabilities(each, name=name) for name, each in given.items()}
+    labels = as_labels(y_true, classes=classes, n_columns=checked["predictions"].n_columns if checked else 1)
+    names = labels.classes.tolist()
     if len(names) < 2:
-        raise InvalidLabelError(
-            f"y_true holds one class only: {names.tolist()[0]!r}. Pass rows of at least two classes."
-        )
-    scores = _columns(predictions, "predictions", kind, labels)
-    new_scores = _columns(new_predictions, "new_predictions", kind, labels)
+        raise InvalidLabelError(f"y_true holds one class only: {names[0]!r}. Pass rows of at least two classes.")
+    if checked:
+        scores, new_scores = (_columns(each, name, kind, labels) for name, each in checked.items())
+    else:
+        codes = (as_labels(each, name=name, classes=labels.classes).codes for name, each in given.items())
+        scores, new_scores = (np.eye(len(names)).take(each, axis=0) for each in codes)
     check_same_length(labels.codes.size, len(scores), "y_true", "predictions")
     weight = as_weight(sample_weight, len(scores), rows="predictions")
     old = weighted_rates(labels, weight)[0]
     if not old.all():
-        absent = names.tolist()[int(old.argmin())]
+        absent = names[int(old.argmin())]
         raise InvalidLabelError(f"y_true has no row of the class {absent!r} with a weight above 0. Label at least one.")
-    by_class = [_Sample.of(scores, weight, labels.codes == k) for k in range(len(names))]
-    whole = _Sample.of(scores, weight)
-    fresh = _Sample.of(new_scores, as_weight(new_weight, len(new_scores), name="new_weight", rows="new_predictions"))
+    by_class = [_sample(scores, weight, labels.codes == k) for k in range(len(names))]
+    whole = _sample(scores, weight)
+    fresh = _sample(new_scores, as_weight(new_weight, len(new_scores), name="new_weight", rows="new_predictions"))
     confusion = np.column_stack([sample.mean for sample in by_class])
     noise = float(np.sqrt(sum(float(np.trace(sample.covariance)) for sample in by_class)))
-    condition = _check_invertible(confusion, noise, names.tolist())
+    condition = _check_invertible(confusion, noise, names)
     inverse = np.linalg.inv(confusion)
     solution = inverse @ fresh.mean
     spread = fresh.covariance + sum(q**2 * s.covariance for q, s in zip(solution, by_class, strict=True))
     error = np.sqrt(np.clip(np.diag(inverse @ spread @ inverse.T), 0.0, None))
     new = project_simplex(solution)
     half = normal_quantile(level) * error
-    _check_range(solution, error, names.tolist())
+    _check_range(solution, error, names)
     centre = np.clip(solution, 0.0, 1.0)
     difference = fresh.mean - whole.mean
     statistic = float(difference @ np.linalg.pinv(fresh.covariance + whole.covariance) @ difference)
     return BlackBoxEstimate(
-        classes=names,
+        classes=labels.classes,
         old=old,
         new=new,
         low=np.minimum(np.maximum(centre - half, 0.0), new),
@@ -172,46 +176,40 @@ def estimate_prior_bbse(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(NamedTuple):
     """The mean of rows of predictions, its covariance, and the number of rows."""
 
     mean: FloatArray
     covariance: FloatArray
     n: int
 
-    @classmethod
-    def of(cls, scores: FloatArray, weight: FloatArray | None, kept: Any = slice(None)) -> _Sample:
-        rows = scores[kept]
-        given = np.ones(len(rows)) if weight is None else weight[kept]
-        share = given / given.max()
-        share = share / share.sum()
-        size = 1.0 / float(np.square(share).sum())
-        mean = np.einsum("i,ij->j", share, rows)
-        centred = rows - mean
-        spread = np.einsum("i,ij,ik->jk", share, centred, centred)
-        away = np.eye(mean.size) - mean  # two more rows are imagined, their predictions certain of any class
-        spread = (spread + 2.0 / size * (away.T @ away) / mean.size) / (1.0 + 2.0 / size)
-        return cls(mean, spread / size, int(np.count_nonzero(given)))
+
+def _sample(scores: FloatArray, weight: FloatArray | None, kept: Any = slice(None)) -> _Sample:
+    rows = scores[kept]
+    given = np.ones(len(rows)) if weight is None else weight[kept]
+    share = given / given.max()
+    share = share / share.sum()
+    size = kish_size(share)
+    mean = np.einsum("i,ij->j", share, rows)
+    centred = rows - mean
+    spread = np.einsum("i,ij,ik->jk", share, centred, centred)
+    away = np.eye(mean.size) - mean  # two more rows are imagined, their predictions certain of any class
+    spread = (spread + 2.0 / size * (away.T @ away) / mean.size) / (1.0 + 2.0 / size)
+    return _Sample(mean, spread / size, int(np.count_nonzero(given)))
 
 
-def _n_columns(predictions: ArrayLike, kind: Prediction) -> int:
-    return 1 if kind == "label" else as_probabilities(predictions, name="predictions").n_columns
-
-
-def _columns(given: ArrayLike, name: str, kind: Prediction, labels: Labels) -> FloatArray:
-    """Return what is averaged, one column per class."""
-    certain: FloatArray = np.eye(len(labels.classes))
-    if kind == "label":
-        return certain.take(as_labels(given, name=name, classes=labels.classes).codes, axis=0)
-    p = as_probabilities(given, name=name).values
+def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> FloatArray:
+    """Return what is averaged, one column for each of the sorted classes."""
+    p, n_classes = checked.values, len(labels.classes)
     if p.ndim == 1:
         check_one_column(labels, 1, "y_true", name)
         p = np.column_stack((1.0 - p, p))
-    elif p.shape[1] != len(certain):
-        raise ShapeError(f"{name} has {p.shape[1]} columns for {len(certain)} classes. Pass one per class.")
+    elif p.shape[1] != n_classes:
+        raise ShapeError(f"{name} has {p.shape[1]} columns for {n_classes} classes. Pass one per class.")
+    else:
+        p = in_class_order(p, checked.container.columns or (), labels.classes.tolist())
     if kind == "hard":
-        p = certain[p.argmax(axis=1)]
+        p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)
     return normalise_rows(p)
 
 
@@ -220,10 +218,10 @@ def _check_invertible(confusion: FloatArray, noise: float, names: list[Any]) -> 
     values = np.linalg.svd(confusion, compute_uv=False)
     largest, least = float(values[0]), float(values[-1])
     if least <= 100.0 * EPS * largest:
+        condition = largest / least if least > 0.0 else np.inf
         raise InvalidInputError(
-            "the confusion matrix of predictions and y_true is singular (condition number "
-            f"{_ratio(largest, least):.2g}): some of the classes {names!r:.200} get the same predictions on average. "
-            "Pool them into one class."
+            f"the confusion matrix of predictions and y_true is singular (condition number {condition:.2g}): some of "
+            f"the classes {names!r:.200} get the same predictions on average. Pool them into one class."
         )
     if least <= noise:
         warnings.warn(
@@ -234,10 +232,6 @@ def _check_invertible(confusion: FloatArray, noise: float, names: list[Any]) -> 
             stacklevel=3,
         )
     return largest / least
-
-
-def _ratio(a: float, b: float) -> float:
-    return a / b if b > 0.0 else np.inf
 
 
 def _check_range(solution: FloatArray, error: FloatArray, names: list[Any]) -> None:

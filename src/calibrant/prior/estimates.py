@@ -25,10 +25,8 @@ class PriorEstimate:
         The labels, sorted.
     old : ndarray of shape (K,)
         Base rates that the predictions were made for.
-    new : ndarray of shape (K,)
-        Estimated base rates; they sum to one.
-    low, high : ndarray of shape (K,)
-        Ends of the interval of each, at `level`.
+    new, low, high : ndarray of shape (K,)
+        Estimated base rates, which sum to one, and the ends of the interval of each.
     level : float
         Nominal coverage of each interval.
     n : int
@@ -55,11 +53,7 @@ class PriorEstimate:
 
         A class whose new rate is below 1 / (n + 2) gets that rate, for no number of rows shows that a class is
         absent, and its probabilities could never rise again.
-
-        Warns
-        -----
-        DataWarning
-            If a class got such a rate.
+        A warning then says so.
         """
         least = least_output(self.n)
         rare = self.new < least

@@ -1,4 +1,10 @@
-"""New class priors from predictions alone, by maximum likelihood: what Saerens, Latinne and Decaestecker's EM finds."""
+"""New class priors from predictions alone, by maximum likelihood: what Saerens, Latinne and Decaestecker's EM finds.
+
+The rates are the shares of the classes' likelihoods in a mixture, which `mixture.maximise` finds. The interval of one
+rate is where its profile likelihood, that of the best other rates, has fallen by the quantile of chi-squared: each end
+is a root, found by Newton's method on the root of the deviance, which is nearly linear in the rate, and by bisection
+where that leaves the bracket. It stops within a thousandth of the quantile.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.numerics import TINY, FloatArray, normal_quantile
+from calibrant.errors import ConvergenceWarning, ShapeError
+from calibrant.numerics import TINY, FloatArray, kish_size, normal_quantile
 from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
 from calibrant.prior.mixture import Mixture, maximise
+from calibrant.prior.names import by_class, in_class_order, read_columns
 from calibrant.prior.shift import class_labels, rates
-from calibrant.validation import ArrayLike, as_probabilities, as_weight, check_fraction, check_integer
+from calibrant.validation import ArrayLike, as_probabilities, as_weight, check_fraction, check_integer, check_number
 
 #: An end of an interval is found when the root of its deviance is this close, relative, to the quantile.
 _END_TOL = 1e-3
-_END_STEPS = 60
+_MAX_END_STEPS = 60
 #: None of the other shares starts at zero, from where EM can't move it.
 _LEAST_START = 1e-6
 
@@ -62,30 +69,24 @@ def estimate_prior(
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, of the new rows: as predicted, not yet corrected.
-    old : float or array-like of shape (K,)
+    old : float, or array-like, Series or mapping of K numbers
         Base rates that the probabilities are calibrated for: for one column that of the positive class, or of both
-        classes; else of each class, summing to one. None may be 0 or 1.
+        classes; else of each class, summing to one. None may be 0 or 1. Names of classes are matched to `classes`
+        and to those of the columns.
     sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none. Intervals and the test use Kish's effective
-        number of rows, which equal weights leave as it is.
+        A weight of two counts as two rows, a weight of zero as none; intervals and the test use Kish's effective
+        number of rows.
     classes : sequence of shape (K,), optional
-        The labels, sorted; 0 to K - 1 by default.
+        The labels, sorted; by default the names of `old`, or 0 to K - 1.
     level : float
         Coverage of the intervals.
-    tol : float
-        The mean log-likelihood is found to this much, with a certificate.
-    max_iter : int
-        Iterations at most.
+    tol, max_iter : float, int
+        The mean log-likelihood is found to this much, with a certificate, in so many iterations at most.
 
     Returns
     -------
     LikelihoodEstimate
         Its method `shift` gives the correction, to be applied and saved as a calibrator is.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Warns
     -----
@@ -129,14 +130,17 @@ def estimate_prior(
     """
     level = check_fraction("level", level)
     max_iter = check_integer("max_iter", max_iter, minimum=1)
-    _check_tol(tol)
-    p = as_probabilities(probabilities, name="probabilities").values
-    before = rates(old, "old")
-    n_columns = 1 if p.ndim == 1 else p.shape[1]
-    if before.size != max(n_columns, 2):
-        raise ShapeError(f"probabilities has {n_columns} columns and old {before.size} base rates. Pass one for each.")
+    tol = check_number("tol", tol, minimum=0.0, is_open=True, example="1e-10")
+    checked = as_probabilities(probabilities, name="probabilities")
+    columns = read_columns(probabilities)
+    (before,), named = by_class({"old": old}, rates, classes, columns=columns)
+    if before.size != max(checked.n_columns, 2):
+        raise ShapeError(
+            f"probabilities has {checked.n_columns} columns and old {before.size} base rates. Pass one for each."
+        )
     before = before / before.sum()
-    labels = class_labels(classes, before.size)
+    labels = class_labels(named, before.size)
+    p = in_class_order(checked.values, columns, named)
     problem, n, size = _problem(p, before, as_weight(sample_weight, len(p), rows="probabilities"))
     found = maximise(problem, before, tol=tol, max_iter=max_iter)
     if found.gap > tol:
@@ -179,9 +183,7 @@ def _problem(p: FloatArray, old: FloatArray, weight: FloatArray | None) -> tuple
     np.exp(columns, out=columns)
     n = columns.shape[1]
     share = np.ones(n) if weight is None else weight / weight.max()
-    total = float(share.sum())
-    size = total**2 / float(np.square(share).sum())
-    return Mixture(columns, share / total), n, size
+    return Mixture(columns, share / float(share.sum())), n, kish_size(share)
 
 
 def _intervals(
@@ -229,7 +231,7 @@ class _Profile:
         v = self.start(share)
         if v.size > 1 and share < 1.0:
             tol = 0.1 * _END_TOL / self.size
-            v = maximise(self.problem, v, tol=tol, max_iter=_END_STEPS, basis=basis, n_em=0).shares
+            v = maximise(self.problem, v, tol=tol, max_iter=_MAX_END_STEPS, basis=basis, n_em=0).shares
         u = basis @ v
         value = self.problem.value(u)
         root = math.sqrt(max(2.0 * self.size * (self.value - value), 0.0))
@@ -245,7 +247,7 @@ class _Profile:
         if inner == outer or self.at(outer)[0] <= z:
             return outer
         share = inner + side * z * self.error
-        for _ in range(_END_STEPS):
+        for _ in range(_MAX_END_STEPS):
             if not min(inner, outer) < share < max(inner, outer):
                 share = 0.5 * (inner + outer)
             root, slope = self.at(share)
@@ -257,10 +259,3 @@ class _Profile:
                 outer = share
             share = share - (root - z) / slope if slope * side > 0.0 else outer if root < z else inner
         return share
-
-
-def _check_tol(tol: object) -> None:
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.floating)):
-        raise InvalidTypeError(f"tol={tol!r} is not a number. Pass a number such as 1e-10.")
-    if not 0.0 < tol < math.inf:
-        raise InvalidInputError(f"tol={tol!r} is not above 0 and finite. Pass a number such as 1e-10.")

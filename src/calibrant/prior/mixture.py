@@ -1,4 +1,15 @@
-"""Shares of known components in a mixture: maximum likelihood by Newton's method on the simplex, certified."""
+"""Shares of known components in a mixture: maximum likelihood by Newton's method on the simplex, certified.
+
+Maximised is the mean log of sum_k u_k f_k over shares u >= 0 that sum to one: concave, and greater by log c where all
+shares grow by c. So its maximum over the simplex is that of itself less the sum of the shares over all u >= 0, and each
+quadratic model is a small non-negative least-squares problem, to whose solution a line search goes; where it doesn't
+rise, a step of EM does. A few steps of EM come first. It stops where the certificate is small: for any shares u*,
+value(u*) - value(u) <= log(max_k g_k) with g the gradient at u, by Jensen's inequality.
+
+Kim, Carbonetto, Stephens and Anitescu (2020), *A fast algorithm for maximum likelihood estimation of mixture
+proportions using sequential quadratic programming*, JCGS 29, sections 3.1 and 3.3. Lindsay (1983), *The geometry of
+mixture likelihoods*, Annals of Statistics 11, theorem 4.1.
+"""
 
 from __future__ import annotations
 
@@ -72,28 +83,12 @@ def maximise(
     problem : Mixture
     start : ndarray of shape (m,)
         Positive, summing to one.
-    tol : float
-        Gap of the mean log-likelihood that is small enough.
-    max_iter : int
-        Iterations at most, those of EM counted.
+    tol, max_iter : float, int
+        Gap of the mean log-likelihood that is small enough, and iterations at most, those of EM counted.
     basis : ndarray of shape (K, m), optional
         Look only at shares ``basis @ v`` with v on the simplex; its columns sum to one. The answer is then v.
     n_em : int
         Steps of EM before the first of Newton's, which are better near the optimum; zero where `start` is near it.
-
-    Notes
-    -----
-    The likelihood is concave and grows by log c where all shares grow by c, so that its maximum over the simplex is
-    that of the likelihood minus the sum of the shares over all shares >= 0: each quadratic model of it is a
-    non-negative least-squares problem of the size of m. Where v can be improved by no more than the gap, some
-    g_j = d value / d v_j is large: for any v*, value(v*) - value(v) <= log(sum_j v*_j g_j) <= log(max_j g_j), by
-    Jensen's inequality. That is the certificate.
-
-    References
-    ----------
-    Kim, Carbonetto, Stephens and Anitescu (2020), *A fast algorithm for maximum likelihood estimation of mixture
-    proportions using sequential quadratic programming*, JCGS 29, sections 3.1 and 3.3. Lindsay (1983), *The geometry
-    of mixture likelihoods*, Annals of Statistics 11, theorem 4.1.
     """
     if basis is None:
         basis = np.eye(start.size)

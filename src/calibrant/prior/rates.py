@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidTypeError
 from calibrant.metrics import wilson
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, kish_size
 from calibrant.results import plain
-from calibrant.validation import ArrayLike, Labels, as_groups, as_labels, as_weight, check_fraction, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    Labels,
+    as_groups,
+    as_labels,
+    as_weight,
+    check_flag,
+    check_fraction,
+    check_same_length,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,10 +31,8 @@ class ClassRates:
     ----------
     classes : ndarray of shape (K,)
         The labels, sorted.
-    rates : ndarray of shape (K,)
-        Share of each class; they sum to one.
-    low, high : ndarray of shape (K,)
-        Ends of the intervals.
+    rates, low, high : ndarray of shape (K,)
+        Share of each class, and the ends of its interval; the shares sum to one.
     level : float
         Coverage of each interval, or of all of them at once where they are simultaneous.
     n : int
@@ -79,11 +85,6 @@ def class_rates(
     simultaneous : bool
         Whether the intervals shall hold for all classes at once with `level`, and not each for itself.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Wilson's intervals, which are never of width zero; simultaneous ones are Goodman's, Wilson's at the level
@@ -101,8 +102,6 @@ def class_rates(
     no: 0.9000 [0.8256, 0.9448]
     yes: 0.1000 [0.0552, 0.1744]
     """
-    level = check_fraction("level", level)
-    _check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     weight = as_weight(sample_weight, labels.codes.size, rows="y")
     return _rates_of(labels, weight, level, simultaneous)
@@ -121,23 +120,15 @@ def class_rates_of_groups(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Labels of any kind.
     by : array-like of shape (n,)
         The group of each row: booleans, integers, strings or a categorical.
-    sample_weight, classes, level, simultaneous
+    y, sample_weight, classes, level, simultaneous
         As for `class_rates`; `simultaneous` is over the classes of a group, not over groups.
 
     Returns
     -------
     dict
-        The rates of every class, whether the group has rows of it or not, by group. Groups without a row of
-        positive weight are left out.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+        By group the rates of every class, with rows of it or not; without groups that have no row of positive weight.
 
     Examples
     --------
@@ -146,8 +137,6 @@ def class_rates_of_groups(
     >>> rates["a"].rates.round(3)
     array([0.333, 0.667])
     """
-    level = check_fraction("level", level)
-    _check_flag("simultaneous", simultaneous)
     labels = as_labels(y, name="y", classes=classes)
     groups = as_groups(by)
     check_same_length(labels.codes.size, groups.codes.size, "y", "by")
@@ -162,7 +151,8 @@ def class_rates_of_groups(
 
 
 def _rates_of(labels: Labels, weight: FloatArray | None, level: float, simultaneous: bool) -> ClassRates:
-    n_classes = len(labels.classes)
+    level, n_classes = check_fraction("level", level), len(labels.classes)
+    check_flag("simultaneous", simultaneous)
     rates, size, n = weighted_rates(labels, weight)
     each = 1.0 - (1.0 - level) / n_classes if simultaneous else level
     low, high = wilson(rates, np.full(n_classes, size), each)
@@ -176,10 +166,4 @@ def weighted_rates(labels: Labels, weight: FloatArray | None) -> tuple[FloatArra
         return labels.counts() / n, float(n), n
     share = weight / weight.max()
     total = np.bincount(labels.codes, weights=share, minlength=len(labels.classes))
-    size = float(share.sum()) ** 2 / float(np.square(share).sum())
-    return total / total.sum(), size, int(np.count_nonzero(weight))
-
-
-def _check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidTypeError(f"{name}={value!r} is neither True nor False. Pass one of them.")
+    return total / total.sum(), kish_size(share), int(np.count_nonzero(weight))

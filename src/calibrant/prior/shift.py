@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,35 +13,27 @@ from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.fitted import MapFitted, register
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
+from calibrant.prior.names import by_class, read_columns, read_names
 from calibrant.prior.rates import weighted_rates
-from calibrant.validation import ArrayLike, InputKind, as_labels, as_scores, as_weight
+from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
-    """Correct probabilities for a change of the classes' base rates, by Bayes' rule.
+    """Return probabilities for changed base rates of the classes, by Bayes' rule, in the container they came in.
 
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
         Probability of the positive class, or of each class, where the base rates were `old`.
-    old, new : float or array-like of shape (K,)
+    old, new : float, or array-like, Series or mapping of K numbers
         Base rates before and after: for one column that of the positive class, or of both classes; else of each
-        class, summing to one. None may be 0 or 1.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in. 0 stays 0 and 1 stays 1.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+        class, summing to one. None may be 0 or 1. Names of classes are matched to those of the columns.
 
     Notes
     -----
-    p_k new_k / old_k, divided by its sum over the classes. Exact where the classes look as before (label shift: the
-    distribution of features within each class is the same) and the probabilities were calibrated under `old`.
+    p_k new_k / old_k, divided by its sum over the classes; 0 stays 0 and 1 stays 1. Exact where the classes look as
+    before (label shift: the distribution of features within each class is the same) and the probabilities were
+    calibrated under `old`.
 
     References
     ----------
@@ -55,7 +47,9 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
     >>> prior_shift([0.5, 0.9], old=0.5, new=0.1)
     array([0.1, 0.5])
     """
-    return PriorShift.from_priors(old=old, new=new).predict_proba(probabilities)
+    columns = read_columns(probabilities)
+    (before, after), classes = by_class({"old": old, "new": new}, rates, None, columns=columns)
+    return PriorShift(after / before, classes=classes).predict_proba(probabilities)
 
 
 def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
@@ -64,28 +58,16 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned from the sampled rows.
-    kept : array-like of shape (K,)
-        Share of the rows of each class that was kept, in the order of the sorted classes; for one column, of the
-        negative class and of the positive one. Above 1 where rows were repeated, or weighted: only the ratios count.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+        As learned from the sampled rows.
+    kept : array-like, Series or mapping of K numbers
+        Share of the rows of each class that was kept, in the order of the sorted classes, or by their names; for one
+        column, of the negative class and of the positive one. Above 1 where rows were repeated, or weighted: only
+        the ratios count.
 
     Notes
     -----
-    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone.
-
-    References
-    ----------
-    Elkan (2001), *The foundations of cost-sensitive learning*, IJCAI, theorem 2.
+    p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone (Elkan
+    2001, theorem 2).
 
     Examples
     --------
@@ -93,7 +75,8 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
     >>> undo_sampling([0.5], kept=[0.1, 1.0]).round(6)  # one in ten of the negative rows was kept
     array([0.090909])
     """
-    return PriorShift.from_sampling(kept=kept).predict_proba(probabilities)
+    (share,), classes = by_class({"kept": kept}, _positive, None, columns=read_columns(probabilities))
+    return PriorShift(1.0 / share, classes=classes).predict_proba(probabilities)
 
 
 def undo_class_weight(
@@ -104,8 +87,8 @@ def undo_class_weight(
     Parameters
     ----------
     probabilities : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each class, as learned with the weights.
-    class_weight : mapping, array-like of shape (K,) or "balanced"
+        As learned with the weights.
+    class_weight : mapping, Series, array-like of shape (K,) or "balanced"
         What scikit-learn's models take as `class_weight`: weights by label or in the order of the sorted classes, or
         the inverse of the class's rate.
     y : array-like of shape (n_train,), optional
@@ -113,16 +96,6 @@ def undo_class_weight(
         those that the mapping lacks have the weight 1.
     sample_weight : array-like of shape (n_train,), optional
         Weights of the rows of `y`, for a model that balanced the weights of the classes and not their rows.
-
-    Returns
-    -------
-    probabilities : shape (n,) or (n, K)
-        In the container that they came in.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -156,9 +129,9 @@ class PriorShift(MapFitted):
     Examples
     --------
     >>> import calibrant as cb
-    >>> shift = cb.prior.PriorShift.from_priors(old=0.5, new=0.1)
-    >>> shift.predict_proba([0.5])
-    array([0.1])
+    >>> shift = cb.prior.PriorShift.from_priors(old={"no": 0.5, "yes": 0.5}, new={"yes": 0.1, "no": 0.9})
+    >>> shift.classes_.tolist(), shift.predict_proba([0.5])
+    (['no', 'yes'], array([0.1]))
     """
 
     score_argument: ClassVar[str] = "probabilities"
@@ -173,23 +146,31 @@ class PriorShift(MapFitted):
 
     @classmethod
     def from_priors(cls, *, old: ArrayLike, new: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
-        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`."""
-        before, after = rates(old, "old"), rates(new, "new")
-        if before.size != after.size:
-            raise ShapeError(f"old has {before.size} base rates and new has {after.size}. Pass one per class in both.")
-        return cls(after / before, classes=classes)
+        """Correct from the base rates `old` to the base rates `new`; see `prior_shift`.
+
+        Rates with names are matched to each other, or to `classes`.
+        """
+        (before, after), labels = by_class({"old": old, "new": new}, rates, classes)
+        return cls(after / before, classes=labels)
 
     @classmethod
     def from_sampling(cls, *, kept: ArrayLike, classes: Sequence[Any] | None = None) -> PriorShift:
         """Correct for training on the share `kept` of each class; see `undo_sampling`."""
-        return cls(1.0 / _positive(kept, "kept"), classes=classes)
+        (share,), labels = by_class({"kept": kept}, _positive, classes)
+        return cls(1.0 / share, classes=labels)
 
     @classmethod
     def from_class_weight(
         cls, class_weight: Any, *, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> PriorShift:
         """Correct for training with weights on the classes; see `undo_class_weight`."""
-        weight, classes = _class_weight(class_weight, y, sample_weight)
+        labels = None if y is None else as_labels(y, name="y")
+        if sample_weight is not None and labels is None:
+            raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
+        if isinstance(class_weight, str):
+            weight, classes = _balanced(class_weight, labels, sample_weight)
+        else:
+            weight, classes = _weight_of_each(class_weight, None if labels is None else labels.classes.tolist())
         return cls.from_sampling(kept=weight, classes=classes)
 
     @property
@@ -254,39 +235,38 @@ def rates(given: ArrayLike, name: str) -> FloatArray:
     return values
 
 
-def _class_weight(
-    given: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+def _balanced(
+    class_weight: str, labels: Labels | None, sample_weight: ArrayLike | None
 ) -> tuple[ArrayLike, list[Any] | None]:
-    """Return the weight of each class, up to a factor, and the classes where they are known."""
-    labels = None if y is None else as_labels(y, name="y")
-    classes = None if labels is None else labels.classes.tolist()
-    if sample_weight is not None and labels is None:
-        raise InvalidInputError("sample_weight is for the rows of y. Pass y too, or leave it out.")
-    if isinstance(given, str):
-        if given != "balanced":
-            raise InvalidInputError(
-                f'class_weight={given!r} is no weight. Pass "balanced", or the weight of each class.'
-            )
-        if labels is None:
-            raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
-        share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
-        if not share.all():
-            absent = classes[int(share.argmin())] if classes else None
-            raise InvalidLabelError(
-                f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0."
-            )
-        return 1.0 / share, classes
-    if not isinstance(given, Mapping):
-        return _positive(given, "class_weight"), classes
+    """Return the weights that scikit-learn calls balanced, up to a factor, and their classes."""
+    if class_weight != "balanced":
+        raise InvalidInputError(
+            f'class_weight={class_weight!r} is no weight. Pass "balanced", or the weight of each class.'
+        )
+    if labels is None:
+        raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
+    share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
+    classes = labels.classes.tolist()
+    if not share.all():
+        absent = classes[int(share.argmin())]
+        raise InvalidLabelError(f"y holds the class {absent!r} in rows of weight 0 only. Give one a weight above 0.")
+    return 1.0 / share, classes
+
+
+def _weight_of_each(class_weight: Any, classes: list[Any] | None) -> tuple[ArrayLike, list[Any] | None]:
+    """Return the weight of each of the sorted classes, and these if they are known: one that has no weight has 1."""
+    weights, names = read_names(class_weight)
+    if names is None:
+        return _positive(weights, "class_weight"), classes
     if classes is None:
-        found = as_labels(list(given), name="class_weight").classes.tolist()
-        return [given[label] for label in found], found
-    unknown = [label for label in given if label not in classes]
+        classes = as_labels(names, name="class_weight").classes.tolist()
+    unknown = [label for label in names if label not in classes]
     if unknown:
         raise InvalidLabelError(
             f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
         )
-    return [given.get(label, 1.0) for label in classes], classes
+    by_name = dict(zip(names, weights, strict=True))
+    return [by_name.get(label, 1.0) for label in classes], classes
 
 
 def _positive(values: ArrayLike, name: str) -> FloatArray:

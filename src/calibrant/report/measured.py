@@ -23,7 +23,7 @@ from calibrant.engines import (
     evaluate_streamed,
     fold_summaries,
     group_summaries,
-    held_rows,
+    materialise_rows,
     ungrouped,
 )
 from calibrant.metrics import (
@@ -137,7 +137,7 @@ def of_source(reader: RowReader, labels: Sequence[Any], settings: Settings, max_
         return Measured(
             scores, summary, labels, counts, weights, summary.effective_size, is_weighted, notes=_notes(summary)
         )
-    held = held_rows(alone, max_distinct)
+    held = materialise_rows(alone, max_distinct)
     if held is not None:
         return of_rows(held, settings)
     rows = StreamedClassRows.read(alone, exact="auto", max_distinct=max_distinct)

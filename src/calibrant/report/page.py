@@ -11,7 +11,6 @@ import copy
 import json
 import os
 import re
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from calibrant._version import __version__
+from calibrant.files import whole_file
 from calibrant.phrases import FIRST_STRONG_ISOLATE, POP_ISOLATE, clean, isolated, shorten
 
 if TYPE_CHECKING:
@@ -227,15 +227,9 @@ class PageReport(ABC):
         OSError
             If the folder doesn't exist or can't be written to.
         """
-        target, text = Path(path), self.html()
-        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-        try:
-            with temporary.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        text = self.html()
+        with whole_file(Path(path)) as file:
+            file.write(text.encode())
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame of its own so that neither's style reaches the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, open_rows, probabilities_of
+from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean
@@ -16,6 +16,7 @@ from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows,
 from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ def read_bars(path: str | os.PathLike[str], *, symbol: str | None = None) -> Bar
     CalibrantError
         If the file can't be read, or as `as_bars` does.
     """
-    from calibrant.engines import read_columns
+    from calibrant.tables import read_columns
 
     name = os.path.basename(os.fspath(path))  # noqa: PTH119 - a name, of a path that may be "-"
     return as_bars(read_columns(path), source=name, symbol=os.path.splitext(name)[0] if symbol is None else symbol)  # noqa: PTH122

@@ -56,9 +56,10 @@ class Container:
         if isinstance(source, nw.Series):
             result = nw.new_series(name or source.name, values, backend=source.implementation)
         else:
-            place = {column: j for j, column in enumerate(self.columns or source.columns)}
+            names = self.columns or tuple(map(str, source.columns))
+            place = {column: j for j, column in enumerate(names)}
             result = nw.from_dict(
-                {column: values[:, place[column]] for column in source.columns}, backend=source.implementation
+                {column: values[:, place[str(column)]] for column in source.columns}, backend=source.implementation
             )
         native = result.to_native()
         index = nw.maybe_get_index(source)

@@ -1,0 +1,20 @@
+"""Tables of any format and size, read and written: files, folders, databases, frames, streams and Spark."""
+
+from calibrant.tables.formats import FORMATS as FORMATS, Format as Format
+from calibrant.tables.opening import open_rows as open_rows, read_columns as read_columns
+from calibrant.tables.parts import Applied as Applied
+from calibrant.tables.sources import RowSource as RowSource
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.tables.appending import append_columns as append_columns
+from calibrant.tables.parts import PART_ROWS as PART_ROWS
+from calibrant.tables.sources import Batch as Batch
+from calibrant.tables.spark import (
+    SparkSource as SparkSource,
+    column_of as column_of,
+    is_spark as is_spark,
+    mapped as mapped,
+    open_spark as open_spark,
+)
+from calibrant.tables.writing import NewColumns as NewColumns, Progress as Progress

@@ -1,0 +1,176 @@
+"""One file as a table: what files of all formats share; and the formats that store columns, Parquet and Arrow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO
+
+from calibrant.tables.formats import FileBytes
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, explained, numbered, plain_table, select_columns
+from calibrant.tables.writing import NewColumns, Progress, write_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+#: Rows of a row group that are copied at a time.
+_COPIED_ROWS = 1 << 20
+
+
+class TableFile(RowSource):
+    """A table in a file, which `tables` reads with its own types; formats that can do better than that say how.
+
+    Attributes
+    ----------
+    file : FileBytes
+    row_groups : range or None
+        The row groups of a Parquet file that it is limited to; None is all of the file.
+    """
+
+    row_groups: range | None = None
+
+    def __init__(self, file: FileBytes) -> None:
+        self.file, self.name = file, file.name
+        self.is_repeatable = file.stream is None
+        self.n_bytes = 0 if file.path is None else file.path.stat().st_size
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        with explained(self.name):
+            return tuple(next(self.tables()).column_names)
+
+    @abstractmethod
+    def tables(self) -> Iterator[pa.Table]:
+        """Read all columns with the types of the file; the first table may be empty."""
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns."""
+        return numbered(self.scan_tables(list(columns)), columns, self.name)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the named columns into memory, in that order; all columns by default."""
+        names = self.select(self.names if columns is None else columns)
+        with explained(self.name):
+            return plain_table(self.read_table(names), names)
+
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
+        """Write the table with new columns in its own format; return the number of rows."""
+        return write_tables(self.tables(), out, self.file.format, new, self.name, progress)
+
+    def split(self, part_rows: int) -> Sequence[TableFile]:  # noqa: ARG002
+        """Return parts of at least so many rows that can be read without the others; here, the file itself."""
+        return [self]
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Read at least the named columns, which are still to be looked for, a few rows at a time."""
+        select_columns(columns, self.names, self.name)
+        yield from self.tables()
+
+    def read_table(self, columns: list[str]) -> pa.Table:  # noqa: ARG002
+        """Read at least the named columns, which exist."""
+        import pyarrow as pa
+
+        return pa.concat_tables(self.tables())
+
+
+class ArrowFile(TableFile):
+    """A file of Arrow record batches, which Feather (version 2) is too."""
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read all columns, with the types of the file."""
+        import pyarrow as pa
+
+        with pa.ipc.open_file(self.file.open_arrow()) as opened:
+            yield opened.schema.empty_table()
+            for i in range(opened.num_record_batches):
+                yield pa.Table.from_batches([opened.get_batch(i)])
+
+
+class ParquetFile(TableFile):
+    """A Parquet file, or some of its row groups."""
+
+    def __init__(self, file: FileBytes, row_groups: range | None = None) -> None:
+        super().__init__(file)
+        self.row_groups = row_groups
+
+    @cached_property
+    def n_rows(self) -> int:
+        """The number of rows, which the file says."""
+        return sum(self._group_sizes())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read all columns, with the types of the file."""
+        with self._open() as opened:
+            yield opened.schema_arrow.empty_table()
+            yield from self._batches(opened, self._groups(opened))
+
+    def split(self, part_rows: int) -> list[ParquetFile]:
+        """Return parts of whole row groups."""
+        cuts, n_rows = [0], 0
+        sizes = self._group_sizes()
+        for i, size in enumerate(sizes, start=1):
+            n_rows += size
+            if n_rows >= part_rows or i == len(sizes):
+                cuts.append(i)
+                n_rows = 0
+        return [ParquetFile(self.file, range(*ends)) for ends in pairwise(cuts)] if len(cuts) > 2 else [self]
+
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
+        """Write the row groups with new columns; types, metadata, codec and row groups up to 2^20 rows stay."""
+        import pyarrow.parquet as pq
+
+        n_rows = 0
+        with self._open() as opened:
+            new = new.of(opened.schema_arrow.names, self.name)
+            schema = new.append_to(opened.schema_arrow.empty_table()).schema
+            with pq.ParquetWriter(out, schema, compression=_codec(opened.metadata)) as writer:
+                for group in self._groups(opened):
+                    for table in self._batches(opened, [group], _COPIED_ROWS):
+                        writer.write_table(new.append_to(table, n_rows), row_group_size=table.num_rows)
+                        n_rows += table.num_rows
+                        progress(n_rows)
+        return n_rows
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the named columns."""
+        with self._open() as opened:
+            names = select_columns(columns, opened.schema_arrow.names, self.name)
+            yield from self._batches(opened, self._groups(opened), columns=names)
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        """Read the named columns."""
+        with self._open() as opened:
+            return opened.read_row_groups(self._groups(opened), columns=columns)
+
+    def _open(self) -> pq.ParquetFile:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(self.file.open_arrow())
+
+    def _groups(self, opened: pq.ParquetFile) -> range:
+        return range(opened.num_row_groups) if self.row_groups is None else self.row_groups
+
+    def _group_sizes(self) -> list[int]:
+        with explained(self.name), self._open() as opened:
+            return [opened.metadata.row_group(i).num_rows for i in self._groups(opened)]
+
+    @staticmethod
+    def _batches(
+        opened: pq.ParquetFile, row_groups: Sequence[int], n_rows: int = BATCH_ROWS, columns: list[str] | None = None
+    ) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        for batch in opened.iter_batches(n_rows, row_groups, columns):
+            yield pa.Table.from_batches([batch])
+
+
+def _codec(metadata: pq.FileMetaData) -> str:
+    """Return the codec of the first column, as pyarrow's writer calls it."""
+    if metadata.num_row_groups == 0 or metadata.num_columns == 0:
+        return "snappy"
+    codec = str(metadata.row_group(0).column(0).compression).lower()
+    return {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)

@@ -1,0 +1,141 @@
+"""Comma- and tab-separated text with a header. New columns leave every byte of the others as it was."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO
+
+from calibrant.errors import InvalidInputError
+from calibrant.numerics import FloatArray
+from calibrant.tables.columnar import TableFile
+from calibrant.tables.formats import DELIMITERS, FileBytes
+from calibrant.tables.sources import explained, select_columns
+from calibrant.tables.text import TextChunk, text_chunks
+from calibrant.tables.writing import NewColumns, Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+_READ_BYTES = 1 << 24
+
+
+class DelimitedFile(TableFile):
+    """A comma- or tab-separated file with a header."""
+
+    def __init__(self, file: FileBytes) -> None:
+        super().__init__(file)
+        self.delimiter = DELIMITERS[file.format]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        with explained(self.name):
+            return self._open()[1]
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read all columns; only the whole file says of what types they are."""
+        yield self.read()
+
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
+        """Write the text with new columns behind each record that is not blank."""
+        header, names, chunks = self._open()
+        new = new.of(names, self.name)
+        added = "".join(self.delimiter + _quoted(name, self.delimiter) for name in new.outputs).encode()
+        out.write(self.file.bom + _with_fields([header], [added]))
+        n_rows = 0
+        for chunk in chunks:
+            table = self._parse(chunk, names, new.inputs, n_rows)
+            out.write(_with_fields(chunk.records(), _fields(new.values(table, n_rows), self.delimiter)))
+            n_rows += table.num_rows
+            progress(n_rows)
+        return n_rows
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the named columns; each chunk of the text has types of its own."""
+        _, names, chunks = self._open()
+        select_columns(columns, names, self.name)
+        n_rows = 0
+        for chunk in chunks:
+            table = self._parse(chunk, names, columns, n_rows)
+            n_rows += table.num_rows
+            yield table
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        """Read the named columns, each of one type throughout the file."""
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        if any(b'"' in chunk for chunk in self.file.chunks()):
+            for _ in text_chunks(self.file, self.delimiter):
+                pass  # which finds a quote that is never closed: Arrow takes the rest of the file for its field
+        try:
+            return self._read_csv(self.file.open_arrow(), pc.ReadOptions(block_size=_READ_BYTES), columns)
+        except pa.ArrowInvalid:  # without threads the message names the row
+            options = pc.ReadOptions(block_size=_READ_BYTES, use_threads=False)
+            return self._read_csv(self.file.open_arrow(), options, columns)
+
+    def _open(self) -> tuple[bytes, tuple[str, ...], Iterator[TextChunk]]:
+        """Return the text up to the end of the header, the names in it, and what follows."""
+        before = b""
+        chunks = text_chunks(self.file, self.delimiter)
+        for chunk in chunks:
+            at = next((i for i, record in enumerate(chunk.records()) if record.strip(b"\r\n")), None)
+            if at is not None:
+                header, rest = chunk.split(at + 1)
+                text = io.StringIO(header.lstrip(b"\r\n").decode(), newline="")
+                return before + header, tuple(next(csv.reader(text, delimiter=self.delimiter))), chain([rest], chunks)
+            before += chunk.data
+        raise InvalidInputError(f"{self.name} is empty: it has not even a header.")
+
+    def _parse(self, chunk: TextChunk, names: Sequence[str], columns: Sequence[str], n_before: int) -> pa.Table:
+        """Parse the fields of some columns of whole records."""
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        if not chunk.data.strip(b"\r\n"):
+            return pa.table({name: pa.array([], pa.float64()) for name in columns})
+        keys = [f"column {i}" for i in range(len(names))]  # names may repeat among the columns that nobody asks for
+        options = pc.ReadOptions(column_names=keys, use_threads=False, block_size=len(chunk.data) + 1)
+        with explained(self.name, first_record=n_before + 2):
+            table = self._read_csv(pa.BufferReader(chunk.data), options, [keys[names.index(name)] for name in columns])
+        if chunk.ends is not None and (n_records := chunk.n_rows) != table.num_rows:
+            raise InvalidInputError(
+                f"{self.name}: {n_records:,} records read as {table.num_rows:,} rows. "
+                "Quote fields in the usual way: a quote opens a field, and is doubled inside it."
+            )
+        return table.rename_columns(list(columns))
+
+    def _read_csv(self, text: pa.NativeFile, options: pc.ReadOptions, columns: list[str]) -> pa.Table:
+        """Let Arrow read columns: an empty or `NA` field is missing, a quoted one is not."""
+        import pyarrow.csv as pc
+
+        parsing = pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        conversion = pc.ConvertOptions(
+            include_columns=columns, strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        return pc.read_csv(text, options, parsing, conversion)
+
+
+def _fields(values: FloatArray, delimiter: str) -> list[bytes]:
+    """Return the text behind each row: each new value with a delimiter before it."""
+    rows = map(delimiter.join, zip(*(map(repr, column) for column in values.T.tolist()), strict=True))
+    return (delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")
+
+
+def _with_fields(records: list[bytes], fields: list[bytes]) -> bytes:
+    """Return the records, those that are not blank with the next field before the line ending."""
+    parts, rest = [], iter(fields)
+    for record in records:
+        text = record.rstrip(b"\r\n")
+        parts += [text, next(rest), record[len(text) :]] if text else [record]
+    return b"".join(parts)
+
+
+def _quoted(name: str, delimiter: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"' if any(special in name for special in (delimiter, '"', "\n", "\r")) else name

@@ -1,0 +1,133 @@
+"""JSON lines: one object per line. New columns leave every byte of the others as it was.
+
+Python's json module reads them: Arrow's reader makes times of texts that look like times, and refuses a file for a
+column of mixed kinds that nobody asks for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from calibrant.errors import InvalidInputError
+from calibrant.tables.columnar import TableFile
+from calibrant.tables.formats import FileBytes
+from calibrant.tables.sources import explained
+from calibrant.tables.text import text_chunks
+from calibrant.tables.writing import NewColumns, Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SPACE = b" \t\r\n"
+
+
+class JsonLinesFile(TableFile):
+    """A file of one JSON object per line; a name that a line lacks is a missing value."""
+
+    def __init__(self, file: FileBytes) -> None:
+        super().__init__(file)
+        self._names: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the first few thousand objects; in all of them, once a name was asked for that those lack."""
+        if self._names is None:
+            with explained(self.name):
+                self._names = next((_names_in(rows) for _, rows in self._chunks() if rows), ())
+        return self._names
+
+    def select(self, wanted: Sequence[str]) -> list[str]:
+        """Return the names of the wanted columns, whichever objects have them."""
+        if not set(wanted) <= set(self.names):
+            with explained(self.name):
+                self._names = _names_in(row for _, rows in self._chunks() for row in rows)
+        return super().select(wanted)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the named columns into memory, in that order; all columns by default."""
+        if columns is not None:
+            return super().read(columns)
+        with explained(self.name):
+            rows = [row for _, rows in self._chunks() for row in rows]
+            return self._table(rows, _names_in(rows))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read all columns; only the whole file says of what types they are."""
+        yield self.read()
+
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
+        """Write the lines with new values at the end of each object."""
+        keys = [json.dumps(name, ensure_ascii=False) for name in new.outputs]
+        out.write(self.file.bom)
+        n_rows = 0
+        for lines, rows in self._chunks():
+            if rows:
+                of_chunk = new.of(_names_in(rows), self.name)
+                values = iter(of_chunk.values(self._table(rows, of_chunk.inputs), n_rows).tolist())
+            for i, line in enumerate(lines):
+                if line.strip(_SPACE):
+                    brace = line.rindex(b"}")
+                    pairs = "".join(f", {key}: {value!r}" for key, value in zip(keys, next(values), strict=True))
+                    lines[i] = line[:brace] + pairs.encode() + line[brace:]
+            out.write(b"\n".join(lines))
+            n_rows += len(rows)
+            progress(n_rows)
+        return n_rows
+
+    def _chunks(self) -> Iterator[tuple[list[bytes], list[dict[str, Any]]]]:
+        """Yield some lines, without their line feeds, and the objects in those that are not blank."""
+        n_before = 0
+        for chunk in text_chunks(self.file):
+            lines = chunk.data.split(b"\n")
+            numbered = enumerate(lines, start=n_before + 1)
+            yield lines, [self._object(line, i) for i, line in numbered if line.strip(_SPACE)]
+            n_before += len(lines) - 1
+
+    def _object(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            value = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            shown = line[:60].decode("utf-8", "replace")
+            raise InvalidInputError(
+                f"{self.name} line {number}: {shown!r} is not JSON ({error}). Write one object per line."
+            ) from None
+        if not isinstance(value, dict):
+            raise InvalidInputError(
+                f"{self.name} line {number}: {value!r:.60} is not a JSON object. Write one object per line."
+            )
+        return value
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the named columns."""
+        return (self._table(rows, columns) for _, rows in self._chunks())
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        """Read the named columns, each of one type throughout the file."""
+        found = ({name: row.get(name) for name in columns} for _, rows in self._chunks() for row in rows)
+        return self._table(list(found), columns)
+
+    def _table(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table({name: self._column([row.get(name) for row in rows], name) for name in columns})
+
+    def _column(self, values: list[Any], name: str) -> pa.Array:
+        """Return values that must be of one kind or missing as an Arrow array."""
+        import pyarrow as pa
+
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, OverflowError) as error:
+            kinds: dict[type, Any] = {}
+            for value in values:
+                kinds.setdefault(float if type(value) is int else type(value), value)
+            kinds.pop(type(None), None)
+            shown = " and ".join(f"{value!r:.40}" for value in list(kinds.values())[:2])
+            what = f"mixes kinds of values, such as {shown}" if len(kinds) > 1 else f"can't be read ({error})"
+            raise InvalidInputError(f"column {name!r} of {self.name} {what}. Write one kind in every line.") from None
+
+
+def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row))

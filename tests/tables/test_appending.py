@@ -1,0 +1,308 @@
+"""Columns added to files: same rows, same order, all else as it was."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, strategies as st
+
+from calibrant.errors import InvalidInputError, InvalidScoreError, UnknownNameError
+from calibrant.numerics import FloatArray
+from calibrant.tables import NewColumns, append_columns, formats, read_columns
+from calibrant.validation import as_scores
+
+Append = Callable[..., bytes]
+
+
+def third(found: pa.Table) -> FloatArray:
+    values = as_scores(found.column(0), name="p").values
+    result: FloatArray = values / 3.0
+    return result
+
+
+@pytest.fixture(params=[1 << 22, 5], ids=["one chunk", "small chunks"])
+def append(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Append:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", request.param)
+
+    def run(data: bytes, *, suffix: str = ".csv", column: str = "q") -> bytes:
+        source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+        source.write_bytes(data)
+        append_columns(source, target, columns=NewColumns(["p"], [column], third))
+        return target.read_bytes()
+
+    return run
+
+
+# --- delimited text ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"p\n0.75\n1.5\n", b"p,q\n0.75,0.25\n1.5,0.5\n"),
+        (b"p,id\r\n0.75,007\r\n1.50,1.10\r\n", b"p,id,q\r\n0.75,007,0.25\r\n1.50,1.10,0.5\r\n"),
+        (b"p,x\n0.75, a \n", b"p,x,q\n0.75, a ,0.25\n"),
+        (b'x,p\n"a, ""b""\r\nc",0.75\n', b'x,p,q\n"a, ""b""\r\nc",0.75,0.25\n'),
+        (b'"x","p"\n"1","0.75"\n', b'"x","p",q\n"1","0.75",0.25\n'),
+        (b"\xef\xbb\xbfp,x\n0.75,\n", b"\xef\xbb\xbfp,x,q\n0.75,,0.25\n"),
+        (b'\xef\xbb\xbf"p",x\n0.75,1', b'\xef\xbb\xbf"p",x,q\n0.75,1,0.25'),
+        (b"\n\np,x\n\n0.75,1\n\n\n1.5,2\n\n", b"\n\np,x,q\n\n0.75,1,0.25\n\n\n1.5,2,0.5\n\n"),
+        (b"p,x\n0.75,1\n1.5,2", b"p,x,q\n0.75,1,0.25\n1.5,2,0.5"),
+        (b"p,x\r0.75,1\r1.5,2\r", b"p,x,q\r0.75,1,0.25\r1.5,2,0.5\r"),
+        (b'p,size\n0.75,5" pipe\n1.5,6"\n', b'p,size,q\n0.75,5" pipe,0.25\n1.5,6",0.5\n'),
+        (b"p,x\n0.75,\xff\xfe\x00\n", b"p,x,q\n0.75,\xff\xfe\x00,0.25\n"),
+        (b"p,x,x\n0.75,1,2\n", b"p,x,x,q\n0.75,1,2,0.25\n"),
+        (b"p\n", b"p,q\n"),
+        (b"p", b"p,q"),
+        (b"p,x\n3e-300,1\n 0.75 ,2\n", b"p,x,q\n3e-300,1,1e-300\n 0.75 ,2,0.25\n"),
+    ],
+)
+def test_csv_keeps_every_byte(append: Append, before: bytes, after: bytes) -> None:
+    assert append(before) == after
+
+
+def test_tabs_separate_the_new_column_of_a_tsv(append: Append) -> None:
+    assert append(b"p\tx,y\n0.75\ta,b\n", suffix=".tsv") == b"p\tx,y\tq\n0.75\ta,b\t0.25\n"
+
+
+def test_name_is_quoted_where_it_must_be(append: Append) -> None:
+    assert append(b"p\n0.75\n", column='q,"1"') == b'p,"q,""1"""\n0.75,0.25\n'
+
+
+FIELD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+#: Python's csv leaves a carriage return unquoted where the lines end otherwise and not all text is quoted.
+STYLES = [
+    (csv.QUOTE_MINIMAL, "\r\n"),
+    (csv.QUOTE_ALL, "\n"),
+    (csv.QUOTE_ALL, "\r\n"),
+    (csv.QUOTE_NONNUMERIC, "\n"),
+    (csv.QUOTE_NONNUMERIC, "\r\n"),
+]
+
+
+def written(row: tuple[object, ...], quoting: int) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, quoting=quoting, lineterminator="\r\n").writerow(row)  # type: ignore[arg-type]
+    return text.getvalue().removesuffix("\r\n").encode()
+
+
+@given(
+    rows=st.lists(st.tuples(FIELD, st.floats(0.0, 1.0), FIELD), max_size=8),
+    style=st.sampled_from(STYLES),
+    chunk=st.integers(1, 60),
+    ends=st.booleans(),
+)
+def test_random_table_gets_its_column_behind_bytes_that_stay(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, float, str]],
+    style: tuple[int, str],
+    chunk: int,
+    ends: bool,
+) -> None:
+    quoting, ending = style
+    lines = [written(row, quoting) for row in [("a", "p", "b"), *rows]]
+    last = ending.encode() if ends else b""
+    path = tmp_path_factory.getbasetemp() / "random.csv"
+    path.write_bytes(ending.encode().join(lines) + last)
+    kept, formats.CHUNK_BYTES = formats.CHUNK_BYTES, chunk
+    try:
+        assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == len(rows)
+    finally:
+        formats.CHUNK_BYTES = kept
+    added = ["q", *(repr(p / 3.0) for _, p, _ in rows)]
+    expected = [line + b"," + field.encode() for line, field in zip(lines, added, strict=True)]
+    assert path.read_bytes() == ending.encode().join(expected) + last
+
+
+# --- JSON lines ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'{"p": 0.75}\n', b'{"p": 0.75, "q": 0.25}\n'),
+        (b'{"p":0.750,"id":"\\u00e9}"}', b'{"p":0.750,"id":"\\u00e9}", "q": 0.25}'),
+        (
+            b' {"x": {"p": 1}, "p": 15e-1 } \r\n\r\n{"p": 3}\n',
+            b' {"x": {"p": 1}, "p": 15e-1 , "q": 0.5} \r\n\r\n{"p": 3, "q": 1.0}\n',
+        ),
+        (b'\xef\xbb\xbf{"p": 0.75}\n', b'\xef\xbb\xbf{"p": 0.75, "q": 0.25}\n'),
+        (
+            b'{"p": 0.75, "n": 12345678901234567890123, "n": 1}\n',
+            b'{"p": 0.75, "n": 12345678901234567890123, "n": 1, "q": 0.25}\n',
+        ),
+        (b'{"p": 3}\n{"p": 0.3, "x": 1}\n', b'{"p": 3, "q": 1.0}\n{"p": 0.3, "x": 1, "q": 0.09999999999999999}\n'),
+    ],
+)
+def test_json_lines_keep_every_byte(append: Append, before: bytes, after: bytes) -> None:
+    assert append(before, suffix=".jsonl") == after
+
+
+def test_json_name_is_escaped(append: Append) -> None:
+    (line,) = append(b'{"p": 0.75}', suffix=".jsonl", column='q"\\').splitlines()
+    assert json.loads(line) == {"p": 0.75, 'q"\\': 0.25}
+
+
+# --- Parquet -------------------------------------------------------------------------------------------------
+
+
+def test_parquet_keeps_types_values_metadata_row_groups_and_codec(tmp_path: Path, rich_table: pa.Table) -> None:
+    table = rich_table
+    source, target = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, source, row_group_size=2, compression="zstd")
+    read = pq.read_table(source)
+    assert append_columns(source, target, columns=NewColumns(["p"], ["q"], third)).n_rows == 3
+    written = pq.ParquetFile(target)
+    rest = written.read().drop(["q"])
+    assert rest.schema.equals(read.schema, check_metadata=True)
+    assert repr(rest.to_pydict()) == repr(read.to_pydict())  # equal as text, since NaN equals nothing
+    assert written.read().column("q").to_pylist() == [0.25, 0.5, 1.0]
+    assert [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)] == [2, 1]
+    assert written.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert written.schema_arrow.field("small").metadata[b"unit"] == b"kg"
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "brotli"])
+def test_parquet_codec_stays(tmp_path: Path, codec: str) -> None:
+    path, reference = tmp_path / "t.parquet", tmp_path / "r.parquet"
+    pq.write_table(pa.table({"p": [0.75] * 100}), path, compression=codec)
+    pq.write_table(pa.table({"p": [0.75] * 100}), reference, compression=codec)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
+    found, expected = (pq.read_metadata(file).row_group(0).column(0).compression for file in (path, reference))
+    assert found == expected
+
+
+def test_pandas_index_survives(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"p": [0.75, 1.5], "c": pd.Categorical(["a", "b"])}, index=pd.Index(["u", "v"], name="key"))
+    path = tmp_path / "t.parquet"
+    frame.to_parquet(path)
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
+    pd.testing.assert_frame_equal(pd.read_parquet(path), frame.assign(q=[0.25, 0.5]))
+
+
+def test_empty_parquet_gets_an_empty_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"p": pa.array([], pa.float64())}), path)
+    assert append_columns(path, path, columns=NewColumns(["p"], ["q"], third)).n_rows == 0
+    assert pq.read_table(path).schema.names == ["p", "q"]
+
+
+# --- streams, several columns, progress ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_streams_give_the_bytes_that_files_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    start, source, target = (tmp_path / f"{name}.{suffix}" for name in ("start", "source", "target"))
+    pq.write_table(pa.table({"x": [str(i) for i in range(5000)], "p": np.linspace(0.0, 1.0, 5000)}), tmp_path / "t.pq")
+    append_columns(tmp_path / "t.pq", source, columns=NewColumns(["p"], ["r"], third))
+    append_columns(source, target, columns=NewColumns(["p"], ["q"], third))
+    sink = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(source.read_bytes())))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink))
+    assert append_columns("-", "-", columns=NewColumns(["p"], ["q"], third)).n_rows == 5000
+    assert sink.getvalue() == target.read_bytes()
+    assert not start.exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_stream_becomes_any_other_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    pq.write_table(pa.table({"p": [0.75, 1.5]}), tmp_path / "t.pq")
+    append_columns(tmp_path / "t.pq", tmp_path / f"t.{suffix}", columns=NewColumns(["p"], ["r"], third))
+    data = (tmp_path / f"t.{suffix}").read_bytes()
+    for target in ("o.tsv", "o.jsonl", "o.parquet"):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        append_columns("-", tmp_path / target, columns=NewColumns(["p"], ["q"], third))
+        assert read_columns(tmp_path / target).to_pydict() == {"p": [0.75, 1.5], "r": [0.25, 0.5], "q": [0.25, 0.5]}
+
+
+def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> None:
+    def swap(found: pa.Table) -> FloatArray:
+        values = as_scores(found.select(["a", "b"])).values
+        return np.ascontiguousarray(values[:, ::-1])
+
+    for suffix, data, after in [
+        (".csv", b"b,a\n0.5,0.25\n", b"b,a,q0,q1\n0.5,0.25,0.5,0.25\n"),
+        (".jsonl", b'{"b": 0.5, "a": 0.25}\n', b'{"b": 0.5, "a": 0.25, "q0": 0.5, "q1": 0.25}\n'),
+    ]:
+        path = tmp_path / f"several{suffix}"
+        path.write_bytes(data)
+        append_columns(path, path, columns=NewColumns(["a", "b"], ["q0", "q1"], swap))
+        assert path.read_bytes() == after
+
+
+def test_progress_counts_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 8)
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"p\n" + b"0.25\n" * 10)
+    told: list[int] = []
+    append_columns(path, path, columns=NewColumns(["p"], ["q"], third), progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 10
+    assert len(told) > 2
+
+
+# --- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_column_that_exists_is_refused_and_nothing_changes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t{suffix}"
+    pq.write_table(pa.table({"p": [0.5], "x": [1]}), tmp_path / "t.pq")
+    append_columns(tmp_path / "t.pq", path, columns=NewColumns(["p"], ["q"], third))
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match=r"already has a column 'q'\. Choose another name with --column"):
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
+    with pytest.raises(UnknownNameError, match=r"has no column 'pp'\. Did you mean 'p'\?"):
+        append_columns(path, path, columns=NewColumns(["pp"], ["q2"], third))
+    assert path.read_bytes() == before
+    assert names_in(tmp_path) == sorted(["t.pq", path.name])
+
+
+def test_bad_value_says_from_which_row_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"p\n" + b"0.25\n" * 100 + b"\nx,\n".replace(b"x,", b"NA"))
+    with pytest.raises(
+        InvalidScoreError, match=r"p row \d+: missing value .* \(Rows are counted from row \d+ of the file\.\)"
+    ):
+        append_columns(path, path, columns=NewColumns(["p"], ["q"], third))
+
+
+def test_broken_record_is_numbered_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"p,x\n" + b"0.25,1\n" * 98 + b"0.25,1,2\n")
+    with pytest.raises(
+        InvalidInputError, match=r"record 100 \(the header is record 1\) is broken: Expected 2 columns, got 3"
+    ):
+        append_columns(path, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
+    assert names_in(tmp_path) == ["t.csv"]
+
+
+def test_unknown_target_is_refused_but_the_suffix_of_the_source_is_known(tmp_path: Path) -> None:
+    source = tmp_path / "t.txt"
+    source.write_bytes(b"p\n0.75\n")
+    with pytest.raises(InvalidInputError, match=r"the name of .*out\.parqet doesn't say what to write"):
+        append_columns(source, tmp_path / "out.parqet", columns=NewColumns(["p"], ["q"], third), format="csv")
+    append_columns(source, tmp_path / "out.txt", columns=NewColumns(["p"], ["q"], third), format="csv")
+    assert (tmp_path / "out.txt").read_bytes() == b"p,q\n0.75,0.25\n"
+
+
+def test_folder_is_refused_where_one_file_is_copied(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"is a folder\. Pass one file of it"):
+        append_columns(tmp_path, tmp_path / "o.csv", columns=NewColumns(["p"], ["q"], lambda t: t["p"].to_numpy()))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

@@ -1,0 +1,44 @@
+"""Delimited text read by columns: every value of the right type, wherever the file is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from calibrant.tables import formats, read_columns
+
+Make = Callable[[str, bytes], str]
+
+
+def test_only_the_columns_asked_for_are_parsed(make: Make) -> None:
+    path = make("t.csv", b"p,junk,y\n0.5,\xff\xfe,1\n0.25,x,0\n")
+    assert read_columns(path, ["y", "p"]).to_pydict() == {"y": [1, 0], "p": [0.5, 0.25]}
+
+
+def test_integers_that_become_fractions_late_are_read_exactly(make: Make) -> None:
+    rows = ["1"] * 400_000 + ["0.3"]
+    data = "p\n" + "\n".join(rows)
+    for block in (1 << 24, 1 << 12):
+        formats.CHUNK_BYTES, kept = block, formats.CHUNK_BYTES
+        try:
+            column = read_columns(make("t.csv", data.encode())).column("p").to_pylist()
+        finally:
+            formats.CHUNK_BYTES = kept
+        assert column[-1] == 0.3
+        assert len(column) == 400_001
+
+
+def test_quoted_newlines_may_lie_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.tables.delimited._READ_BYTES", 64)
+    rows = [(f"a\n{'b' * (i % 20)}\n", i / 8) for i in range(40)]
+    data = "x,p\n" + "".join(f'"{text}",{p}\n' for text, p in rows)
+    assert read_columns(make("t.csv", data.encode())).to_pydict() == {
+        "x": [text for text, _ in rows],
+        "p": [p for _, p in rows],
+    }
+
+
+def test_missing_fields_are_missing_and_quoted_ones_are_text(make: Make) -> None:
+    read = read_columns(make("t.csv", b'y,p\nNA,0.5\n"NA",\n"",1\n'))
+    assert read.to_pydict() == {"y": [None, "NA", ""], "p": [0.5, None, 1.0]}
