@@ -37,7 +37,13 @@ def difference(value: float, *, sign: bool = False, scale: float | None = None) 
 def interval(level: float, low: float, high: float) -> str:
     """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
     digits = _decimals(max(abs(low), abs(high)), 3)
-    return f"{100.0 * level:.6g}% interval {low:z.{digits}f} to {high:z.{digits}f}"
+    return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
+
+
+def percent_level(level: float) -> str:
+    """Write a level such as 0.95 as 95%; one that was corrected for many comparisons with four figures or more."""
+    text = f"{100.0 * level:.4g}"
+    return f"{text if text != '100' else f'{100.0 * level:.10g}'}%"
 
 
 def _decimals(value: float, least: int) -> int:

@@ -14,7 +14,7 @@ from calibrant.metrics.gate import measured_rows
 from calibrant.metrics.multiclass import OF_A_CLASS, Classes, HeldRows, class_scores, gap_estimate, worst_first
 from calibrant.metrics.parts import PartScores
 from calibrant.metrics.verdict import excludes, verdict
-from calibrant.phrases import difference
+from calibrant.phrases import difference, percent_level
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
@@ -46,10 +46,10 @@ class ClassScores(PartScores):
     @property
     def multiplicity(self) -> str:
         """What the level of the intervals means, in a sentence."""
+        each, at_once = percent_level(self.interval_level), percent_level(self.level)
         return (
-            f"{len(self.classes):,} classes are judged, so the intervals of each have the level "
-            f"{100.0 * self.interval_level:.6g}%: with probability {100.0 * self.level:g}% no class of calibrated "
-            "predictions is found off."
+            f"{len(self.classes):,} classes are judged, so the intervals of each have the level {each}: with "
+            f"probability {at_once} no class of calibrated predictions is found off."
         )
 
 

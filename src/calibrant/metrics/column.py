@@ -109,6 +109,10 @@ class Column(Measured):
         """Bins of near-equal weight."""
         return make_bins(self.summary, self.n_bins, "quantile")
 
+    def rows_in(self, b: int) -> int | None:
+        """Return the number of rows in a bin of near-equal weight; None if rows have weights, which don't tell it."""
+        return round(self.quantile.weight[b]) if self.is_counted else None
+
     @property
     def is_counted(self) -> bool:
         """Whether rows have no weights, as far as sums tell."""

@@ -147,7 +147,7 @@ def _log_gains(p: FloatArray, known: _Half, bet: _Half) -> list[float]:
         return [0.0] * len(STAKES)
     weight, positives = known.weight[seen], np.minimum(known.positives[seen], known.weight[seen])
     q = recalibrated(DistinctScores(p[seen], weight, weight, positives), p)
-    return log_gains(p, q, bet.positives, np.maximum(bet.weight - bet.positives, 0.0)).tolist()
+    return [float(gain) for gain in log_gains(p, q, bet.positives, np.maximum(bet.weight - bet.positives, 0.0))]
 
 
 def recalibrated(known: DistinctScores, p: FloatArray) -> FloatArray:

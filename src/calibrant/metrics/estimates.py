@@ -22,7 +22,8 @@ CLEAR = 4.0
 class Estimate:
     """A value, the ends of its interval, how that was found, what a reader must know, and of which rows it is.
 
-    `level` is that of the interval where it isn't the level that was asked for.
+    `level` is that of the interval where it isn't the one that was asked for, `n` the number of rows where these are not
+    all rows.
     """
 
     value: float
@@ -32,11 +33,12 @@ class Estimate:
     note: str = ""
     where: str = ""
     level: float | None = None
+    n: int | None = None
 
     def to_score(self, name: str, *, level: float, n: int, evaluated_on: str) -> Score:
         """Return the estimate under a name, with what is known of its rows."""
-        own = level if self.level is None else self.level
-        return Score(name, self.value, self.low, self.high, own, n, self.method, evaluated_on, self.note, self.where)
+        level, n = level if self.level is None else self.level, n if self.n is None else self.n
+        return Score(name, self.value, self.low, self.high, level, n, self.method, evaluated_on, self.note, self.where)
 
 
 class Mean(NamedTuple):

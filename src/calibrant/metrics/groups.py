@@ -15,6 +15,7 @@ from calibrant.metrics.multiclass import ROWS_PER_BIN, chernoff_estimate
 from calibrant.metrics.parts import PartScores
 from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.verdict import at_least, verdict
+from calibrant.phrases import percent_level
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -49,7 +50,7 @@ class GroupScores(PartScores):
     def multiplicity(self) -> str:
         """What the level of the intervals means, in a sentence."""
         n = len(self.groups)
-        each, all_at_once = f"{100.0 * self.interval_level:.6g}%", f"{100.0 * self.level:g}%"
+        each, all_at_once = percent_level(self.interval_level), percent_level(self.level)
         if n == 1:
             return f"One group is judged, so its intervals need no correction: they have the level {each}."
         return (

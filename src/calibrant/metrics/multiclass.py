@@ -187,7 +187,7 @@ def _gaps(column: Column) -> dict[str, Estimate]:
     where = f"between {edges[b, 0]:.3f} and {edges[b, 1]:.3f}"
     return {
         "mean_gap": chernoff_estimate(bounds, len(edges)),
-        "worst_gap": replace(chernoff_estimate(bounds, b), where=where, level=level),
+        "worst_gap": replace(chernoff_estimate(bounds, b), where=where, level=level, n=column.rows_in(b)),
     }
 
 

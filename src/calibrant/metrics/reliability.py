@@ -143,8 +143,9 @@ def curve_of_event(
     n_bins, strategy, level, band, rng, effect = settings
     if bins is None and isinstance(event, ScoreSummary):
         bins = make_bins(event, n_bins, strategy)
-    elif bins is None:
+    elif bins is None and isinstance(event, Rows):
         bins = bin_rows(event, n_bins, strategy)
+    assert bins is not None  # noqa: S101
     bins = replace(bins, weight_squared=effect * bins.weight_squared)
     low, high = wilson(bins.rate, bins.size, level)
     curve = Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)

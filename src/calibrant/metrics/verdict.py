@@ -161,11 +161,11 @@ def _of_rows(scores: Mapping[str, Score]) -> Verdict:
     largest = max(error.high, gap.high, -gap.low)
     found = f"No miscalibration found: {_none_found(scores)}."
     if largest <= _small(scores):
-        words = f"{found} An error above {difference(largest)} is ruled out."
+        words = f"{found} An error above {rate(largest)} is ruled out."
         headline, answer, action = "Calibrated, as far as these rows can tell", "Yes. ", "leave"
     else:
         rows = count(gap.n, "row")
-        words = f"{found} With {rows} the intervals are wide: an error of {difference(largest)} can't be ruled out."
+        words = f"{found} With {rows} the intervals are wide: an error of {rate(largest)} can't be ruled out."
         headline, answer, action = "No error found, on too few rows to be sure", "Not shown either way. ", "collect"
     state: State = "calibrated" if action == "leave" else "unclear"
     return Verdict(

@@ -14,7 +14,7 @@ from calibrant._version import __version__
 from calibrant.displays import COLOURS, MUTED
 from calibrant.errors import InvalidInputError
 from calibrant.monitor.monitor import CalibrationMonitor, Window
-from calibrant.phrases import clean, count, legible, shorten
+from calibrant.phrases import clean, count, legible, percent_level, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ class MonitorReport(report.PageReport):
         return report.Page(found["title"], found["state"], found["headline"], answers, sections)
 
     def _timeline(self) -> report.Section:
-        level = report.percent_level(self._summary["level"])
+        level = percent_level(self._summary["level"])
         lead = (
             "Above: what one unit of money has become by betting against the probabilities; one may look at it at any "
             f"time. Below: the gap of each window with its own {level} interval, of which some miss zero by chance."
@@ -85,24 +85,23 @@ class MonitorReport(report.PageReport):
 
 
 def _table(found: dict[str, Any]) -> report.Section:
-    rows = [
-        report.Row(
-            (
-                report.name(each["name"], _SHORT),
-                f"{round(each['n']):,}",
-                report.percent(each["mean_prob"]),
-                report.percent(each["base_rate"]),
-                report.off_cell(report.signed(each["gap"]), each["is_off"]),
-                f"{report.decimals(each['low'], 3)} to {report.decimals(each['high'], 3)}",
-                report.off_cell(each["e_value"], each["is_alarm"]),
-            )
-        )
-        for each in found["rows"][-_MOST_ROWS:]
-    ]
-    level = f"{report.percent_level(found['level'])} interval"
-    columns = ("Window", "Rows", "Predicted", "Observed", "Gap", level, "Evidence")
-    left = [] if len(rows) == found["n_windows"] else [report.Text(f"The last {len(rows)} of {found['n_windows']:,}.")]
-    return report.Section("Windows", [*left, report.Table("Windows", columns, rows)])
+    shown, n = found["rows"][-_MOST_ROWS:], found["n_windows"]
+    windows = report.table(
+        "Windows",
+        shown,
+        [
+            ("Window", lambda each: report.name(each["name"], _SHORT)),
+            ("Rows", lambda each: f"{round(each['n']):,}"),
+            ("Predicted", lambda each: report.percent(each["mean_prob"])),
+            ("Observed", lambda each: report.percent(each["base_rate"])),
+            ("Gap", lambda each: report.off_cell(report.signed(each["gap"]), each["is_off"])),
+            (f"{percent_level(found['level'])} interval", lambda each: report.ends(each, 3)),
+            ("Evidence", lambda each: report.off_cell(each["e_value"], each["is_alarm"])),
+        ],
+        wide=(1, 2),
+    )
+    left_out = [] if len(shown) == n else [report.Text(f"The last {len(shown)} of {n:,}.")]
+    return report.Section("Windows", [*left_out, windows])
 
 
 def _draw(windows: list[Window], alpha: float) -> Figure:

@@ -7,23 +7,16 @@ from calibrant.report.report import Report as Report
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.report.figures import inline_figure as inline_figure
-from calibrant.report.formats import (
-    count as count,
-    decimals as decimals,
-    percent as percent,
-    percent_level as percent_level,
-    signed as signed,
-)
+from calibrant.report.formats import ends as ends, percent as percent, signed as signed
 from calibrant.report.page import (
     Answer as Answer,
     Page as Page,
     PageReport as PageReport,
     Picture as Picture,
     Pictures as Pictures,
-    Row as Row,
     Section as Section,
-    Table as Table,
     Text as Text,
     name as name,
     off_cell as off_cell,
+    table as table,
 )

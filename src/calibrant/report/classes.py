@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from calibrant.metrics import ClassScores, excludes
-from calibrant.phrases import clean, legible
-from calibrant.report.formats import count, decimals, ends, figure, percent, percent_level, signed
-from calibrant.report.page import Cell, Row, Section, Table, Text, name, off_cell
+from calibrant.phrases import clean, legible, percent_level
+from calibrant.report.formats import count, decimals, ends, figure, percent, signed
+from calibrant.report.page import Block, Cell, Pictures, Section, Text, name, off_cell, table
 from calibrant.report.reliability import axes_end, panels
 from calibrant.rows import Rows
 
@@ -51,109 +51,135 @@ def summarise_classes(rows: Rows, found: ClassScores) -> dict[str, Any]:
 
 def class_sections(summary: dict[str, Any]) -> list[Section]:
     """Return the sections on classes; of many only the worst are shown."""
-    curves = summary["class_curves"]
+    curves, classes, data = summary["class_curves"], summary["classes"], summary["data"]
     if not curves:
         return []
-    classes, data = summary["classes"], summary["data"]
-    captions = [f"{count(curve['events'])} of {count(data['total_weight'])}" for curve in curves]
+    pictures = panels(curves, "class", [f"{count(each['events'])} of {count(data['total_weight'])}" for each in curves])
+    weight = "Weight" if data["is_weighted"] else "Rows"
     if classes is None:
-        return [_of_curves(summary, captions)]
+        return [_of_curves(curves, pictures, len(data["classes"]), weight)]
     shown, n = classes["rows"][: len(curves)], len(classes["rows"])
     level = f"{percent_level(classes['level'])} interval"
     which = f"All {n} classes" if len(shown) == n else f"Shown are the worst {len(shown)} of {n} classes"
-    lead = f"{which}, the worst first. Bins have equal width; a long bar means few rows. {axes_end(curves)}"
     of_table = (
         "Debiased error is the root mean squared gap less the part that noise explains. A slope below 1 says that the "
         "probabilities of the class are over-confident, above 1 under-confident."
     )
-    rows = []
-    for each in shown:
-        error, slope = each["ece_debiased"], each["slope"]
-        cells = (figure(error, 3), ends(error, 3), figure(slope, 2), ends(slope, 2), figure(each["brier"], 3))
-        rows.append(Row((name(each["label"], _SHORT), *cells, figure(each["auc"], 3)), each["words"], each["is_off"]))
-    columns = ("Class", "Debiased error", level, "Slope", level, "Brier score", "AUC")
-    against_rest = [
+    against_rest = table(
+        "Classes",
+        shown,
+        [
+            ("Class", _name),
+            ("Debiased error", lambda each: figure(each["ece_debiased"], 3)),
+            (level, lambda each: ends(each["ece_debiased"], 3)),
+            ("Slope", lambda each: figure(each["slope"], 2)),
+            (level, lambda each: ends(each["slope"], 2)),
+            ("Brier score", lambda each: figure(each["brier"], 3)),
+            ("AUC", lambda each: figure(each["auc"], 3)),
+        ],
+        note=lambda each: str(each["words"]),
+        is_off=lambda each: bool(each["is_off"]),
+        look="classes noted",
+        wide=(2, 4),
+        note_title="What is off",
+    )
+    blocks: list[Block] = [
         Text(classes["verdict"]),
-        Text(lead),
-        panels(curves, "class", captions),
+        Text(f"{which}, the worst first. Bins have equal width; a long bar means few rows. {axes_end(curves)}"),
+        pictures,
         Text(of_table),
-        Table("Classes", columns, rows, "classes noted", wide=(2, 4), note_title="What is off"),
+        against_rest,
     ]
-    return [
-        Section("Each class against the rest", against_rest),
-        _shares(shown, level, n, is_weighted=data["is_weighted"]),
-        _on_top(shown, level),
-    ]
+    return [Section("Each class against the rest", blocks), _shares(shown, level, n, weight), _on_top(shown, level)]
 
 
-def _of_curves(summary: dict[str, Any], captions: list[str]) -> Section:
+def _of_curves(curves: list[dict[str, Any]], pictures: Pictures, n: int, weight: str) -> Section:
     """Return the section of classes of which only curves were measured."""
-    curves, n = summary["class_curves"], len(summary["data"]["classes"])
     which = "Both classes." if n == 2 else f"Shown are the largest {len(curves)} of {n} classes."
-    rows = [
-        Row(
-            (
-                name(curve["label"], _SHORT),
-                count(curve["events"]),
-                *(decimals(curve[key]) for key in ("mean_predicted", "mean_observed", "mean_error")),
-            )
-        )
-        for curve in curves
-    ]
-    weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
-    columns = ("Class", weight, "Mean predicted", "Observed", "Calibration error")
     noise = "Calibration error is the mean gap over the bins of the class, with the noise of few rows in it."
-    blocks = [Text(f"{which} {axes_end(curves)}"), panels(curves, "class", captions), Text(noise)]
-    return Section("Each class against the rest", [*blocks, Table("Classes", columns, rows)])
+    found = table(
+        "Classes",
+        curves,
+        [
+            ("Class", _name),
+            (weight, lambda curve: count(curve["events"])),
+            ("Mean predicted", lambda curve: decimals(curve["mean_predicted"])),
+            ("Observed", lambda curve: decimals(curve["mean_observed"])),
+            ("Calibration error", lambda curve: decimals(curve["mean_error"])),
+        ],
+    )
+    return Section("Each class against the rest", [Text(f"{which} {axes_end(curves)}"), pictures, Text(noise), found])
 
 
-def _shares(shown: list[dict[str, Any]], level: str, n: int, *, is_weighted: bool) -> Section:
+def _shares(shown: list[dict[str, Any]], level: str, n: int, weight: str) -> Section:
     digits = 3 if n <= 20 else 4
-    rows = [
-        Row(
-            (
-                name(each["label"], _SHORT),
-                count(each["weight"]),
-                figure(each["mean_prob"], digits),
-                figure(each["base_rate"], digits),
-                off_cell(signed(each["mean_gap"]["value"], digits), each["is_share_off"]),
-                ends(each["mean_gap"], digits),
-            )
-        )
-        for each in shown
-    ]
-    bold = ", bold where its interval excludes 0" if any(each["is_share_off"] for each in shown) else ""
-    lead = f"Is each class predicted as often as it occurs? Gap is predicted less observed share{bold}."
+    lead = (
+        f"Is each class predicted as often as it occurs? Gap is predicted less observed share{_bold(shown, 'share')}."
+    )
     if len(shown) < n:
         lead += f" Of {n} classes the same {len(shown)}."
-    columns = ("Class", "Weight" if is_weighted else "Rows", "Predicted", "Observed", "Gap", level)
-    return Section("Shares of the classes", [Text(lead), Table("Shares of the classes", columns, rows, wide=(1,))])
+    found = table(
+        "Shares of the classes",
+        shown,
+        [
+            ("Class", _name),
+            (weight, lambda each: count(each["weight"])),
+            ("Predicted", lambda each: figure(each["mean_prob"], digits)),
+            ("Observed", lambda each: figure(each["base_rate"], digits)),
+            ("Gap", lambda each: off_cell(signed(each["mean_gap"]["value"], digits), each["is_share_off"])),
+            (level, lambda each: ends(each["mean_gap"], digits)),
+        ],
+        wide=(1,),
+    )
+    return Section("Shares of the classes", [Text(lead), found])
 
 
 def _on_top(shown: list[dict[str, Any]], level: str) -> Section:
-    rows = []
-    for each in shown:
-        label, n = name(each["label"], _SHORT), count(each["n_on_top"])
+    lead = (
+        "The rows by their most probable class: its mean probability, and how often it was right. Gap is the difference"
+        f"{_bold(shown, 'top')}. Below, what the rows most often were instead, and the mean probability of that."
+    )
+
+    def note(each: dict[str, Any]) -> str:
         if not each["n_on_top"]:
-            never = Cell("never", "undefined-value")
-            rows.append(Row((label, n, never, "", "", ""), "Never the most probable class."))
-            continue
-        gap = off_cell(signed(each["top_gap"]["value"]), each["is_top_off"])
-        sure, right = decimals(each["top_prob"], 3), decimals(each["precision"], 3)
+            return "Never the most probable class."
         others = [
-            f"{name(other['label'], _SHORT)} {percent(other['observed'])}, predicted {percent(other['predicted'])}"
+            f"{_name(other)} {percent(other['observed'])}, predicted {percent(other['predicted'])}"
             for other in each["instead"]
         ]
-        note = f"Instead {'; '.join(others)}" if others else "Always right."
-        rows.append(Row((label, n, sure, right, gap, ends(each["top_gap"], 3)), note))
-    bold = ", bold where its interval excludes 0" if any(each["is_top_off"] for each in shown) else ""
-    lead = (
-        "The rows by their most probable class: its mean probability, and how often it was right. Gap is the "
-        f"difference{bold}. Below, what the rows most often were instead, and the mean probability of that."
-    )
-    columns = ("It says", "Rows", "Sure", "Right", "Gap", level)
+        return f"Instead {'; '.join(others)}" if others else "Always right."
+
+    def sure(each: dict[str, Any]) -> str | Cell:
+        return decimals(each["top_prob"], 3) if each["n_on_top"] else Cell("never", "undefined-value")
+
+    def gap(each: dict[str, Any]) -> str | Cell:
+        return off_cell(signed(each["top_gap"]["value"]), each["is_top_off"]) if each["n_on_top"] else ""
+
     title = "How sure, and how often right"
-    return Section(title, [Text(lead), Table(title, columns, rows, "classes noted", note_title="Instead")])
+    found = table(
+        title,
+        shown,
+        [
+            ("It says", _name),
+            ("Rows", lambda each: count(each["n_on_top"])),
+            ("Sure", sure),
+            ("Right", lambda each: decimals(each["precision"], 3) if each["n_on_top"] else ""),
+            ("Gap", gap),
+            (level, lambda each: ends(each["top_gap"], 3)),
+        ],
+        note=note,
+        look="classes noted",
+        note_title="Instead",
+    )
+    return Section(title, [Text(lead), found])
+
+
+def _name(each: dict[str, Any]) -> str:
+    return name(each["label"], _SHORT)
+
+
+def _bold(shown: list[dict[str, Any]], what: str) -> str:
+    return ", bold where its interval excludes 0" if any(each[f"is_{what}_off"] for each in shown) else ""
 
 
 def _instead(rows: Rows) -> list[list[dict[str, Any]]]:

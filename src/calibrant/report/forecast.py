@@ -15,9 +15,9 @@ from calibrant.forecasts.decisions import costs_of, gap_thresholds, table_of_gap
 from calibrant.forecasts.evaluation import crps_change, scores_and_floors
 from calibrant.forecasts.level_curve import curve_of
 from calibrant.forecasts.points import Outcomes, read_outcomes
-from calibrant.phrases import clean
+from calibrant.phrases import clean, percent_level
 from calibrant.report.forecast_sections import MEANINGS, forecast_sections, heading
-from calibrant.report.formats import decimals, percent_level
+from calibrant.report.formats import decimals
 from calibrant.report.page import Answer, Page, PageReport
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_generator, check_fraction

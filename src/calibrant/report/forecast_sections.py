@@ -9,9 +9,10 @@ import numpy as np
 
 from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
+from calibrant.phrases import percent_level
 from calibrant.report.figures import inline_figure, strip
-from calibrant.report.formats import count, decimals, ends, percent, percent_level
-from calibrant.report.page import Cell, Facts, Picture, Pictures, Row, Section, Table, Text, name, off_cell
+from calibrant.report.formats import count, decimals, ends, percent
+from calibrant.report.page import Cell, Facts, Picture, Pictures, Section, Text, name, off_cell, table
 from calibrant.report.scores import number
 
 if TYPE_CHECKING:
@@ -68,38 +69,44 @@ def heading(part: dict[str, Any], alone: str) -> str:
 
 def _scores(summary: dict[str, Any]) -> Section:
     parts, data = summary["parts"], summary["data"]
-    share, has_two = percent_level(summary["level"]), len(parts) > 1
-    rows = []
-    for score_name in summary["score_names"]:
-        title, meaning = summary["meanings"][score_name]
-        cells: list[str | Cell] = [title]
-        for part in parts:
-            score = part["scores"][score_name]
-            is_undefined = score["value"] is None and not score["is_infinite"]
-            value = number(score)
-            cells.append(Cell(value, "undefined-value") if is_undefined else off_cell(value, score["is_off"]))
-            cells.append(ends(score))
-        floor = parts[-1]["scores"][score_name]["floor"]
-        rows.append(Row([*cells, "" if floor is None else decimals(floor)], meaning))
-    columns = ["Score"]
+    has_two = len(parts) > 1
+    columns: list[tuple[str, Callable[[str], str | Cell]]] = [("Score", lambda each: MEANINGS[each][0])]
     for part in parts:
-        columns += [heading(part, "Value"), f"{share} interval"]
-    who = "the forecast after" if has_two else "this forecast"
+        columns.append((heading(part, "Value"), partial(_value, part)))
+        columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
+    columns.append(("By chance", partial(_floor, parts[-1])))
     lead = (
         f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. Intervals "
-        f'of forecasts are those of {percent_level(summary["interval_level"])}. Gaps are never negative: "by chance" '
-        f"is what {who} would show on average if it were right. Of the average error, the threshold error and the "
-        "reliability gap, by which forecasts are judged, bold is beyond chance."
+        f"of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
+        f'"by chance" is what {"the forecast after" if has_two else "this forecast"} would show on average if it were '
+        "right. Of the average error, the threshold error and the reliability gap, by which forecasts are judged, bold "
+        "is beyond chance."
     )
-    table = Table(
+    found = table(
         "Scores",
-        [*columns, "By chance"],
-        rows,
-        "scores parts" if has_two else "scores",
+        summary["score_names"],
+        columns,
+        note=lambda each: MEANINGS[each][1],
+        look="scores parts" if has_two else "scores",
         wide=(2, 4) if has_two else (),
         note_title="Meaning",
     )
-    return Section("Scores", [Text(lead), table])
+    return Section("Scores", [Text(lead), found])
+
+
+def _value(part: dict[str, Any], score_name: str) -> str | Cell:
+    score = part["scores"][score_name]
+    text = number(score)
+    return Cell(text, "undefined-value") if text == "undefined" else off_cell(text, score["is_off"])
+
+
+def _interval(part: dict[str, Any], score_name: str) -> str:
+    return ends(part["scores"][score_name])
+
+
+def _floor(part: dict[str, Any], score_name: str) -> str:
+    floor = part["scores"][score_name]["floor"]
+    return "" if floor is None else decimals(floor)
 
 
 def _pit(summary: dict[str, Any]) -> Section:
@@ -139,17 +146,19 @@ def _decisions(summary: dict[str, Any]) -> Section:
         Picture(partial(_gap_figure, part, darkest, f"gaps{k}"), title=heading(part, ""))
         for k, part in enumerate(parts)
     ]
-    rows = []
-    for part in parts:
-        worst = part["gaps"]["worst"]
-        figures = (decimals(worst[key], digits) for key, digits in _DIGITS.items())
-        rows.append(Row((heading(part, "Forecasts"), f"{worst['y0']:.4g}", *figures)))
-    columns = ("Greatest gap", "y0", "α", "Cost ratio", "Promised loss", "True loss")
-    table = Table("The greatest gap", columns, rows)
-    return Section("Losses that decisions promise", [Text(lead), _beside(pictures), table])
-
-
-_DIGITS = {"alpha": 2, "cost": 2, "promised": 3, "realised": 3}
+    greatest = table(
+        "The greatest gap",
+        parts,
+        [
+            ("Greatest gap", lambda part: heading(part, "Forecasts")),
+            ("y0", lambda part: f"{part['gaps']['worst']['y0']:.4g}"),
+            ("α", lambda part: decimals(part["gaps"]["worst"]["alpha"], 2)),
+            ("Cost ratio", lambda part: decimals(part["gaps"]["worst"]["cost"], 2)),
+            ("Promised loss", lambda part: decimals(part["gaps"]["worst"]["promised"], 3)),
+            ("True loss", lambda part: decimals(part["gaps"]["worst"]["realised"], 3)),
+        ],
+    )
+    return Section("Losses that decisions promise", [Text(lead), _beside(pictures), greatest])
 
 
 def _data(summary: dict[str, Any]) -> Section:

@@ -10,11 +10,6 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.{3 if 0.0 < abs(share) < 0.00095 else 1}f}%"
 
 
-def percent_level(level: float) -> str:
-    """Write a level such as 0.95 as 95%; one that was corrected for many comparisons with six figures."""
-    return f"{100.0 * level:.6g}%"
-
-
 def decimals(value: float, digits: int = 4) -> str:
     """Write a number with fixed decimals, a true minus sign, and no sign on zero."""
     if round(value, digits) == 0.0:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.metrics import GroupScores
-from calibrant.phrases import clean, legible
-from calibrant.report.formats import count, decimals, percent_level, signed
-from calibrant.report.page import Row, Section, Table, Text, name, off_cell
+from calibrant.phrases import clean, legible, percent_level
+from calibrant.report.formats import count, decimals, ends, signed
+from calibrant.report.page import Section, Text, name, off_cell, table
 from calibrant.report.reliability import axes_end, curve_of, panels, side_by_side
 from calibrant.summary import ScoreSummary
 
@@ -60,23 +60,20 @@ def group_section(groups: dict[str, Any]) -> Section:
     """Return the section on groups."""
     curves, n = groups["curves"], len(groups["rows"])
     shown = groups["rows"][: len(curves)]
-    rows = [
-        Row(
-            (
-                name(each["group"], _SHORT),
-                count(each["n"]),
-                off_cell(signed(each["mean_gap"]), each["is_off"]),
-                f"{decimals(each['low'], 3)} to {decimals(each['high'], 3)}",
-                decimals(each["ece_debiased"], 3),
-            )
-        )
-        for each in shown
-    ]
     bold = ", bold where its interval excludes 0" if any(each["is_off"] for each in groups["rows"]) else ""
     lead = f"Gap is mean prediction less observed frequency{bold}. {axes_end(curves)}"
     if len(shown) < n:
         lead = f"Shown are the worst {len(shown)} of {n} groups. {lead}"
-    columns = ("Group", "Rows", "Gap", f"{percent_level(groups['level'])} interval", "Debiased error")
+    found = table(
+        "Groups",
+        shown,
+        [
+            ("Group", lambda each: name(each["group"], _SHORT)),
+            ("Rows", lambda each: count(each["n"])),
+            ("Gap", lambda each: off_cell(signed(each["mean_gap"]), each["is_off"])),
+            (f"{percent_level(groups['level'])} interval", lambda each: ends(each, 3)),
+            ("Debiased error", lambda each: decimals(each["ece_debiased"], 3)),
+        ],
+    )
     pictures = panels(curves, "group", [f"{count(curve['n_rows'])} rows" for curve in curves])
-    blocks = [Text(groups["verdict"]), pictures, Text(lead), Table("Groups", columns, rows)]
-    return Section(f"Groups: {name(groups['by'], _SHORT)}", blocks)
+    return Section(f"Groups: {name(groups['by'], _SHORT)}", [Text(groups["verdict"]), pictures, Text(lead), found])

@@ -1,8 +1,8 @@
 """One page: a title, a verdict in words, and sections made of a few kinds of blocks.
 
-Reports measure, and say what they found by a `Page`; the template, the style and Markdown are here alone. A section is
-made where its figures are measured, and a report lists its sections, so a new one touches neither this file nor the
-template. All text is plain: names that users gave are set apart by `name`, and all is escaped when it is written.
+Reports measure, and say what they found by a `Page`; only this file, its templates and its style know how a page is
+written. A section is made where its figures are measured, and a report lists its sections. All text is plain: names
+that users gave are set apart by `name`, and all is escaped when it is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from calibrant.files import whole_file
 from calibrant.phrases import FIRST_STRONG_ISOLATE, POP_ISOLATE, clean, isolated, shorten
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
     from markupsafe import Markup
 
 #: Names longer than this are cut in the page and in Markdown; JSON keeps them whole.
@@ -36,10 +36,6 @@ class Text:
 
     kind: ClassVar[str] = "text"
     text: str
-
-    def markdown(self) -> str:
-        """Return it as Markdown."""
-        return escape_markdown(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +55,10 @@ class Pictures:
     pictures: Sequence[Picture]
     layout: Literal["main", "single", "wide", "pair", "panels", "panels thirds"]
 
-    def markdown(self) -> str:
-        """Return nothing: tables say the same."""
-        return ""
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that stands out: because its figure is off, or because there is none; or one whose text may break."""
+    """A cell that stands out: its figure is off, or undefined, or its text may break between two lines."""
 
     text: str
     mark: Literal["outside", "undefined-value", "range"]
@@ -83,45 +75,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """A table; its `label` says to a screen reader what it is, and `look` is the class of its style.
 
-    Attributes
-    ----------
-    label : str
-        Says to a screen reader what it is.
-    columns : sequence of str
-    rows : sequence of Row
-    look : str
-        The class of its style.
-    wide : collection of int
-        Columns that a phone has no room for.
-    note_title : str
-        What Markdown calls the notes, which it puts in a column.
+    A phone has no room for the columns with the numbers in `wide`. Markdown puts notes in a column, `note_title`.
     """
 
     kind: ClassVar[str] = "table"
     label: str
     columns: Sequence[str]
     rows: Sequence[Row]
-    look: Literal["scores", "bins", "classes", "classes noted", "worst"] = "classes"
+    look: Literal["scores", "scores parts", "bins", "classes", "classes noted", "worst"] = "classes"
     wide: Sequence[int] = ()
     note_title: str = ""
-
-    def markdown(self) -> str:
-        """Return it as Markdown."""
-        has_notes = any(row.note for row in self.rows)
-        lines = [[*self.columns, *([self.note_title] if has_notes else [])]]
-        lines.append([":--", *["--:"] * (len(self.columns) - 1), *([":--"] if has_notes else [])])
-        written = [[escape_markdown(title) for title in lines[0]], lines[1]]
-        for row in self.rows:
-            cells = [
-                f"**{escape_markdown(cell.text)}**"
-                if isinstance(cell, Cell) and cell.mark == "outside"
-                else escape_markdown(cell.text if isinstance(cell, Cell) else cell)
-                for cell in row.cells
-            ]
-            written.append([*cells, *([escape_markdown(row.note)] if has_notes else [])])
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +95,6 @@ class Facts:
 
     kind: ClassVar[str] = "facts"
     facts: Sequence[tuple[str, str]]
-
-    def markdown(self) -> str:
-        """Return it as Markdown."""
-        return "\n".join(f"- {term}: {escape_markdown(text)}" for term, text in self.facts)
 
 
 Block: TypeAlias = Text | Pictures | Table | Facts
@@ -158,18 +119,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that a page says.
-
-    Attributes
-    ----------
-    title : str
-        Heading, and name of the window.
-    state : {"calibrated", "miscalibrated", "unclear", "undefined"}
-        Gives the headline its colour.
-    headline : str
-    answers : sequence of Answer
-    sections : sequence of Section
-    """
+    """All that a page says; its state, such as "calibrated", gives the headline its colour."""
 
     title: str
     state: str
@@ -177,19 +127,10 @@ class Page:
     answers: Sequence[Answer]
     sections: Sequence[Section]
 
-    def html(self) -> str:
-        """Return one self-contained page: no script, nothing fetched."""
-        return _template().render(page=self, title=shorten(self.title, MAX_NAME), version=__version__)
-
-    def markdown(self) -> str:
-        """Return the page as Markdown, without its figures."""
-        parts = [f"# {escape_markdown(shorten(self.title, MAX_NAME))}", f"**{self.headline}**"]
-        parts.append("\n".join(f"- **{each.question}** {escape_markdown(each.text)}" for each in self.answers))
-        parts += [f"```\n{each.command}\n```" for each in self.answers if each.command]
-        for section in self.sections:
-            parts.append(f"## {escape_markdown(section.title)}")
-            parts += [block.markdown() for block in section.blocks]
-        return "\n\n".join([part for part in parts if part] + [f"calibrant {__version__}"]) + "\n"
+    def written(self, template: str) -> str:
+        """Return the page as a template writes it."""
+        title = shorten(self.title, MAX_NAME)
+        return _environment().get_template(template).render(page=self, title=title, version=__version__)
 
 
 class PageReport(ABC):
@@ -209,7 +150,7 @@ class PageReport(ABC):
 
     def html(self) -> str:
         """Return one self-contained page: no script, nothing fetched."""
-        return self.page().html()
+        return self.page().written("page.html.j2")
 
     def json(self) -> str:
         """Return the summary as a JSON document; the same summary gives the same text."""
@@ -217,10 +158,10 @@ class PageReport(ABC):
 
     def markdown(self) -> str:
         """Return the report as Markdown, with tables in place of figures."""
-        return self.page().markdown()
+        return re.sub(r"\n{3,}", "\n\n", self.page().written("page.md.j2")).strip("\n") + "\n"
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file, whole or not at all: a reader sees all of it or what was there.
+        """Write the page to a file, whole or not at all.
 
         Raises
         ------
@@ -239,6 +180,23 @@ class PageReport(ABC):
         return f'<iframe {frame} srcdoc="{escape(self.html())}"></iframe>'
 
 
+def table(
+    label: str,
+    items: Sequence[Any],
+    columns: Sequence[tuple[str, Callable[[Any], str | Cell]]],
+    *,
+    note: Callable[[Any], str] | None = None,
+    is_off: Callable[[Any], bool] | None = None,
+    **options: Any,
+) -> Table:
+    """Return a table with a row for each item: titles of columns, and what gives a column's cell for an item."""
+    rows = [
+        Row([cell(item) for _, cell in columns], note(item) if note else "", bool(is_off and is_off(item)))
+        for item in items
+    ]
+    return Table(label, [title for title, _ in columns], rows, **options)
+
+
 def off_cell(text: str, is_off: bool) -> str | Cell:
     """Return a cell that stands out if its figure is off."""
     return Cell(text, "outside") if is_off else text
@@ -247,12 +205,6 @@ def off_cell(text: str, is_off: bool) -> str | Cell:
 def name(text: object, most: int = MAX_NAME) -> str:
     """Return a name that a user gave for use in the texts of a page: cleaned, cut, and its direction kept apart."""
     return isolated(shorten(clean(text), most))
-
-
-def escape_markdown(text: str) -> str:
-    """Take the meaning from characters that Markdown or HTML in a text would read."""
-    plain = text.replace(FIRST_STRONG_ISOLATE, "").replace(POP_ISOLATE, "")
-    return re.sub(r"([\\`*_\[\]<>|~&$])", r"\\\1", plain)
 
 
 def _as_html(text: str) -> Markup:
@@ -264,18 +216,23 @@ def _as_html(text: str) -> Markup:
     return Markup(str(escape(text)).replace(FIRST_STRONG_ISOLATE, "<bdi>").replace(POP_ISOLATE, "</bdi>"))  # noqa: S704
 
 
+def _as_markdown(text: str) -> str:
+    """Take the meaning from characters that Markdown or HTML in a text would read."""
+    plain = text.replace(FIRST_STRONG_ISOLATE, "").replace(POP_ISOLATE, "")
+    return re.sub(r"([\\`*_\[\]<>|~&$])", r"\\\1", plain)
+
+
 @cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
         loader=PackageLoader("calibrant.report"),
-        autoescape=True,
+        autoescape=select_autoescape(("html.j2",), default=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
     )
-    environment.filters["text"] = _as_html
+    environment.filters |= {"text": _as_html, "md": _as_markdown}
     environment.tests["cell"] = lambda value: isinstance(value, Cell)
-    return environment.get_template("page.html.j2")
+    return environment

@@ -19,12 +19,11 @@ from calibrant.report.page import (
     PageReport,
     Picture,
     Pictures,
-    Row,
     Section,
-    Table,
     Text,
     name,
     off_cell,
+    table,
 )
 from calibrant.validation import ArrayLike
 
@@ -117,17 +116,25 @@ class RankPreservingReport(PageReport):
         )
         if len(shown) < len(columns):
             lead += f" Shown are the {len(shown)} of {len(columns)} columns that moved most."
-        keys = ("mean_before", "mean_after", "mean_move", "largest_move")
-        rows = [Row((_of(each), *(decimals(each[key], 3) for key in keys))) for each in columns]
-        table = Table("Moves", ("Column", "Mean before", "Mean after", "Mean move", "Largest"), rows)
+        moves = table(
+            "Moves",
+            columns,
+            [
+                ("Column", _name),
+                ("Mean before", lambda each: decimals(each["mean_before"], 3)),
+                ("Mean after", lambda each: decimals(each["mean_after"], 3)),
+                ("Mean move", lambda each: decimals(each["mean_move"], 3)),
+                ("Largest", lambda each: decimals(each["largest_move"], 3)),
+            ],
+        )
         layout = Pictures(pictures, "panels thirds" if len(shown) > 4 else "panels")
-        return Section("Each column, after against before", [Text(lead), layout, table])
+        return Section("Each column, after against before", [Text(lead), layout, moves])
 
     def __repr__(self) -> str:
         return f"<RankPreservingReport: {self._summary['headline']}, n = {self._diagnostics.n_rows:,} rows>"
 
 
-def _of(column: dict[str, Any]) -> str:
+def _name(column: dict[str, Any]) -> str:
     return name(column["column"], _SHORT)
 
 
@@ -137,41 +144,50 @@ def _ranking(found: dict[str, Any]) -> Section:
         "equal now. Overtaken: rows below one that was not above them. Levels: the effective number of different "
         "probabilities."
     )
-    rows = [
-        Row(
-            (
-                _of(each),
-                "" if each["spread"] is None else f"{each['spread']:.0%}",
-                f"{each['flattened']:.0%}",
-                off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"])),
-                count(round(each["steps_before"])),
-                count(round(each["steps_after"])),
-            )
-        )
-        for each in found["columns"]
-    ]
-    columns = ("Column", "Spread left", "Flattened", "Overtaken", "Levels", "Levels after")
-    return Section("What is left of the ranking", [Text(lead), Table("Ranking", columns, rows, wide=(4,))])
+    ranking = table(
+        "Ranking",
+        found["columns"],
+        [
+            ("Column", _name),
+            ("Spread left", lambda each: "" if each["spread"] is None else f"{each['spread']:.0%}"),
+            ("Flattened", lambda each: f"{each['flattened']:.0%}"),
+            ("Overtaken", lambda each: off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"]))),
+            ("Levels", lambda each: count(round(each["steps_before"]))),
+            ("Levels after", lambda each: count(round(each["steps_after"]))),
+        ],
+        wide=(4,),
+    )
+    return Section("What is left of the ranking", [Text(lead), ranking])
 
 
 def _auc(found: dict[str, Any]) -> Section:
     lead = "Area under the ROC curve. Where the order is kept, rows that became equal are all that can change it."
-    rows = [
-        Row((_of(each), decimals(before), decimals(after), f"{after - before:+.4f}"))
-        for each in found["columns"]
-        if (before := each["auc_before"]) is not None and (after := each["auc_after"]) is not None
-    ]
-    table = Table("Area under the ROC curve", ("Column", "AUC before", "AUC after", "Change"), rows)
-    return Section("How well each column tells its class from the rest", [Text(lead), table])
+    areas = table(
+        "Area under the ROC curve",
+        [each for each in found["columns"] if each["auc_before"] is not None],
+        [
+            ("Column", _name),
+            ("AUC before", lambda each: decimals(each["auc_before"])),
+            ("AUC after", lambda each: decimals(each["auc_after"])),
+            ("Change", lambda each: f"{each['auc_after'] - each['auc_before']:+.4f}"),
+        ],
+    )
+    return Section("How well each column tells its class from the rest", [Text(lead), areas])
 
 
 def _worst(found: dict[str, Any]) -> Section:
-    rows = [
-        Row((str(each["row"]), decimals(each["moved"], 3), name(each["source"], 40), name(each["target"], 40)))
-        for each in found["worst"]
-    ]
-    columns = ("Row", "Moved", "Most came from", "Most went to")
-    return Section("Rows that moved most", [Table("Rows that moved most", columns, rows, "worst")])
+    moved = table(
+        "Rows that moved most",
+        found["worst"],
+        [
+            ("Row", lambda each: str(each["row"])),
+            ("Moved", lambda each: decimals(each["moved"], 3)),
+            ("Most came from", lambda each: name(each["source"], 40)),
+            ("Most went to", lambda each: name(each["target"], 40)),
+        ],
+        look="worst",
+    )
+    return Section("Rows that moved most", [moved])
 
 
 def _solver(solver: dict[str, Any]) -> Section:

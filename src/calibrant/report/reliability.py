@@ -10,10 +10,11 @@ import numpy as np
 
 from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, axis_end
 from calibrant.metrics import curve_of_event, curve_settings, make_bins
-from calibrant.phrases import shorten
+from calibrant.numerics import FloatArray
+from calibrant.phrases import percent_level, shorten
 from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.formats import count, decimals, digits_of, percent, percent_level, signed
-from calibrant.report.page import Cell, Picture, Pictures, Row, Section, Table, Text, name, off_cell
+from calibrant.report.formats import count, decimals, digits_of, percent, signed
+from calibrant.report.page import Cell, Picture, Pictures, Section, Text, name, off_cell, table
 from calibrant.results import Curve
 from calibrant.summary import ScoreSummary
 
@@ -59,8 +60,9 @@ def curve_of(
     is_weighted = not np.array_equal(data.weight, data.weight_squared)
     histogram = ScoreHistogram.from_summary(data, n_rows=n_rows, is_weighted=is_weighted, upper=upper)
     bins = make_bins(data, n_bins, "quantile")
-    columns = {"predicted": curve.x, "observed": curve.y, "low": curve.low, "high": curve.high}
-    columns |= {"band_low": curve.band_low, "band_high": curve.band_high, "n": curve.n, "gap": curve.x - curve.y}
+    columns: dict[str, FloatArray | None] = {"predicted": curve.x, "observed": curve.y}
+    columns |= {"low": curve.low, "high": curve.high, "band_low": curve.band_low, "band_high": curve.band_high}
+    columns |= {"n": curve.n, "gap": curve.x - curve.y}
     return {
         "label": label,
         "n_rows": n_rows,
@@ -104,32 +106,31 @@ def reliability_section(summary: dict[str, Any]) -> Section:
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
     level, digits = percent_level(curve["level"]), digits_of(curve["upper"])
     picture = Picture(lambda: _diagram(curve), _caption(summary, level))
-    rows = [
-        Row(
-            (
-                Cell(_range(b["from"], b["to"], digits), "range"),
-                decimals(b["predicted"], digits),
-                decimals(b["observed"], digits),
-                Cell(_range(b["low"], b["high"], digits), "range"),
-                _range(b["band_low"], b["band_high"], digits),
-                count(b["n"]),
-                off_cell(signed(b["gap"], digits), b["is_outside"]),
-            )
-        )
-        for b in curve["bins"]
-    ]
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
-    columns = ("Predictions", "Mean", "Observed", f"{level} interval", "If calibrated", weight, "Gap")
     bold = (
         ", bold where the prediction lies outside the interval" if any(b["is_outside"] for b in curve["bins"]) else ""
     )
     lead = (
-        f'The bins: "if calibrated" is where {level} of calibrated forecasts would be observed; gap is mean prediction '
-        f"less observed frequency{bold}."
+        f'The bins: gap is mean prediction less observed frequency{bold}; "if calibrated", on wide screens, is where '
+        f"{level} of calibrated forecasts would be observed."
+    )
+    bins = table(
+        "Bins",
+        curve["bins"],
+        [
+            ("Predictions", lambda b: Cell(_range(b["from"], b["to"], digits), "range")),
+            ("Mean", lambda b: decimals(b["predicted"], digits)),
+            ("Observed", lambda b: decimals(b["observed"], digits)),
+            (f"{level} interval", lambda b: Cell(_range(b["low"], b["high"], digits), "range")),
+            ("If calibrated", lambda b: _range(b["band_low"], b["band_high"], digits)),
+            (weight, lambda b: count(b["n"])),
+            ("Gap", lambda b: off_cell(signed(b["gap"], digits), b["is_outside"])),
+        ],
+        look="bins",
+        wide=(4,),
     )
     title = "Reliability" if is_binary else "Reliability of the most probable class"
-    table = Table("Bins", columns, rows, "bins", wide=(4,))
-    return Section(title, [Pictures([picture], "main"), Text(lead), table])
+    return Section(title, [Pictures([picture], "main"), Text(lead), bins])
 
 
 def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> Pictures:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
-from calibrant.phrases import clean
+from calibrant.phrases import clean, percent_level
 from calibrant.report.classes import class_sections
-from calibrant.report.formats import count, percent_level
+from calibrant.report.formats import count
 from calibrant.report.groups import group_section
 from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
 from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
@@ -118,10 +118,10 @@ class Report(PageReport):
             groups=None if by is None else {"by": by},
         )
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        groups = None if by is None else (group_name, *groups_in_rows(rows, "by", settings))
+        groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
         found = of_rows(rows, settings)
         self._summary = summarise(
-            found, settings, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
+            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
         )
 
     @classmethod
@@ -190,11 +190,10 @@ class Report(PageReport):
         if pos_label is not None and is_flipped(pos_label, reader):
             found = flipped(found)
             labels.reverse()
-        groups = None if group is None else (group, *groups_in_source(found, settings, max_distinct))
+        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
         made = cls.__new__(cls)
         made._summary = summarise(
             of_source(found, labels, settings, max_distinct),
-            settings,
             n_bins=n_bins,
             title=title,
             source=where,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from calibrant.report.formats import count, decimals, ends, percent_level, sentence
-from calibrant.report.page import Cell, Row, Section, Table, Text
+from calibrant.phrases import percent_level
+from calibrant.report.formats import count, decimals, ends, sentence
+from calibrant.report.page import Cell, Section, Text, table
 from calibrant.results import Scores
 
 #: Title and meaning of each score that the page shows, in the order of the table.
@@ -61,8 +62,8 @@ _MULTICLASS_MEANINGS = {
     "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
     "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
 }
-#: Scores of the size of 1, which few decimals tell.
-_COARSE = ("slope", "intercept")
+#: Decimals of scores of the size of 1.
+_COARSE = {"slope": 3, "intercept": 3}
 
 
 def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
@@ -78,19 +79,29 @@ def score_section(summary: dict[str, Any]) -> Section:
     scores, data = summary["scores"], summary["data"]
     is_multiclass = summary["kind"] == "multiclass"
     fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
-    rows = []
-    for name, (title, general) in MEANINGS.items():
-        if name in scores:
-            digits = 3 if name in _COARSE else fine
-            score, interval = scores[name], ends(scores[name], digits)
-            value: str | Cell = number(score, digits)
-            meaning = _MULTICLASS_MEANINGS.get(name, general) if is_multiclass else general
-            note = f"{meaning} {sentence(score['note'])}".strip()
-            rows.append(Row((title, value if interval else Cell(value, "undefined-value"), interval), note))
-    said = [f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."]
-    columns = ("Score", "Value", f"{percent_level(data['level'])} interval")
-    lead = Text(" ".join([*said, *data["notes"]]))
-    return Section("Scores", [lead, Table("Scores", columns, rows, "scores", note_title="Meaning")])
+
+    def value(name: str) -> str | Cell:
+        text = number(scores[name], _COARSE.get(name, fine))
+        return text if ends(scores[name]) else Cell(text, "undefined-value")
+
+    def note(name: str) -> str:
+        meaning = _MULTICLASS_MEANINGS.get(name, MEANINGS[name][1]) if is_multiclass else MEANINGS[name][1]
+        return f"{meaning} {sentence(scores[name]['note'])}".strip()
+
+    found = table(
+        "Scores",
+        [name for name in MEANINGS if name in scores],
+        [
+            ("Score", lambda name: MEANINGS[name][0]),
+            ("Value", value),
+            (f"{percent_level(data['level'])} interval", lambda name: ends(scores[name], _COARSE.get(name, fine))),
+        ],
+        note=note,
+        look="scores",
+        note_title="Meaning",
+    )
+    lead = f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
+    return Section("Scores", [Text(" ".join([lead, *data["notes"]])), found])
 
 
 def methods_of(summary: dict[str, Any]) -> str:
