@@ -21,3 +21,8 @@ def midpoints(left: FloatArray, right: FloatArray) -> FloatArray:
     """Return edges midway between neighbours, never below `left` nor at or above a larger `right`."""
     middle = 0.5 * left + 0.5 * right
     return np.where((middle < left) | ((middle >= right) & (left < right)), left, middle)
+
+
+def equal_mass_starts(weight: FloatArray, n_bins: int) -> IntArray:
+    """Return the index of the first score of each of `equal_mass_bins` that holds one."""
+    return np.flatnonzero(np.diff(equal_mass_bins(weight, n_bins), prepend=-1))

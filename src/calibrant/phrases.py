@@ -1,8 +1,11 @@
-"""Numbers of things, and lists of them, as messages and pages write them."""
+"""Numbers, names and lists of them, as messages, verdicts and pages write them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
 
 
 def count(n: int, noun: str) -> str:
@@ -19,3 +22,58 @@ def listed(items: Sequence[object], *, most: int = 20) -> str:
 def quoted(values: Sequence[object], *, most: int = 20) -> str:
     """Return labels or names as Python writes them, in one line: 'a', 'b', and 7 more."""
     return listed([repr(value) for value in values[:most]] + [""] * max(len(values) - most, 0), most=most)
+
+
+def rate(value: float) -> str:
+    """Write a rate with two decimals, and below 0.1 with two significant figures."""
+    return f"{value:.{_decimals(value, 2)}f}"
+
+
+def difference(value: float, *, sign: bool = False, scale: float | None = None) -> str:
+    """Write a difference of rates with three decimals, or more where `scale`, by default it, is below 0.01."""
+    return f"{value:{'+' if sign else ''}z.{_decimals(value if scale is None else scale, 3)}f}"
+
+
+def interval(level: float, low: float, high: float) -> str:
+    """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
+    digits = _decimals(max(abs(low), abs(high)), 3)
+    return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
+
+
+def percent_level(level: float) -> str:
+    """Write a level such as 0.95 as 95%; one that was corrected for many comparisons with four figures or more."""
+    text = f"{100.0 * level:.4g}"
+    return f"{text if text != '100' else f'{100.0 * level:.10g}'}%"
+
+
+def _decimals(value: float, least: int) -> int:
+    """Return how many decimals show two significant figures: from `least` to eight."""
+    if value == 0.0 or not math.isfinite(value):
+        return least
+    return max(least, min(1 - math.floor(math.log10(abs(value))), 8))
+
+
+def clean(text: object) -> str:
+    """Return text that any page, file or terminal can hold: no control characters, no halves of surrogate pairs.
+
+    Nor has it the two characters that `isolated` sets around names.
+    """
+    kept = str(text).replace(FIRST_STRONG_ISOLATE, "").replace(POP_ISOLATE, "")
+    printable = "".join(" " if c in "\t\r\n" else c if c >= " " and c != "\x7f" else "\ufffd" for c in kept)
+    return printable.encode("utf-8", "replace").decode("utf-8")
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a long name, and say so by an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def isolated(text: str) -> str:
+    """Set a name apart from the direction of the text around it: a name that runs from right to left stays one."""
+    return f"{FIRST_STRONG_ISOLATE}{text}{POP_ISOLATE}"
+
+
+def legible(text: object, most: int) -> str:
+    """Return a name as it can stand in a sentence: cleaned, cut, and isolated if it has letters beyond ASCII."""
+    shown = shorten(clean(text), most)
+    return shown if shown.replace("\N{HORIZONTAL ELLIPSIS}", "").isascii() else isolated(shown)

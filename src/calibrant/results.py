@@ -34,6 +34,8 @@ class Score:
         What the rows were: "given data" unless the caller said more, such as "held-out".
     note : str
         What a reader must know, or an empty string.
+    where : str
+        Which part of the rows it is of, such as a bin or a class; an empty string where it is of all of them.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Score:
     method: str
     evaluated_on: str = "given data"
     note: str = ""
+    where: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"

@@ -116,7 +116,7 @@ def test_calibrated_weighted_predictions_are_rarely_found_off():
 def test_planted_group_is_found_first(seed):
     rng, p, groups = draw_grouped(6000, seed)
     planted = groups["city"] == "Rome"
-    found = audit(rng.random(6000) < np.where(planted, p**2.5, p), p, groups)
+    found = audit(rng.random(6000) < np.where(planted, p**2.5, p), p, groups=groups)
     assert found.findings[0].where == (("city", "Rome"),)
     whole = next(f for f in found.findings if f.where == (("city", "Rome"),) and f.scores is None)
     assert whole.low < p[planted].mean() - (p[planted] ** 2.5).mean() < whole.high
@@ -128,7 +128,7 @@ def test_planted_group_is_found_first(seed):
 def test_planted_intersection_is_found_first(seed):
     rng, p, groups = draw_grouped(6000, seed)
     planted = (groups["city"] == "Kyiv") & (groups["sex"] == "f")
-    found = audit(rng.random(6000) < np.where(planted, p**0.3, p), p, groups)
+    found = audit(rng.random(6000) < np.where(planted, p**0.3, p), p, groups=groups)
     assert dict(found.findings[0].where) == {"city": "Kyiv", "sex": "f"}
     assert found.findings[0].gap < 0.0
 
@@ -136,7 +136,7 @@ def test_planted_intersection_is_found_first(seed):
 def test_planted_part_by_score_is_found_first():
     rng, p, groups = draw_grouped(8000)
     planted = (groups["sex"] == "m") & (p > 0.8)
-    found = audit(rng.random(8000) < np.where(planted, p - 0.4, p), p, groups)
+    found = audit(rng.random(8000) < np.where(planted, p - 0.4, p), p, groups=groups)
     assert found.findings[0].where == (("sex", "m"),)
     assert found.findings[0].scores[1] == 1.0
 
@@ -190,7 +190,7 @@ def test_row_of_weight_zero_is_no_row():
     weight = np.where(groups["city"] == "Rome", 0.0, 1.0)
     kept = weight > 0
     assert audit(y, p, groups=groups, sample_weight=weight) == audit(
-        y[kept], p[kept], {k: v[kept] for k, v in groups.items()}
+        y[kept], p[kept], groups={k: v[kept] for k, v in groups.items()}
     )
 
 
@@ -208,7 +208,7 @@ def test_several_classes_are_judged_by_the_top_label():
     P = rng.dirichlet(np.ones(3), 2000)
     y = np.array([rng.choice(3, p=row) for row in P])
     group = rng.choice(["x", "y"], 2000)
-    expected = audit(P.argmax(1) == y, P.max(1), {"g": group})
+    expected = audit(P.argmax(1) == y, P.max(1), groups={"g": group})
     assert [f.gap for f in audit(y, P, groups={"g": group}).findings] == pytest.approx(
         [f.gap for f in expected.findings]
     )

@@ -9,7 +9,8 @@ from metric_data import draw_binary, draw_classes, draw_weights
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics import calibration_index, integrated_calibration_index
-from calibrant.metrics.calibration_index import SPAN, _groups, _smooth, calibration_index_estimate
+from calibrant.metrics.calibration_index import SPAN, _fine_bins, _smooth, calibration_index_estimate
+from calibrant.metrics.column import Column
 
 
 def loess(y, p, w, at):
@@ -43,7 +44,7 @@ def test_it_equals_loess_done_slowly(weighted, decimals):
 
 def test_grouping_of_many_rows_changes_next_to_nothing():
     y, p = draw_binary(30_000)
-    smooth = _smooth(_groups(cb.ScoreSummary.from_arrays(p, y)))
+    smooth = _smooth(_fine_bins(cb.ScoreSummary.from_arrays(p, y)))
     places = np.linspace(smooth.vertices[0], smooth.vertices[-1], 20)
     fitted = loess(y, p, np.ones(30_000), places)
     np.testing.assert_allclose(np.interp(places, smooth.vertices, smooth.fitted), fitted, rtol=0, atol=2e-4)
@@ -89,7 +90,7 @@ def test_k_columns_are_judged_by_the_top_label():
     ("quantile", "kind", "text"),
     [
         (1.5, InvalidInputError, "quantile=1.5 is outside [0, 1]"),
-        (-0.1, InvalidInputError, "Pass a number such as 0.9."),
+        (-0.1, InvalidInputError, "Pass a number in [0, 1], such as 0.5, or None for the mean."),
         (float("nan"), InvalidInputError, "quantile=nan is outside [0, 1]"),
         ("0.9", InvalidTypeError, "quantile='0.9' is not a number"),
         (True, InvalidTypeError, "quantile=True is not a number"),
@@ -108,6 +109,6 @@ def test_interval_covers_the_index_of_perfect_and_of_wrong_probabilities():
         p = rng.random(400)
         for truth, rate in ((0.0, p), (0.125, 0.25 + 0.5 * p)):
             summary = cb.ScoreSummary.from_arrays(p, rng.random(400) < rate)
-            estimate = calibration_index_estimate(summary, 0.95, np.random.default_rng(i))
+            estimate = calibration_index_estimate(Column(summary, 400, 0.95, rng=np.random.default_rng(i)))
             hits[truth] += estimate.low <= truth <= estimate.high
     assert min(hits.values()) >= 90

@@ -11,7 +11,7 @@ from scipy import stats
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import calibration_e_value, hosmer_lemeshow, kolmogorov_smirnov, kuiper, spiegelhalter_z
-from calibrant.metrics.cumulative import motion_exceeds, range_exceeds
+from calibrant.metrics.calibration_tests import motion_exceeds, range_exceeds
 
 TESTS = {
     "spiegelhalter_z": spiegelhalter_z,

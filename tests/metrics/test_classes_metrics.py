@@ -115,7 +115,7 @@ def test_worst_gap_is_that_of_the_bin_it_names():
     y, P = draw_classes(2000, temperature=0.4)
     for label, scores in evaluate_classes(y, P).classes.items():
         worst = scores["worst_gap"]
-        low, high = map(float, worst.note.removeprefix("at ").split(" to "))
+        low, high = map(float, worst.where.removeprefix("between ").split(" and "))
         p = P[:, label]
         kept = (p > low - 5e-4) & (p <= high + 5e-4)
         assert abs(worst.n - kept.sum()) <= 3
@@ -131,7 +131,7 @@ def test_a_class_that_is_right_on_average_is_found_by_its_bins():
     off_in_the_large = [k for k, s in found.classes.items() if s["mean_gap"].low > 0.0 or s["mean_gap"].high < 0.0]
     assert off_in_the_large == []
     for scores in found.classes.values():
-        assert "Probabilities of 0." in scores.verdict
+        assert "Probabilities between 0." in scores.verdict
         assert "As top label too high: 0." in scores.verdict
     assert found.verdict.startswith("Off, worst first: ")
     assert "3 classes are looked at, so the intervals of each have the level 99.4444%" in found.verdict

@@ -29,6 +29,7 @@ BINARY_NAMES = [
     "slope",
     "intercept",
     "ici",
+    "worst_bin_gap",
 ]
 CLASS_NAMES = [
     "brier",
@@ -42,8 +43,12 @@ CLASS_NAMES = [
     "discrimination",
     "uncertainty",
     "accuracy",
+    "mean_gap",
     "smooth_ece",
     "ici",
+    "worst_bin_gap",
+    "class_gap",
+    "class_share_gap",
 ]
 
 
@@ -71,16 +76,19 @@ def test_values_are_those_of_the_metrics(weighted, n_classes):
         "smooth_ece": metrics.smooth_ece(y, p, sample_weight=w),
         "ici": metrics.integrated_calibration_index(y, p, sample_weight=w),
     }
+    expected["mean_gap"] = metrics.calibration_in_the_large(y, p, sample_weight=w)
+    found = {name: score.value for name, score in scores.items()}
+    parts = [found.pop(name) for name in ("worst_bin_gap", "class_gap", "class_share_gap") if name in found]
+    assert np.all(np.abs(parts) < 0.5)
     if n_classes == 2:
         line = metrics.calibration_slope_intercept(y, p, sample_weight=w)
         expected |= {"slope": line.slope, "intercept": line.intercept}
-        expected["mean_gap"] = metrics.calibration_in_the_large(y, p, sample_weight=w)
         expected["base_rate"] = np.average(y, weights=w)
     else:
         expected["classwise_ece"] = metrics.classwise_ece(y, p, sample_weight=w, n_bins=12)
         expected["marginal_calibration_error"] = metrics.marginal_calibration_error(y, p, sample_weight=w, n_bins=12)
         expected["accuracy"] = np.average(p.argmax(axis=1) == y, weights=w)
-    assert {name: score.value for name, score in scores.items()} == pytest.approx(expected)
+    assert found == pytest.approx(expected)
     assert list(scores) == (BINARY_NAMES if n_classes == 2 else CLASS_NAMES)
 
 

@@ -42,7 +42,7 @@ def test_worst_group_comes_first_and_is_named():
     assert found.off == ("Rome",)
     assert found.is_off("Rome")
     assert not found.is_off("Bonn")
-    assert found.verdict.startswith("Off on average, worst first: Rome (1 of 3). 3 groups are looked at")
+    assert found.verdict.startswith("Off on average, worst first: Rome (1 of 3). 3 groups are judged")
     assert "have the level 98.3333%" in found.multiplicity
     assert "all groups at once with 95%" in found.multiplicity
     assert found.groups["Rome"].verdict.startswith("Too high, by 0.")
@@ -54,7 +54,7 @@ def test_calibrated_groups_of_rare_events_are_rarely_found_off():
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         p, by = rng.beta(0.3, 10.0, 120), np.arange(120) % 4
-        n_off += bool(evaluate_groups(rng.random(120) < p, p, by, level=0.8).off)
+        n_off += bool(evaluate_groups(rng.random(120) < p, p, groups=by, level=0.8).off)
     assert n_off <= binom.ppf(0.999, n_runs, 0.2)
 
 
@@ -73,7 +73,7 @@ def test_single_group_is_everything():
     found = evaluate_groups(y, p, groups=np.zeros(y.size, int))
     assert found.interval_level == found.level == 0.95
     assert found.groups[0].to_dict() == found.overall.to_dict()
-    assert "One group is looked at" in found.verdict
+    assert "One group is judged" in found.verdict
 
 
 def test_row_of_weight_zero_is_no_row_and_scale_of_weights_changes_nothing():
@@ -82,7 +82,7 @@ def test_row_of_weight_zero_is_no_row_and_scale_of_weights_changes_nothing():
     kept = weight > 0
     found = evaluate_groups(y, p, groups=city, sample_weight=weight)
     assert list(found.groups) == ["Rome", "Bonn"]
-    expected = evaluate_groups(y[kept], p[kept], city[kept], sample_weight=4.0 * weight[kept])
+    expected = evaluate_groups(y[kept], p[kept], groups=city[kept], sample_weight=4.0 * weight[kept])
     for name, scores in found.groups.items():
         for score in scores.values():
             assert score.value == pytest.approx(expected.groups[name][score.name].value, rel=1e-9)

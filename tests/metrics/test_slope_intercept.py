@@ -12,6 +12,7 @@ from metric_data import draw_binary, draw_classes, draw_weights
 import calibrant as cb
 from calibrant.errors import ConvergenceWarning
 from calibrant.metrics import calibration_in_the_large, calibration_intercept, calibration_slope_intercept
+from calibrant.metrics.column import Column
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.numerics import clip_from_data, logit
 
@@ -75,7 +76,7 @@ def test_intervals_cover_the_line_that_is_true():
         rng = np.random.default_rng(i)
         p = rng.beta(2, 2, 300)
         y = rng.random(300) < 1 / (1 + np.exp(-0.7 * logit(p) + 0.4))
-        estimates = slope_intercept_estimates(cb.ScoreSummary.from_arrays(p, y), 0.95)
+        estimates = slope_intercept_estimates(Column(cb.ScoreSummary.from_arrays(p, y), len(y), 0.95))
         hits["slope"] += estimates["slope"].low <= 0.7 <= estimates["slope"].high
         hits["intercept"] += estimates["intercept"].low <= -0.4 <= estimates["intercept"].high
     assert min(hits.values()) >= 0.9 * 300

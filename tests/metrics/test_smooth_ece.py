@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 import calibrant as cb
 from calibrant.metrics import calibration_in_the_large, smooth_ece
+from calibrant.metrics.column import Column
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
 
 ROWS = st.lists(
@@ -136,7 +137,7 @@ def test_interval_covers_the_error_of_perfect_and_of_wrong_probabilities():
         p = rng.random(400)
         for goal, rate in ((0.0, p), (truth, 0.25 + 0.5 * p)):
             summary = cb.ScoreSummary.from_arrays(p, rng.random(400) < rate)
-            estimate = smooth_ece_estimate(summary, 0.95, np.random.default_rng(i))
+            estimate = smooth_ece_estimate(Column(summary, 400, 0.95, rng=np.random.default_rng(i)))
             hits[goal] += estimate.low <= goal <= estimate.high
     assert min(hits.values()) >= 90
 

@@ -47,7 +47,7 @@ def materialise_rows(reader: RowReader, most: int) -> Rows | None:
 
 @dataclass(frozen=True, slots=True)
 class StreamedClassRows:
-    """Rows of K columns that are read again for each mean over them; see `calibrant.metrics.evaluation.ClassRows`."""
+    """Rows of K columns that are read again for each mean over them; see `calibrant.metrics.multiclass.ClassRows`."""
 
     reader: RowReader
     n_rows: int
@@ -71,13 +71,17 @@ class StreamedClassRows:
         return cls(reader, n_rows, total, total**2 / squared, sums / total, top, list(by_class.values()))
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.by_class)
+    def classes(self) -> list[Any]:
+        """The sorted classes."""
+        found: list[Any] = self.reader.classes.tolist()
+        return found
 
     def top_summary(self) -> ScoreSummary:
         """Summarise the largest probability of each row, and whether it is of the row's class."""
         return self.top
+
+    def summaries_on_top(self) -> None:
+        """Leave out the rows where each class is the top label: they would take one more pass."""
 
     def class_summary(self, k: int) -> ScoreSummary:
         """Summarise one column against its class."""

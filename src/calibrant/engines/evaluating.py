@@ -18,9 +18,9 @@ from calibrant.metrics import (
     GroupScores,
     Settings,
     check_settings,
-    evaluate as evaluate_rows,
     evaluate_group_summaries,
     evaluate_multiclass,
+    evaluate_rows,
     evaluate_summary,
 )
 from calibrant.results import Scores
@@ -156,16 +156,7 @@ def evaluate(
         return evaluate_streamed(found, count_weighted(probabilities, found), settings, evaluated_on)
     held = None if exact is False else materialise_rows(probabilities, max_distinct)
     if held is not None:
-        return evaluate_rows(
-            held.codes,
-            held.scores,
-            sample_weight=held.weight,
-            classes=np.arange(held.n_classes),
-            n_bins=n_bins,
-            level=level,
-            rng=rng,
-            evaluated_on=evaluated_on,
-        )
+        return evaluate_rows(held, settings, evaluated_on)
     streamed = StreamedClassRows.read(probabilities, exact=exact, max_distinct=max_distinct)
     return evaluate_multiclass(streamed, settings, evaluated_on)
 
@@ -228,8 +219,7 @@ def evaluate_grouped(
         by_group,
         n_rows=_count_groups(one, by_group),
         is_binary=reader.is_binary,
-        n_bins=settings.n_bins,
-        level=settings.level,
+        settings=settings,
         evaluated_on=evaluated_on,
     )
 

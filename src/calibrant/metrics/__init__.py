@@ -1,4 +1,9 @@
-"""Metrics of predicted probabilities: proper scores, calibration errors, decompositions, curves and intervals."""
+"""Metrics of predicted probabilities: proper scores, calibration errors, decompositions, curves and intervals.
+
+All take labels of any kind, `y_true` of shape (n,), and `y_prob`: the probability of the positive class, of shape (n,),
+or one column for each of the sorted classes, of shape (n, K), where named columns are matched to the classes. What they
+can't use raises a CalibrantError that says where and why.
+"""
 
 from calibrant.metrics.audit import Audit as Audit, Finding as Finding, audit as audit
 from calibrant.metrics.binned_curve import calibration_curve as calibration_curve
@@ -16,20 +21,20 @@ from calibrant.metrics.calibration_index import (
     calibration_index as calibration_index,
     integrated_calibration_index as integrated_calibration_index,
 )
-from calibrant.metrics.classes import ClassScores as ClassScores, evaluate_classes as evaluate_classes
-from calibrant.metrics.cumulative import (
+from calibrant.metrics.calibration_tests import (
     CumulativeTest as CumulativeTest,
+    HosmerLemeshowTest as HosmerLemeshowTest,
+    SpiegelhalterTest as SpiegelhalterTest,
+    hosmer_lemeshow as hosmer_lemeshow,
     kolmogorov_smirnov as kolmogorov_smirnov,
     kuiper as kuiper,
+    spiegelhalter_z as spiegelhalter_z,
 )
+from calibrant.metrics.classes import ClassScores as ClassScores, evaluate_classes as evaluate_classes
 from calibrant.metrics.decomposition import Decomposition as Decomposition, decompose as decompose
 from calibrant.metrics.e_value import EValueTest as EValueTest, calibration_e_value as calibration_e_value
 from calibrant.metrics.evaluation import evaluate as evaluate
 from calibrant.metrics.groups import GroupScores as GroupScores, evaluate_groups as evaluate_groups
-from calibrant.metrics.hosmer_lemeshow import (
-    HosmerLemeshowTest as HosmerLemeshowTest,
-    hosmer_lemeshow as hosmer_lemeshow,
-)
 from calibrant.metrics.proper_scores import brier_score as brier_score, log_loss as log_loss
 from calibrant.metrics.ranking import roc_auc as roc_auc
 from calibrant.metrics.reliability import reliability_curve as reliability_curve
@@ -39,7 +44,6 @@ from calibrant.metrics.slope_intercept import (
     calibration_slope_intercept as calibration_slope_intercept,
 )
 from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
-from calibrant.metrics.spiegelhalter import SpiegelhalterTest as SpiegelhalterTest, spiegelhalter_z as spiegelhalter_z
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
@@ -55,9 +59,11 @@ from calibrant.metrics.bins import (
     make_bins as make_bins,
 )
 from calibrant.metrics.calibration_error import binned_error as binned_error
-from calibrant.metrics.consistency import consistency_band as consistency_band
+from calibrant.metrics.classes import classes_of_rows as classes_of_rows
+from calibrant.metrics.column import Settings as Settings, check_settings as check_settings
 from calibrant.metrics.decomposition import ScoreName as ScoreName
-from calibrant.metrics.e_value import STAKES as STAKES
+from calibrant.metrics.design_effect import as_independent as as_independent, design_effect as design_effect
+from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
     Estimate as Estimate,
     mean_of as mean_of,
@@ -66,14 +72,18 @@ from calibrant.metrics.estimates import (
     wilson as wilson,
 )
 from calibrant.metrics.evaluation import (
-    RowValues as RowValues,
-    Settings as Settings,
-    check_settings as check_settings,
+    SCORE_BINS as SCORE_BINS,
+    TO_JUDGE as TO_JUDGE,
     evaluate_multiclass as evaluate_multiclass,
+    evaluate_rows as evaluate_rows,
     evaluate_summary as evaluate_summary,
 )
 from calibrant.metrics.gate import measured_rows as measured_rows
-from calibrant.metrics.groups import evaluate_group_summaries as evaluate_group_summaries
+from calibrant.metrics.groups import (
+    evaluate_group_summaries as evaluate_group_summaries,
+    groups_of_rows as groups_of_rows,
+)
+from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.proper_scores import (
     brier_losses as brier_losses,
     brier_of as brier_of,
@@ -85,7 +95,9 @@ from calibrant.metrics.ranking import rank as rank
 from calibrant.metrics.reliability import (
     Band as Band,
     CurveSettings as CurveSettings,
+    consistency_band as consistency_band,
     curve_of_event as curve_of_event,
     curve_settings as curve_settings,
     event_rows as event_rows,
 )
+from calibrant.metrics.verdict import Verdict as Verdict, excludes as excludes, verdict as verdict

@@ -1,17 +1,25 @@
-"""Calibration errors: how far predicted probabilities lie from what happened, by bins."""
+"""Calibration errors, how far predicted probabilities lie from what happened, by bins, with their intervals."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.metrics.bins import Bins, Strategy, make_bins
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import CLEAR, Estimate, normal_estimate, wilson
 from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.proper_scores import Losses, mean_loss_and_error
+from calibrant.numerics import normal_quantile
+from calibrant.phrases import count, rate
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_choice, check_integer
 
 Norm: TypeAlias = Literal["l1", "l2", "max"]
+#: Draws of the noise in the bins' rates.
+_DRAWS = 4000
 
 
 def ece(
@@ -29,11 +37,8 @@ def ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the top label is judged, as
-        in `top_label_ece`.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged, as in `top_label_ece`.
     n_bins : int
         Number of bins asked for; empty ones are passed over, and ties can leave fewer.
     strategy : {"uniform", "quantile"}
@@ -41,22 +46,11 @@ def ece(
         scikit-learn's `calibration_curve`; 0 and 1 lie in the outer bins. Equal scores are never split.
     norm : {"l1", "l2", "max"}
         Weighted mean of the absolute gaps, root of the weighted mean of their squares, or the largest.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
 
     Returns
     -------
     float
         In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -78,7 +72,7 @@ def ece(
     """
     check_choice("norm", norm, get_args(Norm))
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return binned_error(_bins(rows, n_bins, strategy), norm)
+    return binned_error(_bins(rows.one_column(), n_bins, strategy), norm)
 
 
 def top_label_ece(
@@ -95,17 +89,7 @@ def top_label_ece(
     """Return the expected calibration error of the confidence in the most probable class.
 
     The event is that this class is the true one. Of equal probabilities the first class is taken. Of one column
-    the confidence is the larger one of p and 1 - p. Parameters are those of `ece`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+    the confidence is the larger one of p and 1 - p. Parameters and range are those of `ece`.
 
     Notes
     -----
@@ -119,8 +103,7 @@ def top_label_ece(
     """
     check_choice("norm", norm, get_args(Norm))
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    _check_bins(n_bins, strategy)
-    return binned_error(make_bins(rows.top_label().summary(), n_bins, strategy), norm)
+    return binned_error(_bins(rows.top_label(), n_bins, strategy), norm)
 
 
 def classwise_ece(
@@ -136,21 +119,11 @@ def classwise_ece(
 ) -> float:
     """Return the mean over classes of the expected calibration error of each class's own column.
 
-    Of one column the two classes are the positive one and the rest. Parameters are those of `ece`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+    Of one column the two classes are the positive one and the rest. Parameters and range are those of `ece`.
 
     Notes
     -----
-    The mean gives each class the same say. With many classes most columns are near zero, and so is their error.
+    Each class counts the same in the mean. With many classes most columns are near zero, and so is their error.
     Biased upward, as `ece` is.
 
     References
@@ -166,9 +139,7 @@ def classwise_ece(
     """
     check_choice("norm", norm, get_args(Norm))
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    _check_bins(n_bins, strategy)
-    columns = [rows.of_class(k).summary() for k in range(rows.n_classes)]
-    return float(np.mean([binned_error(make_bins(column, n_bins, strategy), norm) for column in columns]))
+    return float(np.mean([binned_error(bins, norm) for bins in _class_bins(rows, n_bins, strategy)]))
 
 
 def marginal_calibration_error(
@@ -183,18 +154,8 @@ def marginal_calibration_error(
 ) -> float:
     """Return the root mean squared calibration error over classes and bins, freed of what noise adds to it.
 
-    Of one column the two classes are the positive one and the rest. Parameters are those of `ece`; bins have
+    Of one column the two classes are the positive one and the rest. Parameters and range are those of `ece`; bins have
     near-equal weight by default.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -215,9 +176,7 @@ def marginal_calibration_error(
     0.216
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    _check_bins(n_bins, strategy)
-    columns = [rows.of_class(k).summary() for k in range(rows.n_classes)]
-    square = float(np.mean([debiased_square(make_bins(column, n_bins, strategy)) for column in columns]))
+    square = float(np.mean([debiased_square(bins) for bins in _class_bins(rows, n_bins, strategy)]))
     return float(np.sqrt(max(square, 0.0)))
 
 
@@ -233,21 +192,11 @@ def max_calibration_error(
 ) -> float:
     """Return the largest gap between predicted and observed rate over bins: `ece` with ``norm="max"``.
 
-    Parameters are those of `ece`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+    Parameters and range are those of `ece`.
 
     Notes
     -----
-    The largest gap is mostly that of the bin with the fewest rows: ``strategy="quantile"`` tames it.
+    The largest gap is mostly that of the bin with the fewest rows; with ``strategy="quantile"`` all have as many.
 
     Examples
     --------
@@ -279,17 +228,7 @@ def ece_debiased(
 ) -> float:
     """Return the root mean squared calibration error over bins, freed of what noise adds to it.
 
-    Parameters are those of `ece`; bins have near-equal weight by default.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
+    Parameters and range are those of `ece`; bins have near-equal weight by default.
 
     Notes
     -----
@@ -315,7 +254,7 @@ def ece_debiased(
     0.0
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return float(np.sqrt(max(debiased_square(_bins(rows, n_bins, strategy)), 0.0)))
+    return float(np.sqrt(max(debiased_square(_bins(rows.one_column(), n_bins, strategy)), 0.0)))
 
 
 def calibration_in_the_large(
@@ -332,26 +271,13 @@ def calibration_in_the_large(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each of the sorted classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`.
 
     Returns
     -------
     float
         In [-1, 1]; 0 says only that the predictions are right on average.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Examples
     --------
@@ -360,8 +286,8 @@ def calibration_in_the_large(
     0.25
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = rows.one_column().tied()
-    return float(np.sum(groups.weight * groups.scores - groups.positives) / groups.weight.sum())
+    ties = rows.one_column().tied()
+    return float(np.sum(ties.weight * ties.scores - ties.positives) / ties.weight.sum())
 
 
 def binned_error(bins: Bins, norm: Norm) -> float:
@@ -385,11 +311,108 @@ def debiased_square(bins: Bins) -> float:
     return float(np.sum(np.where(countable, bins.share * (bins.gap**2 - noise), 0.0)))
 
 
+def mean_gap_estimate(column: Column) -> Estimate:
+    """Estimate the mean probability less the rate of one column."""
+    summary = column.summary
+    mean_prob = float(column.uniform.score_sum.sum()) / summary.total_weight
+    gaps = Losses(summary.scores - 1.0, summary.scores)
+    at_mean = Losses(np.array([mean_prob - 1.0]), np.array([mean_prob]))
+    return normal_estimate(mean_loss_and_error(summary, gaps, at_mean), column.level, least=-1.0, most=1.0)
+
+
+def worst_bin_estimate(column: Column) -> Estimate:
+    """Estimate the gap of the bin that adds most to the calibration error, with Wilson's interval of its rate."""
+    bins = column.uniform
+    b = int(np.argmax(bins.share * np.abs(bins.gap)))
+    low, high = (float(end[b]) for end in wilson(bins.rate, bins.size, column.level))
+    edges, predicted, observed = bins.edges[b], float(bins.mean_score[b]), float(bins.rate[b])
+    amount = count(round(bins.weight[b]), "row") if column.is_counted else f"{bins.share[b]:.0%} of the weight"
+    seen = f"predicted {rate(predicted)}, {'right' if column.is_top else 'happened'} {rate(observed)} ({amount})"
+    where = f"between {edges[0]:.2f} and {edges[1]:.2f}: {seen}"
+    return Estimate(float(bins.gap[b]), predicted - high, predicted - low, "Wilson", where=where)
+
+
+def ece_estimate(bins: list[Bins], size: float, level: float, rng: np.random.Generator) -> Estimate:
+    """Estimate the mean absolute gap of bins, with an interval from the triangle inequality.
+
+    Parameters
+    ----------
+    bins : list of Bins
+        Of one column; or of each class, to estimate the mean over classes.
+    size : float
+        Effective number of rows.
+    level : float
+        Nominal coverage.
+    rng : Generator
+        For the draws of the noise that makes the plug-in estimate too large.
+
+    Notes
+    -----
+    Noise in the rates moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute
+    sum, which is what happens where the true gaps are zero. Hence the upper end is the estimate plus the normal
+    quantile of the one, and the lower end the estimate minus the simulated quantile of the other; a gap of more
+    than four times its noise counts as signed. Both include the chance of which bins the rows fell into.
+
+    Over classes the ends are averaged: right if the classes' noise is one and the same, as that of two classes is,
+    and too wide if it isn't.
+    """
+    ends = np.mean([_ece_ends(each, size, level, rng) for each in bins], axis=0)
+    value, low, high = ends.tolist()
+    return Estimate(value, max(low, 0.0), min(high, 1.0), "bin noise bounds")
+
+
+def _ece_ends(bins: Bins, size: float, level: float, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Return the mean absolute gap and the ends of its interval, which may lie outside [0, 1]."""
+    value = binned_error(bins, "l1")
+    share, gap = bins.share, np.abs(bins.gap)
+    noise = np.sqrt(bins.rate_variance)
+    between = max(float(np.sum(share * gap**2)) - value**2, 0.0) / size
+    signed = math.sqrt(float(np.sum((share * noise) ** 2)) + between)
+    draws = rng.standard_normal((_DRAWS, noise.size))
+    excess = np.where(gap > CLEAR * noise, draws, np.abs(draws)) @ (share * noise)
+    excess += math.sqrt(between) * rng.standard_normal(_DRAWS)
+    return value, value - float(np.quantile(excess, 0.5 + 0.5 * level)), value + normal_quantile(level) * signed
+
+
+def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estimate:
+    """Estimate the root of the debiased mean squared gap of bins: of one column, or the mean over those of classes.
+
+    Notes
+    -----
+    The ends are roots of the mean squared gaps that lie just z standard errors from the estimate, the variance being
+    that which each of them would have: 2 sum w^2 v^2 from noise alone, where v is a bin's rate variance, and
+    4 sum w^2 v gap^2 in proportion to the mean squared gap, with the gaps in the proportions that were seen. So the
+    lower end is above zero just where perfect calibration is rejected, on the null's own variance.
+
+    Over classes squares are averaged, and so are standard errors: right if the classes' noise is one and the same,
+    as that of two classes is, and too wide if it isn't.
+    """
+    parts = np.array([_square_parts(each, size) for each in bins])
+    square, seen = parts[:, :2].mean(axis=0).tolist()
+    alone, by_gap = np.square(np.sqrt(parts[:, 2:]).mean(axis=0)).tolist()
+    by_gap = by_gap / seen if seen > 0.0 else 0.0
+    z2 = normal_quantile(level) ** 2
+    centre = square + 0.5 * z2 * by_gap
+    half = math.sqrt(max(centre**2 - square**2 + z2 * alone, 0.0))
+    value, low, high = (math.sqrt(min(max(end, 0.0), 1.0)) for end in (square, centre - half, centre + half))
+    return Estimate(value, min(low, value), high, "score (squared gaps)")
+
+
+def _square_parts(bins: Bins, size: float) -> tuple[float, float, float, float]:
+    """Return the debiased and the plain mean squared gap, and the variance without gaps and in proportion to them."""
+    square = debiased_square(bins)
+    share, seen, variance = bins.share, bins.gap**2, bins.rate_variance
+    by_noise = 2.0 * float(np.sum((share * variance) ** 2))
+    by_gap = 4.0 * float(np.sum(share**2 * variance * seen))
+    by_place = max(float(np.sum(share * np.maximum(seen - variance, 0.0) ** 2)) - square**2, 0.0) / size
+    return square, float(np.sum(share * seen)), by_noise + by_place, by_gap
+
+
 def _bins(rows: Rows, n_bins: int, strategy: Strategy) -> Bins:
-    _check_bins(n_bins, strategy)
-    return make_bins(rows.one_column().summary(), n_bins, strategy)
-
-
-def _check_bins(n_bins: int, strategy: Strategy) -> None:
     check_integer("n_bins", n_bins, minimum=1)
     check_choice("strategy", strategy, get_args(Strategy))
+    return make_bins(rows.summary(), n_bins, strategy)
+
+
+def _class_bins(rows: Rows, n_bins: int, strategy: Strategy) -> list[Bins]:
+    return [_bins(rows.of_class(k), n_bins, strategy) for k in range(rows.n_classes)]

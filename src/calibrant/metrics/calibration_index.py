@@ -7,23 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.binning import equal_mass_bins
-from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.metrics.estimates import Estimate
+from calibrant.binning import equal_mass_starts
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Estimate, noise_bounds
 from calibrant.metrics.gate import measured_rows
-from calibrant.metrics.noise import noise_bounds
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike
+from calibrant.validation import ArrayLike, check_number
 
 #: Share of the rows that each local regression takes in: the default of R's `loess`, which the index was defined by.
 SPAN = 0.75
-#: More distinct probabilities than this are put into as many groups of near-equal weight.
-_GROUPS = 2048
+#: More distinct probabilities than this are put into as many bins of near-equal weight.
+_MOST_BINS = 2048
 #: The regression is solved at this many probabilities and interpolated between them.
 _VERTICES = 128
-#: Draws of the noise of the regression, and the neighbouring groups' noise that is drawn as one: the regression is so
-#: smooth that it doesn't tell these apart.
+#: Draws of the noise of the regression, and the number of ranges of scores whose noise is drawn as one: the regression
+#: is so smooth that noise of neighbours has the same effect on it.
 _DRAWS = 1000
 _SOURCES = 32
 
@@ -61,36 +60,23 @@ def integrated_calibration_index(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the top label is judged.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged.
     quantile : float, optional
         In [0, 1]: return this quantile of the absolute differences instead of their mean. 0.5 is known as E50, 0.9 as
         E90, 1 as Emax; `calibration_index` gives all of them.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
 
     Returns
     -------
     float
         In [0, 1].
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The smoother is loess without robustness steps: at a probability t, a parabola is fitted by least squares to the
     outcomes of the 75% of rows nearest to t, with tricube weights that fall to zero at the furthest of them, and its
     value at t, cut to [0, 1], is the rate. It is solved directly at 128 probabilities of near-equal weight between
-    them and interpolated linearly; more than 2,048 distinct probabilities are first put into as many groups, each at
+    them and interpolated linearly; more than 2,048 distinct probabilities are first put into as many bins, each at
     its mean. Where the nearest rows hold fewer than three distinct probabilities, the smallest of the fitting
     parabolas is taken.
 
@@ -112,11 +98,11 @@ def integrated_calibration_index(
     0.25
     """
     if quantile is not None:
-        _check_quantile(quantile)
+        quantile = check_number("quantile", quantile, minimum=0.0, maximum=1.0, example="0.5, or None for the mean")
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = _groups(rows.one_column().summary())
-    error = np.abs(_smooth(groups)[1])
-    return float(np.sum(groups.share * error)) if quantile is None else _quantile(error, groups.share, float(quantile))
+    bins = _fine_bins(rows.one_column().summary())
+    error = np.abs(_smooth(bins)[1])
+    return float(np.sum(bins.share * error)) if quantile is None else _quantile(error, bins.share, quantile)
 
 
 def calibration_index(
@@ -136,11 +122,6 @@ def calibration_index(
     CalibrationIndex
         `ici`, `e50`, `e90` and `emax`.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Examples
     --------
     >>> from calibrant.metrics import calibration_index
@@ -149,32 +130,32 @@ def calibration_index(
     (0.25, 0.5)
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = _groups(rows.one_column().summary())
-    error = np.abs(_smooth(groups)[1])
-    e50, e90, largest = (_quantile(error, groups.share, q) for q in (0.5, 0.9, 1.0))
-    return CalibrationIndex(float(np.sum(groups.share * error)), e50, e90, largest)
+    bins = _fine_bins(rows.one_column().summary())
+    error = np.abs(_smooth(bins)[1])
+    e50, e90, largest = (_quantile(error, bins.share, q) for q in (0.5, 0.9, 1.0))
+    return CalibrationIndex(float(np.sum(bins.share * error)), e50, e90, largest)
 
 
-def calibration_index_estimate(summary: ScoreSummary, level: float, rng: np.random.Generator) -> Estimate:
+def calibration_index_estimate(column: Column) -> Estimate:
     """Estimate the integrated calibration index of one column, with an interval from the noise of the smoother."""
-    groups = _groups(summary)
-    vertices, gap, smoother, fitted = _smooth(groups)
-    value = float(np.sum(groups.share * np.abs(gap)))
-    rate = np.clip(np.interp(groups.scores, vertices, fitted), 0.0, 1.0)
-    near = groups.share * summary.effective_size * SPAN / groups.share.max()  # rows that a fitted rate rests on
+    bins = _fine_bins(column.summary)
+    vertices, gap, smoother, fitted = _smooth(bins)
+    value = float(np.sum(bins.share * np.abs(gap)))
+    rate = np.clip(np.interp(bins.scores, vertices, fitted), 0.0, 1.0)
+    near = bins.share * column.size * SPAN / bins.share.max()  # rows that a fitted rate rests on
     rate = (rate * near + 1.0) / (near + 2.0)
-    variance = smoother**2 * (rate * (1.0 - rate) / groups.size)
-    source = np.flatnonzero(np.diff(equal_mass_bins(groups.share, _SOURCES), prepend=-1))
-    say = np.sqrt(np.add.reduceat(variance, source, axis=1)) * np.sign(np.add.reduceat(smoother, source, axis=1))
-    noise = np.einsum("ds,vs->dv", rng.standard_normal((_DRAWS, source.size)), say)
-    share = np.bincount(_nearest(vertices, groups.scores), groups.share, vertices.size)
+    variance = smoother**2 * (rate * (1.0 - rate) / bins.size)
+    source = equal_mass_starts(bins.share, _SOURCES)
+    influence = np.sqrt(np.add.reduceat(variance, source, axis=1)) * np.sign(np.add.reduceat(smoother, source, axis=1))
+    noise = np.einsum("ds,vs->dv", column.rng.standard_normal((_DRAWS, source.size)), influence)
+    share = np.bincount(_nearest(vertices, bins.scores), bins.share, vertices.size)
     at_vertices = share * (vertices - fitted)
-    between = max(float(np.sum(groups.share * gap**2)) - value**2, 0.0) / summary.effective_size
-    return noise_bounds(value, at_vertices, noise * share, between, level, rng)
+    between = max(float(np.sum(bins.share * gap**2)) - value**2, 0.0) / column.size
+    return noise_bounds(value, at_vertices, noise * share, between, column.level, column.rng)
 
 
-class _Groups(NamedTuple):
-    """Groups of rows in rising order: mean score, share of all weight, rate, and effective number of rows of each."""
+class _FineBins(NamedTuple):
+    """Bins of rows in rising order: mean score, share of all weight, rate, and effective number of rows of each."""
 
     scores: FloatArray
     share: FloatArray
@@ -183,9 +164,9 @@ class _Groups(NamedTuple):
 
 
 class _Smooth(NamedTuple):
-    """Vertices; at each group the mean probability less the rate; the rows' say in each vertex; the rate at vertices.
+    """Vertices; at each bin the mean probability less the rate; the weight of each bin's rate in the fit; the fit.
 
-    `smoother` has shape (vertices, groups).
+    `smoother` has shape (vertices, bins), `fitted` one entry for each vertex.
     """
 
     vertices: FloatArray
@@ -194,31 +175,31 @@ class _Smooth(NamedTuple):
     fitted: FloatArray
 
 
-def _groups(summary: ScoreSummary) -> _Groups:
+def _fine_bins(summary: ScoreSummary) -> _FineBins:
     scores, weight, weight_squared, positives = summary.distinct
-    if scores.size > _GROUPS:
-        first = np.flatnonzero(np.diff(equal_mass_bins(weight, _GROUPS), prepend=-1))
+    if scores.size > _MOST_BINS:
+        first = equal_mass_starts(weight, _MOST_BINS)
         sums = (np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives))
         total, weight, weight_squared, positives = sums
         scores = total / weight
-    return _Groups(scores, weight / weight.sum(), positives / weight, weight**2 / weight_squared)
+    return _FineBins(scores, weight / weight.sum(), positives / weight, weight**2 / weight_squared)
 
 
-def _smooth(groups: _Groups) -> _Smooth:
-    vertices = groups.scores
+def _smooth(bins: _FineBins) -> _Smooth:
+    vertices = bins.scores
     if vertices.size > _VERTICES:
-        inner = np.flatnonzero(np.diff(equal_mass_bins(groups.share, _VERTICES - 1), prepend=-1))
-        vertices = groups.scores[np.unique(np.append(inner, groups.scores.size - 1))]
-    smoother = _local_parabolas(groups, vertices)
-    fitted = np.clip(np.sum(smoother * groups.rate, axis=1), 0.0, 1.0)
-    return _Smooth(vertices, groups.scores - np.interp(groups.scores, vertices, fitted), smoother, fitted)
+        inner = equal_mass_starts(bins.share, _VERTICES - 1)
+        vertices = bins.scores[np.unique(np.append(inner, bins.scores.size - 1))]
+    smoother = _local_parabolas(bins, vertices)
+    fitted = np.clip(np.sum(smoother * bins.rate, axis=1), 0.0, 1.0)
+    return _Smooth(vertices, bins.scores - np.interp(bins.scores, vertices, fitted), smoother, fitted)
 
 
-def _local_parabolas(groups: _Groups, vertices: FloatArray) -> FloatArray:
-    """Return the weight of each group's rate in the value at each vertex of a parabola fitted around it."""
-    radius = _radius(groups, vertices)
-    u = (groups.scores - vertices[:, None]) / radius[:, None]
-    near = groups.share * np.maximum(1.0 - np.abs(u) ** 3, 0.0) ** 3
+def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
+    """Return the weight of each bin's rate in the value at each vertex of a parabola fitted around it."""
+    radius = _radius(bins, vertices)
+    u = (bins.scores - vertices[:, None]) / radius[:, None]
+    near = bins.share * np.maximum(1.0 - np.abs(u) ** 3, 0.0) ** 3
     moments = [np.sum(near, axis=1)]
     power = near
     for _ in range(4):
@@ -227,19 +208,19 @@ def _local_parabolas(groups: _Groups, vertices: FloatArray) -> FloatArray:
     normal = np.stack([np.stack(moments[i : i + 3], axis=-1) for i in range(3)], axis=-2) / moments[0][:, None, None]
     inverse = np.linalg.pinv(normal, rcond=1e-10, hermitian=True)[:, 0, :]
     a, b, c = (column[:, None] for column in inverse.T)
-    say: FloatArray = near * (a + b * u + c * u**2) / moments[0][:, None]
-    return say
+    influence: FloatArray = near * (a + b * u + c * u**2) / moments[0][:, None]
+    return influence
 
 
-def _radius(groups: _Groups, vertices: FloatArray) -> FloatArray:
+def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     """Return the distance from each vertex within which `SPAN` of the weight lies, by halving; never zero."""
-    cumulative = np.concatenate(([0.0], np.cumsum(groups.share)))
+    cumulative = np.concatenate(([0.0], np.cumsum(bins.share)))
     wanted = SPAN * cumulative[-1] * (1.0 - 8.0 * EPS)
     low, high = np.zeros(vertices.size), np.ones(vertices.size)
     for _ in range(52):
         middle = 0.5 * (low + high)
-        first = np.searchsorted(groups.scores, vertices - middle, side="left")
-        last = np.searchsorted(groups.scores, vertices + middle, side="right")
+        first = np.searchsorted(bins.scores, vertices - middle, side="left")
+        last = np.searchsorted(bins.scores, vertices + middle, side="right")
         is_enough = cumulative[last] - cumulative[first] >= wanted
         low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
     return high
@@ -254,10 +235,3 @@ def _quantile(error: FloatArray, share: FloatArray, quantile: float) -> float:
     cumulative = np.cumsum(share[order])
     reached = np.searchsorted(cumulative, quantile * cumulative[-1] * (1.0 - 8.0 * EPS))
     return float(error[order[min(int(reached), order.size - 1)]])
-
-
-def _check_quantile(quantile: object) -> None:
-    if isinstance(quantile, bool) or not isinstance(quantile, float | int):
-        raise InvalidTypeError(f"quantile={quantile!r} is not a number. Pass None for the mean, or 0.5 for the median.")
-    if not 0.0 <= quantile <= 1.0:
-        raise InvalidInputError(f"quantile={quantile!r} is outside [0, 1]. Pass a number such as 0.9.")

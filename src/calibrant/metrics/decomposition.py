@@ -1,20 +1,33 @@
-"""The CORP decomposition of a proper score: miscalibration, discrimination and uncertainty."""
+"""The CORP decomposition of a proper score into miscalibration, discrimination and uncertainty, with intervals."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant import kernels
+from calibrant.binning import equal_mass_starts
 from calibrant.errors import InvalidInputError
+from calibrant.maps import StepMap
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Estimate, Mean, mean_of, rate_estimate
 from calibrant.metrics.gate import measured_rows
-from calibrant.metrics.proper_scores import LossFunction, brier_losses, log_losses, mean_loss
+from calibrant.metrics.proper_scores import Losses, LossFunction, brier_losses, log_losses, loss_parts, mean_loss
+from calibrant.numerics import FloatArray, IntArray, normal_quantile
+from calibrant.rows import Rows
 from calibrant.summary import Blocks, ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike, check_choice
 
 ScoreName: TypeAlias = Literal["brier", "log"]
 _LOSSES: dict[ScoreName, LossFunction] = {"brier": brier_losses, "log": log_losses}
+#: Rows whose labels are drawn in all refits of a decomposition together, and the bounds of the number of refits.
+_DRAWN_ROWS = 4_000_000
+_REFITS = (10, 200)
+#: Ties of more rows than this have their labels drawn at once.
+_ROWS_PER_TIE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +65,15 @@ def decompose(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes: the Brier score of each column against
-        the rest is split, and the parts are summed over the classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the Brier score of each column against the rest is split, and the parts
+        are summed over the classes.
     score : {"brier", "log"}
         The score to split; "log" is for one column.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
 
     Returns
     -------
     Decomposition
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -110,8 +110,8 @@ def decompose(
 def split(summary: ScoreSummary, losses: LossFunction, blocks: Blocks | None = None) -> Decomposition:
     """Split the mean loss of the rows of a summary, whose isotonic blocks may be given."""
     blocks = summary.isotonic_blocks() if blocks is None else blocks
-    groups = summary.tied()
-    score = mean_loss(groups, losses(groups.scores))
+    ties = summary.tied()
+    score = mean_loss(ties, losses(ties.scores))
     recalibrated = mean_loss(TiedScores(blocks.rate, blocks.weight, blocks.positives), losses(blocks.rate))
     base_rate = np.array([summary.base_rate])
     everything = TiedScores(base_rate, np.array([summary.total_weight]), np.array([summary.total_positives]))
@@ -128,3 +128,153 @@ def sum_of(parts: list[Decomposition]) -> Decomposition:
         uncertainty=sum(part.uncertainty for part in parts),
         score=sum(part.score for part in parts),
     )
+
+
+class Overfit(NamedTuple):
+    """What noise adds to miscalibration and to discrimination: mean and standard deviation of each."""
+
+    miscalibration: Mean
+    discrimination: Mean
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassParts:
+    """One class's decomposition, its overfit, and what gives each row's share of both parts."""
+
+    decomposition: Decomposition
+    overfit: Overfit
+    refit: StepMap
+    base_rate: float
+
+    def of_rows(self, own: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return what recalibration saves, and what the base rate loses, on each row."""
+        refitted = (self.refit.apply(own.scores) - own.positive) ** 2
+        return (own.scores - own.positive) ** 2 - refitted, (self.base_rate - own.positive) ** 2 - refitted
+
+
+def decomposition_estimates(column: Column) -> dict[str, Estimate]:
+    """Estimate miscalibration, discrimination and uncertainty of the Brier score of one column.
+
+    Notes
+    -----
+    Miscalibration is [S(p) - S(t)] + [S(t) - S(q)], with t the true rate at each probability and q the fitted one.
+    The first difference is a mean over rows whose spread the fitted rates give: to first order they may stand in for
+    the true ones, because t minimises the expected score. The second is the overfit, never negative, whose mean and
+    spread come from a parametric bootstrap. Discrimination is S(r) - S(q) likewise, with r the base rate.
+    """
+    summary, level = column.summary, column.level
+    blocks, scores_in_block, overfit = _fit(summary, 1, column.rng)
+    ties = summary.tied()
+    refitted = brier_losses(np.repeat(blocks.rate, scores_in_block))
+    saved = _minus(brier_losses(summary.scores), refitted)
+    gained = _minus(brier_losses(np.full(summary.scores.size, summary.base_rate)), refitted)
+    at_mean = _minus(brier_losses(column.mean_prob), brier_losses(np.array([smooth_base_rate(summary)])))
+    errors = (
+        mean_of(loss_parts(ties, saved), column.size, extra=np.concatenate(at_mean)).error,
+        mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)).error,
+    )
+    return {
+        **part_estimates(split(summary, brier_losses, blocks), errors=errors, overfit=overfit, level=level),
+        "uncertainty": uncertainty_estimate(summary, level),
+    }
+
+
+def class_parts(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> ClassParts:
+    """Decompose one of K classes against the rest."""
+    blocks, _, overfit = _fit(summary, n_classes, rng)
+    refit = StepMap(blocks.last[:-1], blocks.rate)
+    return ClassParts(split(summary, brier_losses, blocks), overfit, refit, summary.base_rate)
+
+
+def part_estimates(
+    decomposition: Decomposition, *, errors: tuple[float, ...], overfit: Overfit, level: float
+) -> dict[str, Estimate]:
+    """Estimate miscalibration and discrimination, given their standard errors and the overfit in both."""
+    mis, dis = decomposition.miscalibration, decomposition.discrimination
+    return {
+        "miscalibration": _corrected(Mean(mis, errors[0]), overfit.miscalibration, level),
+        "discrimination": _corrected(Mean(dis, errors[1]), overfit.discrimination, level),
+    }
+
+
+def sum_of_overfits(parts: list[Overfit]) -> Overfit:
+    """Sum over classes; standard deviations add up as if the classes' noise were one and the same, the worst case."""
+    return Overfit(
+        Mean(sum(o.miscalibration.value for o in parts), sum(o.miscalibration.error for o in parts)),
+        Mean(sum(o.discrimination.value for o in parts), sum(o.discrimination.error for o in parts)),
+    )
+
+
+def uncertainty_estimate(summary: ScoreSummary, level: float) -> Estimate:
+    """Estimate r (1 - r) of the base rate r, with the values that it takes in Wilson's interval of r."""
+    rate = rate_estimate(summary.base_rate, summary.effective_size, level)
+    ends = (rate.low * (1.0 - rate.low), rate.high * (1.0 - rate.high))
+    high = 0.25 if rate.low <= 0.5 <= rate.high else max(ends)
+    return Estimate(rate.value * (1.0 - rate.value), min(ends), high, "Wilson, mapped")
+
+
+def smooth_base_rate(summary: ScoreSummary) -> float:
+    """Return the base rate with one event and one non-event added: never 0 or 1, where noise would not show."""
+    return (summary.base_rate * summary.effective_size + 1.0) / (summary.effective_size + 2.0)
+
+
+def _fit(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> tuple[Blocks, IntArray, Overfit]:
+    """Fit isotonic blocks; return them, the number of distinct scores in each, and their overfit.
+
+    The rates that labels are drawn from for the latter are those of the blocks with one row at the base rate added
+    to each.
+    """
+    blocks = summary.isotonic_blocks()
+    scores_in_block = np.diff(np.append(np.searchsorted(summary.scores, blocks.first), summary.scores.size))
+    size = blocks.weight * (summary.effective_size / summary.total_weight)
+    rate = np.maximum.accumulate((blocks.rate * size + smooth_base_rate(summary)) / (size + 1.0))
+    n_draws = min(max(int(_DRAWN_ROWS / (n_classes * summary.effective_size)), _REFITS[0]), _REFITS[1])
+    return blocks, scores_in_block, _overfit(summary, np.repeat(rate, scores_in_block), n_draws, rng)
+
+
+def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np.random.Generator) -> Overfit:
+    """Draw labels from rates, refit, and measure how far the refit's Brier score lies below that of the rates.
+
+    The labels are of as many rows as there are effectively: neighbouring scores that together weigh less than one
+    share a row. Coarser bins would hide overfit.
+    """
+    weight, truth = summary.weight, true_rate
+    if not np.array_equal(summary.weight, summary.weight_squared):
+        first = equal_mass_starts(summary.weight, max(1, int(summary.effective_size)))
+        weight = np.add.reduceat(summary.weight, first)
+        truth = np.clip(np.add.reduceat(summary.weight * true_rate, first) / weight, 0.0, 1.0)
+    share = weight / summary.total_weight
+    size = np.maximum(np.rint(share * summary.effective_size), 1.0).astype(np.int64)
+    blocks = np.empty(share.size), np.empty(share.size)  # scratch of the refits
+    draws = np.array(
+        [kernels.refit_drawn_labels(draw_hits(size, truth, rng), size, share, truth, *blocks) for _ in range(n_draws)]
+    )
+    excess, shift = draws.T
+    return Overfit(_mean_of_draws(excess), _mean_of_draws(excess - shift**2))
+
+
+def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw the number of positives in each tie: row by row, or at once where rows are many more than ties."""
+    n_rows = int(size.sum())
+    if n_rows > max(_DRAWN_ROWS, _ROWS_PER_TIE * size.size):
+        return np.asarray(rng.binomial(size, truth), dtype=np.int64)
+    hits = np.empty(size.size, np.int64)
+    kernels.count_hits(rng.random(n_rows), size, truth, hits)
+    return hits
+
+
+def _mean_of_draws(draws: FloatArray) -> Mean:
+    """Return the mean of simulated values and the spread of one more about it."""
+    return Mean(float(np.mean(draws)), float(np.std(draws, ddof=1)) * math.sqrt(1.0 + 1.0 / draws.size))
+
+
+def _corrected(part: Mean, overfit: Mean, level: float) -> Estimate:
+    """Return a normal interval around the part without its overfit, stretched to hold the part as it is."""
+    half = normal_quantile(level) * math.hypot(part.error, overfit.error)
+    centre = part.value - overfit.value
+    low, high = max(min(centre - half, part.value), 0.0), max(centre + half, part.value)
+    return Estimate(part.value, low, high, "CLT less bootstrapped overfit")
+
+
+def _minus(a: Losses, b: Losses) -> Losses:
+    return Losses(a.if_positive - b.if_positive, a.if_negative - b.if_negative)

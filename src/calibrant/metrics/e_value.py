@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.maps import StepMap
 from calibrant.metrics.gate import measured_rows
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_integer
@@ -60,19 +60,13 @@ def calibration_e_value(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the top label is judged.
+    y_true, y_prob, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged.
     n_splits : int
         Number of random splits into halves that the e-value is averaged over. More make it depend less on the seed.
     sample_weight : array-like of shape (n,), optional
         The stake on each row, relative to the largest weight; the scale of the weights changes nothing, and a weight
         of zero counts as no row.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
     rng : int, Generator or None
         Seed of the splits: the same seed gives the same numbers. Don't choose among seeds by the result.
 
@@ -80,11 +74,6 @@ def calibration_e_value(
     -------
     EValueTest
         `e_value`, `log_e_value` and `p_value`.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -142,14 +131,13 @@ def _split(column: Rows, summary: ScoreSummary, rng: np.random.Generator) -> tup
     order = np.lexsort((column.weight, column.positive, column.scores))
     stake = column.weight[order] / column.weight.max()
     hits = np.where(column.positive[order], stake, 0.0)
-    cell = np.searchsorted(scores, column.scores[order])
+    place = np.searchsorted(scores, column.scores[order])
     is_left = rng.random(order.size) < 0.5
-    return _half(cell, stake, hits, is_left, scores.size), _half(cell, stake, hits, ~is_left, scores.size)
-
-
-def _half(cell: IntArray, stake: FloatArray, hits: FloatArray, is_taken: BoolArray, n_cells: int) -> _Half:
-    sums = [np.bincount(cell[is_taken], column[is_taken], n_cells) for column in (stake, hits)]
-    return _Half(*(column.astype(np.float64, copy=False) for column in sums))
+    left, right = (
+        _Half(*(np.bincount(place[half], values[half], scores.size).astype(np.float64) for values in (stake, hits)))
+        for half in (is_left, ~is_left)
+    )
+    return left, right
 
 
 def _log_gains(p: FloatArray, known: _Half, bet: _Half) -> list[float]:
@@ -157,24 +145,30 @@ def _log_gains(p: FloatArray, known: _Half, bet: _Half) -> list[float]:
     seen = known.weight > 0.0
     if not seen.any():
         return [0.0] * len(STAKES)
-    cells = DistinctScores(
-        p[seen], known.weight[seen], known.weight[seen], np.minimum(known.positives[seen], known.weight[seen])
-    )
-    blocks = ScoreSummary(cells).isotonic_blocks()
-    first = np.searchsorted(cells.scores, blocks.first)
-    mean = np.add.reduceat(cells.weight * cells.scores, first) / blocks.weight
+    weight, positives = known.weight[seen], np.minimum(known.positives[seen], known.weight[seen])
+    q = recalibrated(DistinctScores(p[seen], weight, weight, positives), p)
+    return [float(gain) for gain in log_gains(p, q, bet.positives, np.maximum(bet.weight - bet.positives, 0.0))]
+
+
+def recalibrated(known: DistinctScores, p: FloatArray) -> FloatArray:
+    """Return the isotonic regression of known rows at `p`, with one more row at the mean score in each block."""
+    blocks = ScoreSummary(known).isotonic_blocks()
+    first = np.searchsorted(known.scores, blocks.first)
+    mean = np.add.reduceat(known.weight * known.scores, first) / blocks.weight
     level = (blocks.positives + mean) / (blocks.weight + 1.0)
-    q = StepMap(blocks.last[:-1], level).apply(p)
+    return StepMap(blocks.last[:-1], level).apply(p)
+
+
+def log_gains(p: FloatArray, q: FloatArray, wins: FloatArray, losses: FloatArray) -> FloatArray:
+    """Return the logarithm of what each of `STAKES` gains by bets on `q` against `p`.
+
+    `wins` and `losses` are the weights of the rows with and without the event at each probability.
+    """
     gains = np.zeros(len(STAKES))
-    for wins, before, after in (
-        (bet.positives, p, q),
-        (np.maximum(bet.weight - bet.positives, 0.0), 1.0 - p, 1.0 - q),
-    ):
-        held = wins > 0.0
+    for weight, before, after in ((wins, p, q), (losses, 1.0 - p, 1.0 - q)):
+        held = weight > 0.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = after[held] / before[held]
-        ratio[np.isnan(ratio)] = 1.0  # 0 / 0: both say that it can't happen
-        for i, stake in enumerate(STAKES):
-            with np.errstate(divide="ignore"):
-                gains[i] += float(np.sum(wins[held] * np.log1p(stake * (ratio - 1.0))))
-    return gains.tolist()
+            ratio[np.isnan(ratio)] = 1.0  # 0 / 0: both say that it can't happen
+            gains += [float(np.sum(weight[held] * np.log1p(stake * (ratio - 1.0)))) for stake in STAKES]
+    return gains

@@ -1,33 +1,44 @@
-"""An estimate with its interval, and the elementary intervals: of a mean and of a rate."""
+"""An estimate with its interval, and the elementary intervals: of a mean, of a rate and of a mean absolute gap."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
 
-FloatOrArray = TypeVar("FloatOrArray", float, FloatArray)
+#: With fewer rows of a class, intervals of ranking and of the calibration line are too short.
+FEW = 20.0
+#: A gap this many times its noise keeps its sign, so noise moves it up as often as down.
+CLEAR = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value, the ends of its interval, how the interval was found, and what a reader must know."""
+    """A value, the ends of its interval, how that was found, what a reader must know, and of which rows it is.
+
+    `level` is that of the interval where it isn't the one that was asked for, `n` the number of rows where these are not
+    all rows.
+    """
 
     value: float
     low: float
     high: float
     method: str
     note: str = ""
+    where: str = ""
+    level: float | None = None
+    n: int | None = None
 
     def to_score(self, name: str, *, level: float, n: int, evaluated_on: str) -> Score:
         """Return the estimate under a name, with what is known of its rows."""
-        return Score(name, self.value, self.low, self.high, level, n, self.method, evaluated_on, self.note)
+        level, n = level if self.level is None else self.level, n if self.n is None else self.n
+        return Score(name, self.value, self.low, self.high, level, n, self.method, evaluated_on, self.note, self.where)
 
 
 class Mean(NamedTuple):
@@ -97,3 +108,37 @@ def normal_estimate(mean: Mean, level: float, *, least: float, most: float) -> E
     """Estimate a mean with its normal interval, cut to the range that it can lie in."""
     half = normal_quantile(level) * mean.error
     return Estimate(mean.value, max(mean.value - half, least), min(mean.value + half, most), "normal (CLT)")
+
+
+def noise_bounds(
+    value: float, gap: FloatArray, noise: FloatArray, between: float, level: float, rng: np.random.Generator
+) -> Estimate:
+    """Bound a mean absolute gap by the triangle inequality, where the noise of neighbouring gaps moves together.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    gap : ndarray of shape (m,)
+        Share of the rows times their gap, at m places: its absolute values sum to about `value`.
+    noise : ndarray of shape (n_draws, m)
+        Draws of the noise in `gap`.
+    between : float
+        Variance from the chance of where the rows fell.
+    level : float
+        Nominal coverage.
+    rng : Generator
+
+    Notes
+    -----
+    Noise moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute sum, which is
+    what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins.
+    """
+    sign = np.sign(gap)
+    is_clear = np.abs(gap) > CLEAR * np.sqrt(np.mean(noise**2, axis=0))
+    upward = np.sum(np.where(is_clear, noise * sign, np.abs(noise)), axis=1)
+    upward += math.sqrt(between) * rng.standard_normal(len(noise))
+    signed = math.sqrt(float(np.mean(np.sum(noise * sign, axis=1) ** 2)) + between)
+    low = value - float(np.quantile(upward, 0.5 + 0.5 * level))
+    high = value + normal_quantile(level) * signed
+    return Estimate(value, min(max(low, 0.0), value), min(high, 1.0), "noise bounds")

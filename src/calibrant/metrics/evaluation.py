@@ -1,57 +1,96 @@
-"""All scores of one set of predictions, with intervals."""
+"""All scores of one set of predictions, with intervals, and the verdict on them.
+
+A score enters here: as a line of one of the two tables below, which name what is measured and in which order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.calibration_error_intervals import ece_debiased_estimate, ece_estimate
+from calibrant.metrics.bins import Bins
+from calibrant.metrics.calibration_error import (
+    ece_debiased_estimate,
+    ece_estimate,
+    mean_gap_estimate,
+    worst_bin_estimate,
+)
 from calibrant.metrics.calibration_index import calibration_index_estimate
-from calibrant.metrics.decomposition import sum_of
-from calibrant.metrics.decomposition_intervals import (
+from calibrant.metrics.column import Column, Settings, check_settings
+from calibrant.metrics.decomposition import (
     ClassParts,
     class_parts,
     decomposition_estimates,
     part_estimates,
     smooth_base_rate,
+    sum_of,
     sum_of_overfits,
     uncertainty_estimate,
 )
-from calibrant.metrics.estimates import Estimate, Mean, mean_of, mean_of_moments, normal_estimate, rate_estimate
+from calibrant.metrics.design_effect import as_independent, design_effect, say_effect
+from calibrant.metrics.estimates import Estimate, mean_of_moments, normal_estimate
 from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.multiclass import Classes, ClassRows, HeldRows, class_gap_estimates, class_scores
 from calibrant.metrics.proper_scores import (
-    Losses,
-    brier_losses,
-    log_losses,
-    mean_loss_and_error,
+    bounded_log_loss,
+    brier_estimate,
+    log_loss_estimate,
     row_brier,
     row_log_loss,
 )
 from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
-from calibrant.metrics.verdict import describe
+from calibrant.metrics.verdict import verdict
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
+from calibrant.validation import ArrayLike
 
-#: Gives several values of each row, shape (n,) each.
-RowValues: TypeAlias = Callable[[Rows], Sequence[FloatArray]]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the caller of `evaluate` asks for."""
-
-    n_bins: int
-    level: float
-    rng: np.random.Generator
+#: The scores of one column.
+OF_A_COLUMN: dict[str, Callable[[Column], Estimate]] = {
+    "brier": brier_estimate,
+    "log_loss": log_loss_estimate,
+    "ece": lambda c: ece_estimate([c.uniform], c.size, c.level, c.rng),
+    "ece_debiased": lambda c: ece_debiased_estimate([c.quantile], c.size, c.level),
+    "auc": auc_estimate,
+    "miscalibration": lambda c: c.once(decomposition_estimates)["miscalibration"],
+    "discrimination": lambda c: c.once(decomposition_estimates)["discrimination"],
+    "uncertainty": lambda c: c.once(decomposition_estimates)["uncertainty"],
+    "mean_gap": mean_gap_estimate,
+    "base_rate": lambda c: c.rate,
+    "smooth_ece": smooth_ece_estimate,
+    "slope": lambda c: c.once(slope_intercept_estimates)["slope"],
+    "intercept": lambda c: c.once(slope_intercept_estimates)["intercept"],
+    "ici": calibration_index_estimate,
+    "worst_bin_gap": worst_bin_estimate,
+}
+#: Those of one column that a verdict needs, and the number of bins that it goes by.
+TO_JUDGE = ("brier", "log_loss", "ece_debiased", "auc", "mean_gap", "base_rate", "slope", "worst_bin_gap")
+SCORE_BINS = 15
+#: The scores of several classes: of all of them together, or of the most probable one.
+OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
+    "brier": lambda c: c.once(_losses)["brier"],
+    "log_loss": lambda c: c.once(_losses)["log_loss"],
+    "ece": lambda c: OF_A_COLUMN["ece"](c.top),
+    "ece_debiased": lambda c: OF_A_COLUMN["ece_debiased"](c.top),
+    "classwise_ece": lambda c: c.once(_one_vs_rest)["classwise_ece"],
+    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)["marginal_calibration_error"],
+    "auc": lambda c: c.once(_one_vs_rest)["auc"],
+    "miscalibration": lambda c: c.once(_one_vs_rest)["miscalibration"],
+    "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
+    "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
+    "accuracy": lambda c: c.top.rate,
+    "mean_gap": lambda c: mean_gap_estimate(c.top),
+    "smooth_ece": lambda c: smooth_ece_estimate(c.top),
+    "ici": lambda c: calibration_index_estimate(c.top),
+    "worst_bin_gap": lambda c: worst_bin_estimate(c.top),
+    "class_gap": lambda c: c.once(_one_vs_rest)["class_gap"],
+    "class_share_gap": lambda c: c.once(_one_vs_rest)["class_share_gap"],
+}
 
 
 def evaluate(
@@ -59,7 +98,10 @@ def evaluate(
     y_prob: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    n_bins: int = 15,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    n_bins: int = SCORE_BINS,
     level: float = 0.95,
     pos_label: object = None,
     classes: ArrayLike | None = None,
@@ -77,6 +119,10 @@ def evaluate(
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none. Intervals use Kish's effective number of rows,
         (sum w)^2 / sum w^2, so the scale of the weights doesn't make them narrower.
+    cluster : array-like of shape (n,), optional
+        The cluster of each row, such as a patient or a session: rows of one cluster are not independent.
+    time, label_end : array-like of shape (n,), optional
+        When each row was predicted, and when its label was known: rows whose labels overlap are not independent.
     n_bins : int
         Number of bins of the calibration errors.
     level : float
@@ -94,11 +140,13 @@ def evaluate(
     -------
     Scores
         Of one column: `brier`, `log_loss`, `ece`, `ece_debiased`, `auc`, `miscalibration`, `discrimination`,
-        `uncertainty`, `mean_gap` (mean probability minus rate), `base_rate`, `smooth_ece`, `slope`, `intercept` and
-        `ici` (integrated calibration index). Of K columns: `brier` (sum over classes), `log_loss`, `ece` and
-        `ece_debiased` (top label), `classwise_ece`, `marginal_calibration_error`, `auc` (mean one-vs-rest),
-        `miscalibration`, `discrimination` and `uncertainty` (summed one-vs-rest), `accuracy`, `smooth_ece` and `ici`
-        (top label). Its `verdict` says what they mean in words. `evaluate_classes` measures each class.
+        `uncertainty`, `mean_gap` (mean probability minus rate), `base_rate`, `smooth_ece`, `slope`, `intercept`, `ici`
+        (integrated calibration index) and `worst_bin_gap` (of the bin that adds most to `ece`; its `where` says which).
+        Of K columns: `brier` (sum over classes), `log_loss`, `ece` and `ece_debiased` (top label), `classwise_ece`,
+        `marginal_calibration_error`, `auc` (mean one-vs-rest), `miscalibration`, `discrimination` and `uncertainty`
+        (summed one-vs-rest), `accuracy`, `mean_gap`, `smooth_ece`, `ici` and `worst_bin_gap` (top label), and
+        `class_gap` and `class_share_gap` (of the classes that are furthest off, as in `evaluate_classes`). Its
+        `verdict` says what they mean in words. `evaluate_classes` measures each class.
 
     Raises
     ------
@@ -107,7 +155,10 @@ def evaluate(
 
     Notes
     -----
-    All intervals take rows to be independent. The `method` of each score names how its interval was found:
+    Rows are taken to be independent, unless `cluster`, or `time` and `label_end`, say that they are not. Then their
+    effective number is divided by the design effect, so that intervals are wider and debiased errors lose more noise:
+    the variance of the mean gaps between probability and outcome, by sums over clusters or a block bootstrap, over
+    that of independent rows. Each `method` then says so. It names how the interval was found:
 
     - "normal (CLT)", for `brier`, `log_loss` and `mean_gap`: mean and spread over rows, the spread as if one more row
       of each class had been seen at the mean prediction, so that it is never zero. An infinite log loss has no
@@ -124,9 +175,11 @@ def evaluate(
       data have no best line.
     - "CLT less bootstrapped overfit", for `miscalibration` and `discrimination`: the estimates are the plain ones of
       the decomposition, biased upward; their intervals are for the values without that bias.
+    - "Chernoff", for `class_gap` and `class_share_gap`, whose level is corrected for the number of classes.
 
-    The verdict says "not calibrated" where the interval of `ece_debiased`, or of the mean prediction less the rate,
-    excludes zero. At level 0.95 that happens in about one of twelve samples of perfect predictions.
+    The verdict says "not calibrated" where the interval of `mean_gap`, `ece_debiased` or `class_gap` excludes 0, that
+    of `slope` excludes 1, or log loss is infinite. At level 0.95 one of the intervals does so in about one of ten
+    samples of perfect predictions.
 
     For K columns, intervals of sums and means over classes take the classes' noise to move together where its
     dependence isn't known: they are cautious.
@@ -141,153 +194,104 @@ def evaluate(
     0.75
     """
     settings = check_settings(n_bins, level, rng)
-    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    rows = measured_rows(
+        y_true,
+        y_prob,
+        sample_weight=sample_weight,
+        pos_label=pos_label,
+        classes=classes,
+        cluster=cluster,
+        time=time,
+        label_end=label_end,
+    )
+    return evaluate_rows(rows, settings, evaluated_on)
+
+
+def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str) -> Scores:
+    """Measure the probabilities of checked rows."""
+    settings = replace(settings, effect=settings.effect * design_effect(rows))
+    rows = as_independent(rows)
     if rows.is_binary:
         return evaluate_summary(rows.one_column().summary(), rows.n_rows, settings, evaluated_on)
-    return evaluate_multiclass(_HeldRows(rows), settings, evaluated_on)
+    return evaluate_multiclass(HeldRows(rows), settings, evaluated_on)
 
 
-def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
-    """Check what the caller asks for."""
-    return Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
-
-
-def evaluate_summary(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
-    """Measure the probabilities of the positive class in a summary."""
-    level = settings.level
-    groups, size = summary.tied(), summary.effective_size
-    mean_prob = np.array([float(np.sum(groups.weight * groups.scores)) / summary.total_weight])
-    inner = np.clip(mean_prob, 1.0 / (size + 2.0), 1.0 - 1.0 / (size + 2.0))
-    brier = mean_loss_and_error(summary, brier_losses(groups.scores), brier_losses(mean_prob))
-    log = mean_loss_and_error(summary, log_losses(groups.scores), log_losses(inner))
-    calibration, bins = _one_column(summary, settings)
-    estimates = {
-        "brier": normal_estimate(brier, level, least=0.0, most=1.0),
-        "log_loss": _log_loss_estimate(log, level),
-        "ece": calibration["ece"],
-        "ece_debiased": calibration["ece_debiased"],
-        "auc": auc_estimate(summary, level),
-        **decomposition_estimates(summary, level, settings.rng),
-        "mean_gap": calibration["mean_gap"],
-        "base_rate": rate_estimate(summary.base_rate, size, level),
-        "smooth_ece": smooth_ece_estimate(summary, level, settings.rng),
-        **slope_intercept_estimates(summary, level),
-        "ici": calibration_index_estimate(summary, level, settings.rng),
-    }
-    verdict = _verdict(summary, calibration, bins, n_rows, settings, is_top_label=False)
-    return _scores(estimates, n_rows, settings, evaluated_on, verdict)
-
-
-def _scores(
-    estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, evaluated_on: str, verdict: str
+def evaluate_summary(
+    summary: ScoreSummary,
+    n_rows: int,
+    settings: Settings,
+    evaluated_on: str,
+    *,
+    names: Collection[str] = OF_A_COLUMN,
+    is_top: bool = False,
 ) -> Scores:
-    scores = [
-        Score(name, e.value, e.low, e.high, settings.level, n_rows, e.method, evaluated_on, e.note)
-        for name, e in estimates.items()
-    ]
-    return Scores(scores, verdict=verdict)
+    """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 
-
-class ClassRows(Protocol):
-    """Rows of K columns that `evaluate_multiclass` asks for summaries, and for means over rows."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-
-    @property
-    def effective_size(self) -> float:
-        """Kish's effective number of rows."""
-
-    @property
-    def mean_prob(self) -> FloatArray:
-        """The mean of each column."""
-
-    def top_summary(self) -> ScoreSummary:
-        """Summarise the largest probability of each row, and whether it is of the row's class."""
-
-    def class_summary(self, k: int) -> ScoreSummary:
-        """Summarise one column against its class."""
-
-    def moments(self, values: RowValues) -> list[tuple[float, float]]:
-        """Return mean and variance over the rows of each value that a function gives of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _HeldRows:
-    """Rows in memory."""
-
-    rows: Rows
-
-    @property
-    def n_rows(self) -> int:
-        return self.rows.n_rows
-
-    @property
-    def n_classes(self) -> int:
-        return self.rows.n_classes
-
-    @property
-    def effective_size(self) -> float:
-        return self.rows.effective_size
-
-    @property
-    def mean_prob(self) -> FloatArray:
-        return np.asarray(np.average(self.rows.scores, axis=0, weights=self.rows.weight))
-
-    def top_summary(self) -> ScoreSummary:
-        return self.rows.top_label().summary()
-
-    def class_summary(self, k: int) -> ScoreSummary:
-        return self.rows.of_class(k).summary()
-
-    def moments(self, values: RowValues) -> list[tuple[float, float]]:
-        weights = self.rows.weights
-        found = [mean_of([(value, weights)], 1.0) for value in values(self.rows)]
-        return [(mean, error**2) for mean, error in found]
+    Parameters
+    ----------
+    summary : ScoreSummary
+        Of rows as they are: its sums are made larger by the design effect here.
+    n_rows : int
+    settings : Settings
+    evaluated_on : str
+    names : collection of str
+        Those that the verdict needs have to be among them.
+    is_top : bool
+        Whether the event is that the most probable class is the right one, whose rate is then called accuracy.
+    """
+    column = replace(Column.of(summary, n_rows, settings), is_top=is_top)
+    estimates = {name: OF_A_COLUMN[name](column) for name in names}
+    if is_top:
+        estimates["accuracy"] = estimates.pop("base_rate")
+    return _judged(estimates, n_rows, settings, evaluated_on)
 
 
 def evaluate_multiclass(rows: ClassRows, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of K classes."""
-    level, size, mean_prob = settings.level, rows.effective_size, rows.mean_prob
+    classes = Classes(rows, settings)
+    estimates = {name: measure(classes) for name, measure in OF_CLASSES.items()}
+    return _judged(estimates, rows.n_rows, settings, evaluated_on)
+
+
+def _judged(estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
+    scores = [
+        say_effect(e.to_score(name, level=settings.level, n=n_rows, evaluated_on=evaluated_on), settings.effect)
+        for name, e in estimates.items()
+    ]
+    return Scores(scores, verdict=str(verdict({score.name: score for score in scores})))
+
+
+def _losses(classes: Classes) -> dict[str, Estimate]:
+    """Estimate the mean losses of the rows: the spread as if two more were seen at the mean prediction."""
+    level, size, mean_prob = classes.settings.level, classes.size, classes.rows.mean_prob
+    brier, log = classes.rows.moments(lambda held: (row_brier(held), row_log_loss(held)))
     log_extra = -np.log(np.maximum(mean_prob, 1.0 / (size + 2.0)))
-    top = rows.top_summary()
-    calibration, bins = _one_column(top, settings)
-    brier, log = rows.moments(lambda held: (row_brier(held), row_log_loss(held)))
-    estimates = {
-        "brier": normal_estimate(
-            mean_of_moments(*brier, size, extra=_brier_of_each_class(mean_prob)), level, least=0.0, most=2.0
-        ),
-        "log_loss": _log_loss_estimate(mean_of_moments(*log, size, extra=log_extra), level),
-        "ece": calibration["ece"],
-        "ece_debiased": calibration["ece_debiased"],
-        **_one_vs_rest(rows, settings),
-        "accuracy": rate_estimate(top.base_rate, size, level),
-        "smooth_ece": smooth_ece_estimate(top, level, settings.rng),
-        "ici": calibration_index_estimate(top, level, settings.rng),
+    found = mean_of_moments(*brier, size, extra=_brier_of_each_class(mean_prob))
+    return {
+        "brier": normal_estimate(found, level, least=0.0, most=2.0),
+        "log_loss": bounded_log_loss(mean_of_moments(*log, size, extra=log_extra), level),
     }
-    verdict = _verdict(top, calibration, bins, rows.n_rows, settings, is_top_label=True)
-    return _scores(estimates, rows.n_rows, settings, evaluated_on, verdict)
 
 
-def _one_vs_rest(rows: ClassRows, settings: Settings) -> dict[str, Estimate]:
+def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     """Estimate what is summed or averaged over the classes, holding the summary of one class at a time."""
-    level, n_classes, size = settings.level, rows.n_classes, rows.effective_size
-    class_bins, equal_mass_bins, uncertainties, base_rates = [], [], [], []
+    rows, level, size, rng = classes.rows, classes.settings.level, classes.size, classes.settings.rng
+    uniform: list[Bins] = []
+    quantile: list[Bins] = []
+    uncertainties, base_rates = [], []
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
+    judged: dict[object, Mapping[str, Score]] = {}
     rarest = 0.5
-    for k in range(n_classes):
-        summary = rows.class_summary(k)
-        class_bins.append(make_bins(summary, settings.n_bins, "uniform"))
-        equal_mass_bins.append(make_bins(summary, settings.n_bins, "quantile"))
+    for k, label in enumerate(rows.classes):
+        column = classes.column(rows.class_summary(k))
+        summary = column.summary
+        uniform.append(column.uniform)
+        quantile.append(column.quantile)
         uncertainties.append(uncertainty_estimate(summary, level))
         base_rates.append(smooth_base_rate(summary))
-        parts.append(class_parts(summary, n_classes, settings.rng))
+        parts.append(class_parts(summary, classes.n_classes, rng))
+        judged[label] = class_scores(classes, k, column)
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
             rarest = min(rarest, summary.base_rate, 1.0 - summary.base_rate)
@@ -309,13 +313,13 @@ def _one_vs_rest(rows: ClassRows, settings: Settings) -> dict[str, Estimate]:
         mean_of_moments(*gained, size, extra=np.zeros(1)).error,
     )
     return {
-        "classwise_ece": ece_estimate(class_bins, size, level, settings.rng),
-        "marginal_calibration_error": ece_debiased_estimate(equal_mass_bins, size, level),
+        "classwise_ece": ece_estimate(uniform, size, level, rng),
+        "marginal_calibration_error": ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
             [found.auc for found in influences.values()],
             influence[1] + influence[0] ** 2,
             size=size,
-            n_classes=n_classes,
+            n_classes=classes.n_classes,
             rarest=rarest,
             level=level,
         ),
@@ -326,32 +330,8 @@ def _one_vs_rest(rows: ClassRows, settings: Settings) -> dict[str, Estimate]:
             level=level,
         ),
         "uncertainty": _sum_of_uncertainties(uncertainties),
+        **class_gap_estimates(judged),
     }
-
-
-def _one_column(summary: ScoreSummary, settings: Settings) -> tuple[dict[str, Estimate], tuple[Bins, Bins]]:
-    """Estimate the calibration errors of one column, and return the bins of equal width and of equal weight."""
-    size, level = summary.effective_size, settings.level
-    uniform = make_bins(summary, settings.n_bins, "uniform")
-    quantile = make_bins(summary, settings.n_bins, "quantile")
-    scores = summary.scores
-    mean_prob = float(uniform.score_sum.sum()) / summary.total_weight
-    gap = mean_loss_and_error(
-        summary, Losses(scores - 1.0, scores), Losses(np.array([mean_prob - 1.0]), np.array([mean_prob]))
-    )
-    estimates = {
-        "ece": ece_estimate([uniform], size, level, settings.rng),
-        "ece_debiased": ece_debiased_estimate([quantile], size, level),
-        "mean_gap": normal_estimate(gap, level, least=-1.0, most=1.0),
-    }
-    return estimates, (uniform, quantile)
-
-
-def _log_loss_estimate(mean: Mean, level: float) -> Estimate:
-    if np.isinf(mean.value):
-        note = "infinite: something happened that had probability 0"
-        return Estimate(mean.value, mean.value, mean.value, "none", note)
-    return normal_estimate(mean, level, least=0.0, most=np.inf)
 
 
 def _brier_of_each_class(prob: FloatArray) -> FloatArray:
@@ -364,24 +344,3 @@ def _sum_of_uncertainties(parts: list[Estimate]) -> Estimate:
     columns: FloatArray = np.array([(e.value, e.low, e.high) for e in parts])
     value, low, high = columns.sum(axis=0).tolist()
     return Estimate(value, low, max(value, min(high, 1.0 - 1.0 / len(parts))), parts[0].method)
-
-
-def _verdict(
-    summary: ScoreSummary,
-    calibration: dict[str, Estimate],
-    bins: tuple[Bins, Bins],
-    n_rows: int,
-    settings: Settings,
-    *,
-    is_top_label: bool,
-) -> str:
-    return describe(
-        gap=calibration["mean_gap"],
-        debiased=calibration["ece_debiased"],
-        uniform=bins[0],
-        quantile=bins[1],
-        base_rate=summary.base_rate,
-        level=settings.level,
-        n_rows=n_rows,
-        is_top_label=is_top_label,
-    )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.numerics import BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit, softplus
-from calibrant.summary import ScoreSummary
+from calibrant.binning import equal_mass_starts
+from calibrant.numerics import TINY, BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit
+from calibrant.summary import DistinctScores, ScoreSummary
 
 #: Shift on the logit that takes any prediction to 0 or 1.
 _FAR = 80.0
 _MOST_STEPS = 80
+_TOLERANCE = 1e-10
+#: More distinct scores than this are put into about as many bins: the scores of a bin are as good as equal.
+_MOST_BINS = 1024
+#: Levels of weight that rows of a bin are told apart by.
+_WEIGHT_LEVELS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ def gap_bounds(
     weight: FloatArray | None,
     codes: IntArray,
     n_groups: int,
-    level: float,
+    level: float | FloatArray,
     *,
     count: FloatArray | None = None,
 ) -> GapBounds:
@@ -51,8 +56,8 @@ def gap_bounds(
     weight : ndarray of shape (n,) or None
     codes : ndarray of int, shape (n,)
     n_groups : int
-    level : float
-        Coverage of the bounds of one group.
+    level : float or ndarray of shape (n_groups,)
+        Coverage of the bounds of each group.
     count : ndarray of shape (n,), optional
         How many rows each entry stands for; by default one.
 
@@ -84,7 +89,9 @@ def gap_bounds(
     def loss(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log loss of the shifted predictions, and its derivative."""
         x = z + w * shift[codes]
-        return sums(softplus(x) - y * x), sums(w * expit(x)) - seen
+        e = np.exp(-np.abs(x))  # for both: softplus(x) and expit(x)
+        q = np.where(x >= 0.0, 1.0, e) / (1.0 + e)
+        return sums(np.maximum(x, 0.0) + np.log1p(e) - y * x), sums(w * q) - seen
 
     def slope(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = expit(z + w * shift[codes])
@@ -92,9 +99,10 @@ def gap_bounds(
 
     far = np.full(n_groups, _FAR)
     start = np.zeros(n_groups)
-    best = _root(slope, -far, far, start)
+    nearest, furthest = np.where(seen >= total, far, -far), np.where(seen <= 0.0, -far, far)  # all alike: no root
+    best = _root(slope, nearest, furthest, np.clip(start, nearest, furthest))
     least = loss(best)[0]
-    room = math.log(2.0 / (1.0 - level))
+    room = np.log(2.0 / (1.0 - np.asarray(level)))
 
     def beyond(side: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
         def excess(distance: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -103,9 +111,16 @@ def gap_bounds(
 
         return excess
 
-    spread = np.sqrt(2.0 * room / np.maximum(slope(best)[1], 1e-3))
-    up = _root(beyond(1.0), start, far - best, np.minimum(spread, far - best))
-    down = _root(beyond(-1.0), start, far + best, np.minimum(spread, far + best))
+    def distance(side: float, expected: FloatArray) -> FloatArray:
+        """Return how far from the best shift the bound lies; `expected` counts what was not seen at all, if so."""
+        guess = np.sqrt(2.0 * room / np.maximum(slope(best)[1], 1e-3))
+        from_end = far + np.log(room / np.maximum(expected, TINY))  # of a group that is all of one kind
+        end = far - side * best
+        guess = np.clip(np.where(end > 2.0 * far - 1e-6, from_end, guess), 0.0, end)
+        return _root(beyond(side), start, end, guess)
+
+    up = distance(1.0, sums(w * expit(z)))
+    down = distance(-1.0, sums(w * expit(-z)))
     predicted = sums(w * expit(z)) / total
     rate_up, rate_down = (sums(w * expit(z + w * (best + d)[codes])) / total for d in (up, -down))
     deviance = np.maximum(loss(start)[0] - least, 0.0)
@@ -120,20 +135,63 @@ def gap_bounds(
 
 def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> GapBounds:
     """Bound the gap in each of several summaries: a score of weight W stands for its effective number of rows."""
-    prob, weight, squared, positives = (
-        np.concatenate(columns) for columns in zip(*(s.distinct for s in summaries), strict=True)
-    )
-    codes = np.repeat(np.arange(len(summaries)), [s.scores.size for s in summaries])
+    parts = [_fine(summary, np.zeros(1, dtype=np.int64)) for summary in summaries]
+    return _gap_bounds_of(parts, np.repeat(np.arange(len(parts)), [part.scores.size for part in parts]), level)
+
+
+def gap_bounds_in_bins(summary: ScoreSummary, edges: FloatArray, level: float) -> tuple[GapBounds, float]:
+    """Bound the gap in each bin of a summary, and last the gap of all of it; return the level of the former too.
+
+    Parameters
+    ----------
+    summary : ScoreSummary
+    edges : ndarray of shape (m, 2)
+        Of bins that all hold rows.
+    level : float
+        Coverage of the bounds of all rows, and of those of the m bins together.
+    """
+    m = len(edges)
+    fine = _fine(summary, np.searchsorted(summary.scores, edges[:, 0], side="right"))
+    codes = np.searchsorted(edges[1:, 0], fine.scores, side="left")
+    of_bin = 1.0 - (1.0 - level) / m
+    levels = np.append(np.full(m, of_bin), level)
+    return _gap_bounds_of([fine, fine], np.append(codes, np.full(codes.size, m)), levels), of_bin
+
+
+def _gap_bounds_of(parts: Sequence[DistinctScores], codes: IntArray, level: float | FloatArray) -> GapBounds:
+    prob, weight, squared, positives = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     is_counted = np.array_equal(weight, squared)
     return gap_bounds(
         prob,
         positives / weight,
         None if is_counted else squared / weight,
         codes,
-        len(summaries),
+        int(codes.max()) + 1,
         level,
         count=weight if is_counted else weight**2 / squared,
     )
+
+
+def _fine(summary: ScoreSummary, starts: IntArray) -> DistinctScores:
+    """Return the sums of a summary, of many scores in bins that don't cross the scores with the indexes `starts`.
+
+    The bounds depend on how unequal weights are, so rows of each bin are kept apart by their weight.
+    """
+    scores, weight, squared, positives = summary.distinct
+    if scores.size <= _MOST_BINS:
+        return summary.distinct
+    first = np.union1d(equal_mass_starts(weight, _MOST_BINS), starts[starts < scores.size])
+    columns = (weight * scores, weight, squared, positives)
+    if np.array_equal(weight, squared):
+        total, weight, squared, positives = (np.add.reduceat(column, first) for column in columns)
+    else:
+        row_weight = squared / weight
+        levels = np.quantile(row_weight, np.arange(1, _WEIGHT_LEVELS) / _WEIGHT_LEVELS)
+        bin_of = np.repeat(np.arange(first.size), np.diff(np.append(first, scores.size)))
+        code = bin_of * _WEIGHT_LEVELS + np.searchsorted(levels, row_weight)
+        sums = np.array([np.bincount(code, column) for column in columns])
+        total, weight, squared, positives = sums[:, sums[1] > 0.0]
+    return DistinctScores(total / weight, weight, squared, positives)
 
 
 def _root(
@@ -150,11 +208,12 @@ def _root(
     for _ in range(_MOST_STEPS):
         value, derivative = function(x)
         low, high = np.where(value <= 0.0, x, low), np.where(value >= 0.0, x, high)
+        tolerance = _TOLERANCE * (1.0 + np.abs(x))
         with np.errstate(divide="ignore", invalid="ignore"):
             step = x - value / derivative
+        is_root = (np.abs(step - x) <= tolerance) | (high - low <= tolerance)
         inside = (step > low) & (step < high)
-        following = np.where(inside, step, 0.5 * low + 0.5 * high)
-        if np.all(np.abs(following - x) <= 1e-10 * (1.0 + np.abs(x))):
-            return following
-        x = following
+        x = np.where(is_root, x, np.where(inside, step, 0.5 * low + 0.5 * high))
+        if is_root.all():
+            break
     return x

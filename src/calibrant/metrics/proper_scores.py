@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.estimates import Mean, mean_of, total
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate, total
 from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, clip_open
 from calibrant.rows import Rows
@@ -37,14 +38,14 @@ def log_losses(p: FloatArray) -> Losses:
         return Losses(-np.log(p), -np.log1p(-p))
 
 
-def loss_parts(groups: TiedScores, losses: Losses) -> list[tuple[FloatArray, FloatArray]]:
-    """Return the losses of the groups' rows with their weights: first of positive rows, then of negative ones."""
-    return [(losses.if_positive, groups.positives), (losses.if_negative, groups.weight - groups.positives)]
+def loss_parts(ties: TiedScores, losses: Losses) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the losses of the rows with their weights: first of positive rows, then of negative ones."""
+    return [(losses.if_positive, ties.positives), (losses.if_negative, ties.weight - ties.positives)]
 
 
-def mean_loss(groups: TiedScores, losses: Losses) -> float:
-    """Return the weighted mean loss of the groups' rows."""
-    return sum(total(w, loss) for loss, w in loss_parts(groups, losses)) / float(groups.weight.sum())
+def mean_loss(ties: TiedScores, losses: Losses) -> float:
+    """Return the weighted mean loss of the rows."""
+    return sum(total(w, loss) for loss, w in loss_parts(ties, losses)) / float(ties.weight.sum())
 
 
 def mean_loss_and_error(summary: ScoreSummary, losses: Losses, at_mean: Losses) -> Mean:
@@ -52,11 +53,33 @@ def mean_loss_and_error(summary: ScoreSummary, losses: Losses, at_mean: Losses) 
     return mean_of(loss_parts(summary.tied(), losses), summary.effective_size, extra=np.concatenate(at_mean))
 
 
+def brier_estimate(column: Column) -> Estimate:
+    """Estimate the Brier score of one column."""
+    losses = brier_losses(column.summary.scores)
+    found = mean_loss_and_error(column.summary, losses, brier_losses(column.mean_prob))
+    return normal_estimate(found, column.level, least=0.0, most=1.0)
+
+
+def log_loss_estimate(column: Column) -> Estimate:
+    """Estimate the log loss of one column."""
+    inner = np.clip(column.mean_prob, 1.0 / (column.size + 2.0), 1.0 - 1.0 / (column.size + 2.0))
+    found = mean_loss_and_error(column.summary, log_losses(column.summary.scores), log_losses(inner))
+    return bounded_log_loss(found, column.level)
+
+
+def bounded_log_loss(mean: Mean, level: float) -> Estimate:
+    """Estimate a mean log loss, which has no interval where it is infinite."""
+    if np.isinf(mean.value):
+        note = "infinite: something happened that had probability 0"
+        return Estimate(mean.value, mean.value, mean.value, "none", note)
+    return normal_estimate(mean, level, least=0.0, most=np.inf)
+
+
 def brier_of(rows: Rows) -> float:
     """Return the Brier score of checked rows: of the positive class, or the sum over the classes of a matrix."""
     if rows.is_binary:
-        groups = rows.one_column().tied()
-        return mean_loss(groups, brier_losses(groups.scores))
+        ties = rows.one_column().tied()
+        return mean_loss(ties, brier_losses(ties.scores))
     return float(np.average(row_brier(rows), weights=rows.weight))
 
 
@@ -104,11 +127,6 @@ def brier_score(
     float
         In [0, 1] for one column; in [0, 2] for K columns, where the squares are summed over the classes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Two columns give twice the score of the second column alone. The mean over rows estimates the expected score
@@ -140,16 +158,8 @@ def log_loss(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each of the sorted classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`.
     clip : float, optional
         Move probabilities into [clip, 1 - clip] first, with 0 < clip < 0.5; rows of a matrix are not divided by
         their sum again.
@@ -158,11 +168,6 @@ def log_loss(
     -------
     float
         At least 0. Infinite where something happened that had probability 0, unless `clip` is given.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -181,8 +186,8 @@ def log_loss(
     if clip is not None:
         rows = _clipped(rows, clip)
     if rows.is_binary:
-        groups = rows.one_column().tied()
-        return mean_loss(groups, log_losses(groups.scores))
+        ties = rows.one_column().tied()
+        return mean_loss(ties, log_losses(ties.scores))
     return float(np.average(row_log_loss(rows), weights=rows.weight))
 
 

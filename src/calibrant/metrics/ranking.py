@@ -10,7 +10,8 @@ import numpy as np
 
 from calibrant.errors import InvalidLabelError
 from calibrant.maps import InterpolatedMap
-from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import FEW, Estimate
 from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.rows import Rows
@@ -19,8 +20,6 @@ from calibrant.validation import ArrayLike, check_both_classes
 
 #: Knots between which a row's rank among the other class is interpolated, where only its spread is asked for.
 _KNOTS = 4096
-#: With fewer rows of a class, DeLong's interval is too narrow and Newcombe's is taken.
-_FEW = 20.0
 UNDEFINED = Estimate(math.nan, math.nan, math.nan, "none", "undefined: one class")
 
 
@@ -47,17 +46,9 @@ def roc_auc(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, each of which is judged against the
-        rest by its own column, and the areas averaged.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes each is judged against the rest by its own column, and the areas are
+        averaged.
 
     Returns
     -------
@@ -68,8 +59,6 @@ def roc_auc(
     ------
     InvalidLabelError
         If a class has no rows: there are no pairs to rank.
-    CalibrantError
-        If another argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -112,14 +101,15 @@ def rank(summary: ScoreSummary) -> Ranks:
     return Ranks(min(auc, 1.0), of_positive, of_negative)
 
 
-def auc_estimate(summary: ScoreSummary, level: float) -> Estimate:
+def auc_estimate(column: Column) -> Estimate:
     """Estimate the AUC with DeLong's interval on the logit scale, or Newcombe's where a class has few rows.
 
     The variance is that of DeLong, DeLong and Clarke-Pearson (1988), with Kish's effective numbers of rows. It is
     too small with fewer than 20 rows of a class, and zero for classes that don't overlap: there the interval is that
     of Newcombe (2006), method 5.
     """
-    base_rate, size = summary.base_rate, summary.effective_size
+    summary, size = column.summary, column.size
+    base_rate = summary.base_rate
     if not 0.0 < base_rate < 1.0:
         return UNDEFINED
     auc, of_positive, of_negative = rank(summary)
@@ -129,7 +119,7 @@ def auc_estimate(summary: ScoreSummary, level: float) -> Estimate:
     spread_positive = float(np.sum(positive * (of_positive - auc) ** 2)) / summary.total_positives
     spread_negative = float(np.sum(negative * (of_negative - auc) ** 2)) / float(negative.sum())
     error = math.sqrt(spread_positive / max(m - 1.0, 1.0) + spread_negative / max(n - 1.0, 1.0))
-    return _auc_interval(auc, error, m, n, level)
+    return _auc_interval(auc, error, m, n, column.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +182,7 @@ def macro_auc_estimate(
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:
-    if error > 0.0 and 0.0 < auc < 1.0 and min(m, n) >= _FEW:
+    if error > 0.0 and 0.0 < auc < 1.0 and min(m, n) >= FEW:
         return _on_logit_scale(auc, error, level)
     return _newcombe(auc, m, n, level)
 

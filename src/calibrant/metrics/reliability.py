@@ -1,22 +1,30 @@
-"""Reliability curves: how often the event happened against how often it was predicted."""
+"""Reliability curves, how often the event happened against how often it was predicted, and their consistency bands."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant import kernels
+from calibrant.binning import equal_mass_starts
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins
-from calibrant.metrics.consistency import consistency_band
+from calibrant.metrics.design_effect import as_independent, design_effect, with_effect
 from calibrant.metrics.estimates import wilson
 from calibrant.metrics.gate import measured_rows
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.results import Curve
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
 Band: TypeAlias = Literal["consistency"]
+#: Curves that are drawn for a band.
+_DRAWS = 1000
+#: More distinct probabilities than this are put into about as many bins, whose rows share their mean probability.
+_MOST_BINS = 2048
 
 
 def reliability_curve(
@@ -26,6 +34,9 @@ def reliability_curve(
     n_bins: int = 10,
     strategy: CurveStrategy = "quantile",
     sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
     level: float = 0.95,
     band: Band | None = None,
     pos_label: object = None,
@@ -38,27 +49,21 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the curve shows the confidence
-        in the most probable one, unless `class_label` picks one.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the curve shows the confidence in the most probable one, unless
+        `class_label` picks one.
     n_bins : int
         Number of bins asked for; empty ones are dropped, and ties can leave fewer. Of no account for "isotonic".
     strategy : {"quantile", "uniform", "isotonic"}
         Bins of near-equal weight, of equal width over [0, 1], or the blocks of the isotonic regression of outcomes on
         probabilities (CORP), which need no number of bins.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
+    cluster, time, label_end : array-like of shape (n,), optional
+        What says which rows are not independent, as in `evaluate`: intervals and band are then wider.
     level : float
         Nominal coverage of each interval, and of the band at each bin.
     band : {"consistency"}, optional
         Also return where the curve would lie, bin by bin, if the probabilities were calibrated, as `band_low` and
         `band_high`.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
     class_label : scalar, optional
         With K columns: the class to show against the rest.
     label : str
@@ -70,11 +75,6 @@ def reliability_curve(
     -------
     Curve
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Intervals are Wilson's, of the rate among all rows of the bin, pointwise: of 20 at level 0.95 one is expected to
@@ -84,7 +84,7 @@ def reliability_curve(
     An interval says which rates the outcomes leave possible; a band says which curves calibrated probabilities would
     give, and the curve leaves it where they are not calibrated. For the band, 1,000 sets of outcomes are drawn from
     the probabilities as they are, and bins or isotonic blocks are filled, or fitted, anew; its ends are quantiles, at
-    each bin separately. More than 2,048 distinct probabilities are put into about as many groups for the draws.
+    each bin separately. More than 2,048 distinct probabilities are put into about as many bins for the draws.
 
     References
     ----------
@@ -99,18 +99,29 @@ def reliability_curve(
     (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
     """
     settings = curve_settings(n_bins, strategy, level, band, rng)
-    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return curve_of_event(event_rows(rows, class_label), settings, label=label)
+    rows = measured_rows(
+        y_true,
+        y_prob,
+        sample_weight=sample_weight,
+        pos_label=pos_label,
+        classes=classes,
+        cluster=cluster,
+        time=time,
+        label_end=label_end,
+    )
+    settings = settings._replace(effect=design_effect(rows))
+    return curve_of_event(event_rows(as_independent(rows), class_label), settings, label=label)
 
 
 class CurveSettings(NamedTuple):
-    """What the caller of `reliability_curve` asks for."""
+    """What the caller of `reliability_curve` asks for, and the design effect of the rows."""
 
     n_bins: int
     strategy: CurveStrategy
     level: float
     band: Band | None
     rng: np.random.Generator
+    effect: float = 1.0
 
 
 def curve_settings(
@@ -129,15 +140,19 @@ def curve_of_event(
     event: Rows | ScoreSummary, settings: CurveSettings, *, label: str = "", bins: Bins | None = None
 ) -> Curve:
     """Return the curve of checked rows, or of their summary, in the bins of the settings or in those given."""
-    n_bins, strategy, level, band, rng = settings
-    if bins is None:
-        if isinstance(event, ScoreSummary):
-            bins = make_bins(event, n_bins, strategy)
-        else:
-            bins = bin_rows(event, n_bins, strategy)
+    n_bins, strategy, level, band, rng, effect = settings
+    if bins is None and isinstance(event, ScoreSummary):
+        bins = make_bins(event, n_bins, strategy)
+    elif bins is None and isinstance(event, Rows):
+        bins = bin_rows(event, n_bins, strategy)
+    assert bins is not None  # noqa: S101
+    bins = replace(bins, weight_squared=effect * bins.weight_squared)
     low, high = wilson(bins.rate, bins.size, level)
-    ends = (None, None) if band is None else consistency_band(event.summary(), bins, strategy, level, rng)
-    return Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label, *ends)
+    curve = Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)
+    if band is None:
+        return curve
+    ends = consistency_band(with_effect(event.summary(), effect), bins, strategy, level, rng)
+    return replace(curve, band_low=ends[0], band_high=ends[1])
 
 
 def event_rows(rows: Rows, class_label: object) -> Rows:
@@ -152,3 +167,44 @@ def event_rows(rows: Rows, class_label: object) -> Rows:
     if class_label not in known:
         raise unknown_name("class_label", class_label, known)
     return rows.of_class(known.index(class_label))
+
+
+def consistency_band(
+    summary: ScoreSummary, bins: Bins, strategy: CurveStrategy, level: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Return the pointwise quantiles, at each bin, of curves drawn from outcomes that follow the probabilities.
+
+    Notes
+    -----
+    Probabilities and weights stay as they are, and each row's outcome is drawn from its probability. Rows of equal
+    probability share one binomial draw, of their effective number.
+    """
+    scores, weight, weight_squared, _ = summary.distinct
+    first_of_bin = np.searchsorted(scores, bins.edges[:, 0], side="left" if strategy == "isotonic" else "right")
+    first_of_bin[0] = 0
+    first = np.arange(scores.size)
+    if scores.size > _MOST_BINS:
+        first = np.union1d(equal_mass_starts(weight, _MOST_BINS), first_of_bin)
+    fine_weight = np.add.reduceat(weight, first)
+    p = np.clip(np.add.reduceat(weight * scores, first) / fine_weight, 0.0, 1.0)
+    size = np.maximum(np.rint(fine_weight**2 / np.add.reduceat(weight_squared, first)), 1.0).astype(np.int64)
+    drawn = rng.binomial(size, p, (_DRAWS, size.size)) * (fine_weight / size)
+    if strategy == "isotonic":
+        rates = _refits(fine_weight, drawn, np.searchsorted(p, bins.mean_score, side="right") - 1)
+    else:
+        start = np.searchsorted(first, first_of_bin)
+        rates = np.add.reduceat(drawn, start, axis=1) / np.add.reduceat(fine_weight, start)
+    low, high = np.quantile(rates, (0.5 - 0.5 * level, 0.5 + 0.5 * level), axis=0)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def _refits(weight: FloatArray, drawn: FloatArray, places: IntArray) -> FloatArray:
+    """Pool each draw of positives into rising rates, and return these at the fine bins `places`."""
+    n = weight.size
+    block_weight, block_positives, end = np.empty(n), np.empty(n), np.empty(n, np.int64)
+    rates = np.empty((len(drawn), places.size))
+    for i, positives in enumerate(drawn):
+        top = kernels.pool_weighted(weight, positives, block_weight, block_positives, end)
+        block = np.searchsorted(end[:top], np.maximum(places, 0), side="right")
+        rates[i] = block_positives[block] / block_weight[block]
+    return rates

@@ -10,11 +10,12 @@ import numpy as np
 
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
-from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import FEW, Estimate
 from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import FloatArray, dot, expit, normal_quantile
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary, TiedScores
+from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
 _MAX_ITER = 100
@@ -47,27 +48,14 @@ def calibration_slope_intercept(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the top label is judged.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged.
 
     Returns
     -------
     SlopeIntercept
         A pair. NaN, with a ConvergenceWarning that says why, where the data have no finite best line: one class, one
         distinct probability, or probabilities that separate the classes.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -92,12 +80,12 @@ def calibration_slope_intercept(
     (0.6309, 0.0)
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = _on_logits(rows)
-    reason = _why_no_line(groups)
+    ties = _on_logits(rows)
+    reason = _why_no_line(ties)
     if reason:
         _warn("calibration_slope_intercept", reason)
         return SlopeIntercept(math.nan, math.nan)
-    return _fit(groups)
+    return _fit(ties)
 
 
 def calibration_intercept(
@@ -117,11 +105,6 @@ def calibration_intercept(
     float
         Above zero where predictions are too low. NaN, with a ConvergenceWarning, where all rows are of one class.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The maximum-likelihood intercept of a logistic regression with the logit as offset (slope fixed at 1). Its bias is
@@ -139,14 +122,14 @@ def calibration_intercept(
     1.0986
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    groups = _on_logits(rows)
-    if _is_one_class(groups):
+    ties = _on_logits(rows)
+    if _is_one_class(ties):
         _warn("calibration_intercept", "all rows are of one class")
         return math.nan
-    return _fit_intercept(groups)
+    return _fit_intercept(ties)
 
 
-def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, Estimate]:
+def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     """Estimate slope and intercept of one column, with normal intervals that don't take the line to be true.
 
     Notes
@@ -154,24 +137,26 @@ def slope_intercept_estimates(summary: ScoreSummary, level: float) -> dict[str, 
     The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
     rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
     """
-    groups = on_logits(summary.tied(), "probability")[0]
-    reason = _why_no_line(groups)
+    summary = column.summary
+    ties = on_logits(summary.tied(), "probability")[0]
+    reason = _why_no_line(ties)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
         return {"slope": undefined, "intercept": undefined}
-    slope, intercept = _fit(groups)
-    z = groups.scores
+    slope, intercept = _fit(ties)
+    z = ties.scores
     q = expit(slope * z + intercept)
     spread = summary.weight_squared / summary.weight
-    spread = spread * (groups.positives * (1.0 - q) ** 2 + (groups.weight - groups.positives) * q**2)
-    bread = np.linalg.inv(_moments(z, groups.weight * q * (1.0 - q)))
+    spread = spread * (ties.positives * (1.0 - q) ** 2 + (ties.weight - ties.positives) * q**2)
+    bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
     covariance = bread @ _moments(z, spread) @ bread
-    size = summary.effective_size
-    covariance *= size / max(size - 2.0, 1.0)
-    half = normal_quantile(level) * np.sqrt(np.diag(covariance))
+    covariance *= column.size / max(column.size - 2.0, 1.0)
+    half = normal_quantile(column.level) * np.sqrt(np.diag(covariance))
+    rarest = column.size * min(summary.base_rate, 1.0 - summary.base_rate)
+    note = f"the interval is too short with fewer than {FEW:.0f} rows of a class" if rarest < FEW else ""
     return {
-        "slope": Estimate(slope, slope - half[0], slope + half[0], "normal (sandwich)"),
-        "intercept": Estimate(intercept, intercept - half[1], intercept + half[1], "normal (sandwich)"),
+        name: Estimate(value, value - reach, value + reach, "normal (sandwich)", note)
+        for name, value, reach in (("slope", slope, half[0]), ("intercept", intercept, half[1]))
     }
 
 
@@ -179,22 +164,22 @@ def _on_logits(rows: Rows) -> TiedScores:
     return on_logits(rows.one_column().tied(), "probability")[0]
 
 
-def _fit(groups: TiedScores) -> SlopeIntercept:
-    slope, intercept = fit_slope_intercept(groups, groups.positives, what="calibration slope")
+def _fit(ties: TiedScores) -> SlopeIntercept:
+    slope, intercept = fit_slope_intercept(ties, ties.positives, what="calibration slope")
     return SlopeIntercept(float(slope), float(intercept))
 
 
-def _fit_intercept(groups: TiedScores) -> float:
+def _fit_intercept(ties: TiedScores) -> float:
     """Solve for the intercept by Newton's method, kept between the values that it can take."""
-    total, positives = float(groups.weight.sum()), float(groups.positives.sum())
+    total, positives = float(ties.weight.sum()), float(ties.positives.sum())
     odds = math.log(positives) - math.log(total - positives)
-    low, high = odds - float(groups.scores.max()), odds - float(groups.scores.min())
+    low, high = odds - float(ties.scores.max()), odds - float(ties.scores.min())
     intercept = min(max(0.0, low), high)
     for _ in range(_MAX_ITER):
-        q = expit(groups.scores + intercept)
-        excess = dot(groups.weight, q) - positives
+        q = expit(ties.scores + intercept)
+        excess = dot(ties.weight, q) - positives
         low, high = (low, intercept) if excess > 0.0 else (intercept, high)
-        slope = dot(groups.weight, q * (1.0 - q))
+        slope = dot(ties.weight, q * (1.0 - q))
         tried = intercept - excess / slope if slope > 0.0 else math.inf
         following = tried if low < tried < high else 0.5 * (low + high)
         if abs(following - intercept) <= 1e-12 * max(1.0, abs(following)):
@@ -203,19 +188,19 @@ def _fit_intercept(groups: TiedScores) -> float:
     return following
 
 
-def _why_no_line(groups: TiedScores) -> str:
+def _why_no_line(ties: TiedScores) -> str:
     """Say why no finite line is the best one; an empty string where there is one."""
-    if _is_one_class(groups):
+    if _is_one_class(ties):
         return "all rows are of one class"
-    if float(groups.scores.min()) == float(groups.scores.max()):
+    if float(ties.scores.min()) == float(ties.scores.max()):
         return "all probabilities are the same"
-    if separates(groups) or separates(TiedScores(-groups.scores, groups.weight, groups.positives)):
+    if separates(ties) or separates(TiedScores(-ties.scores, ties.weight, ties.positives)):
         return "the probabilities separate the classes, so the slope has no bound"
     return ""
 
 
-def _is_one_class(groups: TiedScores) -> bool:
-    return not groups.positives.any() or bool((groups.positives == groups.weight).all())
+def _is_one_class(ties: TiedScores) -> bool:
+    return not ties.positives.any() or bool((ties.positives == ties.weight).all())
 
 
 def _moments(z: FloatArray, weight: FloatArray) -> FloatArray:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.metrics.estimates import Estimate
+from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Estimate, noise_bounds
 from calibrant.metrics.gate import measured_rows
-from calibrant.metrics.noise import noise_bounds
 from calibrant.numerics import FloatArray
-from calibrant.summary import ScoreSummary, TiedScores
+from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
 #: Cells that rows are put into, by how many rows there are: their width is far below any error worth measuring.
@@ -40,26 +40,13 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each of the sorted classes, of which the top label is judged.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged.
 
     Returns
     -------
     float
         In [0, 1].
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -93,7 +80,7 @@ def smooth_ece(
     return _solve(_gap_series(rows.one_column().tied()))
 
 
-def smooth_ece_estimate(summary: ScoreSummary, level: float, rng: np.random.Generator) -> Estimate:
+def smooth_ece_estimate(column: Column) -> Estimate:
     """Estimate the smooth calibration error of one column, with an interval from the noise of the smoothed gap.
 
     Notes
@@ -101,6 +88,7 @@ def smooth_ece_estimate(summary: ScoreSummary, level: float, rng: np.random.Gene
     The interval is that of the error E at the width that was found. As E falls with the width, a bound on it there
     bounds the crossing of E and the width too.
     """
+    summary = column.summary
     value = _solve(_gap_series(summary.tied()))
     width = max(value, 1.0 / _NOISE_POINTS[1])
     m = _points(width, _NOISE_POINTS_PER_WIDTH, _NOISE_POINTS)
@@ -113,12 +101,12 @@ def smooth_ece_estimate(summary: ScoreSummary, level: float, rng: np.random.Gene
     share = np.maximum(share, np.finfo(np.float64).tiny)
     # rows within reach of the kernel, with one event and one non-event more: noise is never nothing
     reach = 2.0 * np.sqrt(np.pi) * width * m
-    size = share * reach * summary.effective_size
+    size = share * reach * column.size
     rate = (np.clip(rate / share, 0.0, 1.0) * size + 1.0) / (size + 2.0)
     spread = np.sqrt(rate * (1.0 - rate) * np.bincount(cell, weight_squared, m)) / total
-    noise = smooth(rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread)
-    between = max(float(np.sum(gap**2 / share)) - float(np.sum(np.abs(gap))) ** 2, 0.0) / summary.effective_size
-    return noise_bounds(value, gap, noise, between, level, rng)
+    noise = smooth(column.rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread)
+    between = max(float(np.sum(gap**2 / share)) - float(np.sum(np.abs(gap))) ** 2, 0.0) / column.size
+    return noise_bounds(value, gap, noise, between, column.level, column.rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +123,11 @@ class _Smoother:
         return smoothed
 
 
-def _gap_series(groups: TiedScores) -> FloatArray:
+def _gap_series(ties: TiedScores) -> FloatArray:
     """Return the cosine coefficients on [0, 1] of the measure that gives each row its share of w (p - y)."""
-    n = _CELLS[max(least for least in _CELLS if groups.scores.size >= least)]
-    gap = (groups.weight * groups.scores - groups.positives) / float(groups.weight.sum())
-    position = groups.scores * n + 0.5  # one cell further, so that cell 0 is the mirror image of cell 1
+    n = _CELLS[max(least for least in _CELLS if ties.scores.size >= least)]
+    gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
+    position = ties.scores * n + 0.5  # one cell further, so that cell 0 is the mirror image of cell 1
     left = position.astype(np.int64)
     to_right = gap * (position - left)
     cells = np.bincount(left, gap - to_right, n + 2)

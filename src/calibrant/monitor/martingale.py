@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.engines import QuantisedSummary
-from calibrant.engines.quantised import LEAST_BITS, CellTable
-from calibrant.maps import StepMap
-from calibrant.metrics import STAKES
+from calibrant.engines import LEAST_BITS, CellTable
+from calibrant.metrics import STAKES, log_gains, recalibrated
 from calibrant.numerics import FloatArray, clip_open, dot, expit, logit
 from calibrant.summary import DistinctScores, ScoreSummary
 
@@ -124,29 +122,9 @@ def _gains(memory: DistinctScores | None, window: ScoreSummary) -> FloatArray:
     """Return the logarithm of what each method and stake gains on a window; nothing is bet without a past."""
     if memory is None:
         return np.zeros(len(METHODS) * len(STAKES))
-    p = window.scores
-    return np.concatenate([_gain(p, q, window) for q in (_isotonic(memory, p), _shifted(memory, p))])
-
-
-def _gain(p: FloatArray, q: FloatArray, window: ScoreSummary) -> FloatArray:
-    gains = np.zeros(len(STAKES))
-    wins, losses = window.positives, np.maximum(window.weight - window.positives, 0.0)
-    for mass, before, after in ((wins, p, q), (losses, 1.0 - p, 1.0 - q)):
-        held = mass > 0.0
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = after[held] / before[held]
-        ratio[np.isnan(ratio)] = 1.0  # 0 / 0: both say that it can't happen
-        gains += [dot(mass[held], np.log1p(stake * (ratio - 1.0))) for stake in STAKES]
-    return gains
-
-
-def _isotonic(memory: DistinctScores, p: FloatArray) -> FloatArray:
-    """Return the isotonic regression of the past at `p`, with one more row at the mean score in each block."""
-    blocks = ScoreSummary(memory).isotonic_blocks()
-    first = np.searchsorted(memory.scores, blocks.first)
-    mean = np.add.reduceat(memory.weight * memory.scores, first) / blocks.weight
-    level = (blocks.positives + mean) / (blocks.weight + 1.0)
-    return StepMap(blocks.last[:-1], level).apply(p)
+    p, wins = window.scores, window.positives
+    losses = np.maximum(window.weight - wins, 0.0)
+    return np.concatenate([log_gains(p, q, wins, losses) for q in (recalibrated(memory, p), _shifted(memory, p))])
 
 
 def _shifted(memory: DistinctScores, p: FloatArray) -> FloatArray:
@@ -175,5 +153,4 @@ def _remember(memory: DistinctScores | None, window: DistinctScores, kept: float
         return cells
     table = CellTable.empty(LEAST_BITS, is_probability=True)
     table.add_groups(cells)
-    gathered: QuantisedSummary = table.summary()
-    return gathered.distinct
+    return table.summary().distinct

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import DocumentError, InvalidInputError
-from calibrant.metrics import measured_rows
+from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
-from calibrant.numerics import dot, normal_quantile
+from calibrant.numerics import dot
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,11 @@ class Window:
     mean_prob, base_rate : float
         Mean probability, and share of positives.
     gap, low, high : float
-        Mean probability less base rate, with a normal interval of this window alone: of a hundred windows of
-        calibrated probabilities, some exclude zero.
+        Mean probability less base rate, with the interval that `evaluate` has for these rows alone: of a hundred
+        windows of calibrated probabilities, some exclude zero.
     brier : float
+    verdict : str
+        What `evaluate` says of these rows alone.
     log_e_value : float
         Logarithm of the evidence against calibration in this window and all before it.
     is_alarm : bool
@@ -47,6 +49,7 @@ class Window:
     low: float
     high: float
     brier: float
+    verdict: str
     log_e_value: float
     is_alarm: bool
 
@@ -64,6 +67,8 @@ class CalibrationMonitor:
     Attributes
     ----------
     windows : list of Window
+    martingale : CalibrationMartingale
+        The evidence so far.
 
     Notes
     -----
@@ -89,7 +94,7 @@ class CalibrationMonitor:
         self.alpha = check_fraction("alpha", alpha)
         self.level = check_fraction("level", level)
         self.windows: list[Window] = []
-        self._martingale = CalibrationMartingale()
+        self.martingale = CalibrationMartingale()
 
     @property
     def is_alarm(self) -> bool:
@@ -133,11 +138,23 @@ class CalibrationMonitor:
             If an argument can't be used; the message says where and why.
         """
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-        column = rows.one_column()
-        largest = 1.0 if column.weight is None else float(column.weight.max())
-        return self.update_summary(column.summary(), name=name, largest_weight=largest)
+        return self.update_summary(
+            rows.one_column().summary(),
+            name=name,
+            largest_weight=float(rows.weights.max()),
+            n_rows=rows.n_rows,
+            is_top=not rows.is_binary,
+        )
 
-    def update_summary(self, summary: ScoreSummary, *, name: str | None = None, largest_weight: float = 1.0) -> Window:
+    def update_summary(
+        self,
+        summary: ScoreSummary,
+        *,
+        name: str | None = None,
+        largest_weight: float = 1.0,
+        n_rows: int | None = None,
+        is_top: bool = False,
+    ) -> Window:
         """Add the summary of the next window.
 
         Parameters
@@ -148,6 +165,10 @@ class CalibrationMonitor:
             What to call the window.
         largest_weight : float
             The largest weight of a row, by which stakes are divided.
+        n_rows : int, optional
+            The number of rows; by default their weight.
+        is_top : bool
+            Whether scores are the confidence in the most probable class, and positives the rows where it was right.
 
         Raises
         ------
@@ -165,24 +186,23 @@ class CalibrationMonitor:
         stake = ScoreSummary(
             DistinctScores(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
         )
-        log_e = self._martingale.add(stake)
-        total = summary.total_weight
-        mean = dot(weight, scores) / total
-        gap = mean - summary.base_rate
-        residual = dot(positives, (1.0 - scores) ** 2) + dot(weight - positives, scores**2)
-        spread = max(residual / total - gap**2, summary.base_rate * (1.0 - summary.base_rate) / (total + 2.0))
-        half = normal_quantile(self.level) * math.sqrt(spread / summary.effective_size)
+        log_e = self.martingale.add(stake)
+        n_rows = round(summary.total_weight) if n_rows is None else n_rows
+        settings = check_settings(SCORE_BINS, self.level, 0)
+        found = evaluate_summary(summary, n_rows, settings, "given data", names=TO_JUDGE, is_top=is_top)
+        gap = found["mean_gap"]
         window = Window(
-            name,
-            total,
-            mean,
-            summary.base_rate,
-            gap,
-            max(gap - half, -1.0),
-            min(gap + half, 1.0),
-            residual / total,
-            log_e,
-            self.is_alarm or log_e >= -math.log(self.alpha),
+            name=name,
+            n=summary.total_weight,
+            mean_prob=dot(weight, scores) / summary.total_weight,
+            base_rate=summary.base_rate,
+            gap=gap.value,
+            low=gap.low,
+            high=gap.high,
+            brier=found["brier"].value,
+            verdict=found.verdict,
+            log_e_value=log_e,
+            is_alarm=self.is_alarm or log_e >= -math.log(self.alpha),
         )
         self.windows.append(window)
         return window
@@ -195,7 +215,7 @@ class CalibrationMonitor:
             "alpha": self.alpha,
             "level": self.level,
             "windows": [{**asdict(w), "log_e_value": min(w.log_e_value, 1e300)} for w in self.windows],
-            "martingale": self._martingale.to_dict(),
+            "martingale": self.martingale.to_dict(),
         }
 
     @classmethod
@@ -216,9 +236,9 @@ class CalibrationMonitor:
         try:
             monitor = cls(alpha=state["alpha"], level=state["level"])
             monitor.windows = [Window(**window) for window in state["windows"]]
-            monitor._martingale = CalibrationMartingale.from_dict(state["martingale"])
-            known = len(monitor.windows) == monitor._martingale.n_windows
-            sizes = {len(m.scores) == len(m.weight) for m in monitor._martingale.memories if m is not None}
+            monitor.martingale = CalibrationMartingale.from_dict(state["martingale"])
+            known = len(monitor.windows) == monitor.martingale.n_windows
+            sizes = {len(m.scores) == len(m.weight) for m in monitor.martingale.memories if m is not None}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DocumentError(f"the state of the monitor is broken: {error!s:.200}.") from None
         if not known or False in sizes or not np.isfinite([w.gap for w in monitor.windows]).all():

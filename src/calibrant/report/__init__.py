@@ -1,7 +1,22 @@
-"""The calibration report: summarise (data -> dict), render (dict -> HTML, JSON, Markdown)."""
+"""Reports: what is measured, as one self-contained page, a JSON document or Markdown."""
 
-from calibrant.report.forecast import ForecastReport
-from calibrant.report.rank_preserving import RankPreservingReport
-from calibrant.report.report import Report
+from calibrant.report.forecast import ForecastReport as ForecastReport
+from calibrant.report.rank_preserving import RankPreservingReport as RankPreservingReport
+from calibrant.report.report import Report as Report
 
-__all__ = ["ForecastReport", "RankPreservingReport", "Report"]
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.report.figures import inline_figure as inline_figure
+from calibrant.report.formats import ends as ends, percent as percent, signed as signed
+from calibrant.report.page import (
+    Answer as Answer,
+    Page as Page,
+    PageReport as PageReport,
+    Picture as Picture,
+    Pictures as Pictures,
+    Section as Section,
+    Text as Text,
+    name as name,
+    off_cell as off_cell,
+    table as table,
+)

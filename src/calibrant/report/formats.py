@@ -1,37 +1,13 @@
-"""Numbers and names as the report writes them."""
+"""Numbers as pages write them."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
-
-#: Names longer than this are cut in the page and in Markdown; JSON keeps them whole.
-MAX_NAME = 160
 
 
 def percent(share: float) -> str:
     """Write a share as a percentage with one decimal, or three below 0.1%."""
     return f"{100.0 * share:.{3 if 0.0 < abs(share) < 0.00095 else 1}f}%"
-
-
-def points(difference: float) -> str:
-    """Write a difference of shares in percentage points."""
-    return f"{percent(difference).removesuffix('%')} percentage points"
-
-
-def points_range(low: float, high: float) -> str:
-    """Write an interval of percentage points."""
-    return f"{percent(low).removesuffix('%')} to {percent(high).removesuffix('%')}"
-
-
-def percent_level(level: float) -> str:
-    """Write a level such as 0.95 as 95%."""
-    return f"{100.0 * level:.10g}%"
-
-
-def shorten(text: str, most: int = MAX_NAME) -> str:
-    """Cut a long name, and say so by an ellipsis."""
-    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def decimals(value: float, digits: int = 4) -> str:
@@ -69,26 +45,6 @@ def digits_of(upper: float) -> int:
     return 3 if upper > 0.2 else 4 if upper > 0.02 else 5
 
 
-def axis_end(value: float) -> str:
-    """Write the end of an axis."""
-    return f"{value:g}"
-
-
 def sentence(text: str) -> str:
     """Write a note as a sentence."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
-
-
-def capitalize_first(text: str) -> str:
-    """Begin a sentence."""
-    return text[:1].upper() + text[1:]
-
-
-def escape_markdown(text: object) -> str:
-    """Take the meaning from characters that Markdown or HTML in it would read, and cut a long name."""
-    return escape_text(shorten(str(text)))
-
-
-def escape_text(text: str) -> str:
-    """Take the meaning from characters that Markdown or HTML in it would read."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", text)

@@ -1,79 +1,79 @@
-"""Measure what the report says of groups of rows."""
+"""The section on groups of rows: their curves, and which are off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from calibrant.metrics import GroupScores
-from calibrant.report.curves import OF_HISTOGRAM, curve_of
-from calibrant.report.formats import shorten
-from calibrant.report.summarise import clean
-from calibrant.validation import ArrayLike
+from calibrant.phrases import clean, legible, percent_level
+from calibrant.report.formats import count, decimals, ends, signed
+from calibrant.report.page import Section, Text, name, off_cell, table
+from calibrant.report.reliability import axes_end, curve_of, panels, side_by_side
+from calibrant.summary import ScoreSummary
 
 #: With more groups than this, the worst ones get a panel and a row in the table.
 MAX_GROUP_PANELS = 12
+#: A group has at most one bin for so many rows.
+_ROWS_PER_BIN = 20
 _SHORT = 60
 
 
 def summarise_groups(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    by: ArrayLike,
+    found: GroupScores,
+    summaries: Mapping[Any, ScoreSummary],
     *,
-    name: str,
-    sample_weight: ArrayLike | None,
+    by: str,
     n_bins: int,
     level: float,
-    pos_label: object,
-    classes: ArrayLike | None,
+    effect: float = 1.0,
 ) -> dict[str, Any]:
     """Return the figures of each group, the worst first, and the curves of the worst, as plain values."""
-    from calibrant.metrics import evaluate_groups, measured_rows
-
-    rows = measured_rows(
-        y_true, y_prob, groups={"by": by}, sample_weight=sample_weight, pos_label=pos_label, classes=classes
-    )
-    groups = rows.groups["by"]
-    found = evaluate_groups(
-        y_true, y_prob, groups=by, sample_weight=sample_weight, level=level, pos_label=pos_label, classes=classes
-    )
-    place = {group: code for code, group in enumerate(groups.classes.tolist())}
-
-    def curve(group: Any, few: int, label: str) -> dict[str, Any]:
-        own = rows.take(groups.codes == place[group]).one_column()
-        return curve_of(own, few, level, label)
-
-    return describe_groups(found, curve, name=name, n_bins=n_bins)
-
-
-def describe_groups(
-    found: GroupScores, curve: Callable[[Any, int, str], dict[str, Any]], *, name: str, n_bins: int
-) -> dict[str, Any]:
-    """Return what the report says of measured groups; `curve` draws one, of so many bins and with a label."""
     figures: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
     for group, scores in found.groups.items():
-        gap, error = scores["mean_gap"], scores["ece_debiased"]
-        label = clean(group)
+        gap = scores["mean_gap"]
         figures.append(
             {
-                "group": label,
+                "group": clean(group),
                 "n": gap.n,
                 "mean_gap": gap.value,
                 "low": gap.low,
                 "high": gap.high,
-                "ece_debiased": error.value,
+                "ece_debiased": scores["ece_debiased"].value,
                 "is_off": found.is_off(group),
             }
         )
         if len(curves) < MAX_GROUP_PANELS:
-            curves.append(curve(group, max(1, min(n_bins, gap.n // 20)), label))
-    upper = max(drawn["upper"] for drawn in curves)  # panels beside each other share their axes
+            few = max(1, min(n_bins, gap.n // _ROWS_PER_BIN))
+            curves.append(curve_of(summaries[group], few, level, clean(group), n_rows=gap.n, effect=effect))
     return {
-        "by": clean(name),
-        "verdict": found.describe(lambda group: shorten(clean(group), _SHORT)),
+        "by": clean(by),
+        "verdict": found.describe(lambda group: legible(group, _SHORT)),
         "level": found.interval_level,
         "rows": figures,
-        "curves": [{**{k: v for k, v in c.items() if k not in OF_HISTOGRAM}, "upper": upper} for c in curves],
+        "curves": side_by_side(curves),
     }
+
+
+def group_section(groups: dict[str, Any]) -> Section:
+    """Return the section on groups."""
+    curves, n = groups["curves"], len(groups["rows"])
+    shown = groups["rows"][: len(curves)]
+    bold = ", bold where its interval excludes 0" if any(each["is_off"] for each in groups["rows"]) else ""
+    lead = f"Gap is mean prediction less observed frequency{bold}. {axes_end(curves)}"
+    if len(shown) < n:
+        lead = f"Shown are the worst {len(shown)} of {n} groups. {lead}"
+    found = table(
+        "Groups",
+        shown,
+        [
+            ("Group", lambda each: name(each["group"], _SHORT)),
+            ("Rows", lambda each: count(each["n"])),
+            ("Gap", lambda each: off_cell(signed(each["mean_gap"]), each["is_off"])),
+            (f"{percent_level(groups['level'])} interval", lambda each: ends(each, 3)),
+            ("Debiased error", lambda each: decimals(each["ece_debiased"], 3)),
+        ],
+    )
+    pictures = panels(curves, "group", [f"{count(curve['n_rows'])} rows" for curve in curves])
+    return Section(f"Groups: {name(groups['by'], _SHORT)}", [Text(groups["verdict"]), pictures, Text(lead), found])

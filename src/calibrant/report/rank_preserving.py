@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant._version import __version__
+from calibrant.displays import RankPreservingDisplay, draw_column
+from calibrant.phrases import clean, shorten
 from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
-from calibrant.report.summarise import clean
+from calibrant.report.figures import inline_figure, square_panel, strip
+from calibrant.report.formats import count, decimals, percent
+from calibrant.report.page import (
+    Answer,
+    Facts,
+    Page,
+    PageReport,
+    Picture,
+    Pictures,
+    Section,
+    Text,
+    name,
+    off_cell,
+    table,
+)
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from calibrant.rank_preserving import ColumnChange
 
 #: Below this share of the spread that is left, the page advises against.
 _LITTLE = 0.5
+_SHORT = 60
 
 
-class RankPreservingReport:
+class RankPreservingReport(PageReport):
     """Report of a probability matrix before and after it got its margins, as a page.
 
     Parameters
@@ -48,6 +66,8 @@ class RankPreservingReport:
     <RankPreservingReport: The order is kept and the margins are met, n = 200 rows>
     """
 
+    name = "Rank-preserving calibration"
+
     def __init__(
         self,
         P: ArrayLike,
@@ -61,47 +81,143 @@ class RankPreservingReport:
         self._diagnostics = diagnose(P, Q, y=y, sample_weight=sample_weight, classes=classes)
         self._summary = _summary(self._diagnostics, Q if isinstance(Q, RankPreservingResult) else None, clean(title))
 
-    def summary(self) -> dict[str, Any]:
-        """Return all that the report says as dicts, lists, strings and numbers; what is undefined is None."""
-        return copy.deepcopy(self._summary)
-
-    def html(self) -> str:
-        """Return one self-contained page: no script, nothing fetched."""
-        from calibrant.displays import RankPreservingDisplay
-        from calibrant.report.figures import column_panel
-        from calibrant.report.render import render_page
-
-        columns = RankPreservingDisplay(self._diagnostics).columns
-        panels = [column_panel(column, key=f"column{k}") for k, column in enumerate(columns)]
-        captions = [_caption(column) for column in columns]
-        return render_page(
-            "rank_preserving.html.j2", {**self._summary, "panels": list(zip(panels, captions, strict=True))}
+    def page(self) -> Page:
+        """Return all that the page says."""
+        found = self._summary
+        moved = (
+            f"Of each row's probability {percent(found['mean_moved'])} changed column on average, "
+            f"{percent(found['largest_moved'])} at most. Another column is on top in {percent(found['top_changed'])} "
+            f"of {count(found['n_rows'])} rows."
         )
+        answers = [Answer("How much moved?", moved), Answer("What is left of the ranking?", found["advice"])]
+        sections = [self._moves(), _ranking(found)]
+        if found["has_auc"]:
+            sections.append(_auc(found))
+        sections.append(_worst(found))
+        if found["solver"] is not None:
+            sections.append(_solver(found["solver"]))
+        return Page(found["title"], found["state"], found["headline"], answers, sections)
 
-    def json(self) -> str:
-        """Return the summary as a JSON document."""
-        from calibrant.report.render import to_json
-
-        return to_json(self._summary)
-
-    def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            If the folder doesn't exist or can't be written to.
-        """
-        from calibrant.report.render import write_text
-
-        write_text(path, self.html())
+    def _moves(self) -> Section:
+        """Return the section of pictures of the columns that moved most, and the table of all."""
+        columns = self._summary["columns"]
+        shown = RankPreservingDisplay(self._diagnostics).columns
+        pictures = [
+            Picture(
+                partial(_column_panel, column, f"column{k}"),
+                f"mean {decimals(column.mean_before, 3)} to {decimals(column.mean_after, 3)}",
+                name(column.column, _SHORT),
+            )
+            for k, column in enumerate(shown)
+        ]
+        lead = (
+            "On the dashed line nothing moved. A flat stretch is rows that differed and are equal now; a band, where "
+            "there is one, is rows of like probability that ended up apart."
+        )
+        if len(shown) < len(columns):
+            lead += f" Shown are the {len(shown)} of {len(columns)} columns that moved most."
+        moves = table(
+            "Moves",
+            columns,
+            [
+                ("Column", _name),
+                ("Mean before", lambda each: decimals(each["mean_before"], 3)),
+                ("Mean after", lambda each: decimals(each["mean_after"], 3)),
+                ("Mean move", lambda each: decimals(each["mean_move"], 3)),
+                ("Largest", lambda each: decimals(each["largest_move"], 3)),
+            ],
+        )
+        layout = Pictures(pictures, "panels thirds" if len(shown) > 4 else "panels")
+        return Section("Each column, after against before", [Text(lead), layout, moves])
 
     def __repr__(self) -> str:
         return f"<RankPreservingReport: {self._summary['headline']}, n = {self._diagnostics.n_rows:,} rows>"
 
 
-def _caption(column: ColumnChange) -> dict[str, Any]:
-    return {"label": clean(column.column), "before": column.mean_before, "after": column.mean_after}
+def _name(column: dict[str, Any]) -> str:
+    return name(column["column"], _SHORT)
+
+
+def _ranking(found: dict[str, Any]) -> Section:
+    lead = (
+        "Spread: standard deviation after, as a share of that before. Flattened: neighbours that differed and are "
+        "equal now. Overtaken: rows below one that was not above them. Levels: the effective number of different "
+        "probabilities."
+    )
+    ranking = table(
+        "Ranking",
+        found["columns"],
+        [
+            ("Column", _name),
+            ("Spread left", lambda each: "" if each["spread"] is None else f"{each['spread']:.0%}"),
+            ("Flattened", lambda each: f"{each['flattened']:.0%}"),
+            ("Overtaken", lambda each: off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"]))),
+            ("Levels", lambda each: count(round(each["steps_before"]))),
+            ("Levels after", lambda each: count(round(each["steps_after"]))),
+        ],
+        wide=(4,),
+    )
+    return Section("What is left of the ranking", [Text(lead), ranking])
+
+
+def _auc(found: dict[str, Any]) -> Section:
+    lead = "Area under the ROC curve. Where the order is kept, rows that became equal are all that can change it."
+    areas = table(
+        "Area under the ROC curve",
+        [each for each in found["columns"] if each["auc_before"] is not None],
+        [
+            ("Column", _name),
+            ("AUC before", lambda each: decimals(each["auc_before"])),
+            ("AUC after", lambda each: decimals(each["auc_after"])),
+            ("Change", lambda each: f"{each['auc_after'] - each['auc_before']:+.4f}"),
+        ],
+    )
+    return Section("How well each column tells its class from the rest", [Text(lead), areas])
+
+
+def _worst(found: dict[str, Any]) -> Section:
+    moved = table(
+        "Rows that moved most",
+        found["worst"],
+        [
+            ("Row", lambda each: str(each["row"])),
+            ("Moved", lambda each: decimals(each["moved"], 3)),
+            ("Most came from", lambda each: name(each["source"], 40)),
+            ("Most went to", lambda each: name(each["target"], 40)),
+        ],
+        look="worst",
+    )
+    return Section("Rows that moved most", [moved])
+
+
+def _solver(solver: dict[str, Any]) -> Section:
+    over = "" if solver["n_groups"] is None else f" over {solver['n_groups']:,} groups"
+    ended = "converged" if solver["converged"] else "stopped before it had converged"
+    rows, margins, order = (f"{solver[f'{what}_residual']:.1e}" for what in ("row", "margin", "rank"))
+    nearer = f"nearer by more than {solver['gap']:.2g} of the squared distance"
+    facts = [
+        ("Method", f"{solver['method']}, {solver['n_iter']:,} iterations{over}; {ended}"),
+        ("Gap", f"No matrix with these margins and this order is {nearer}."),
+        ("Residuals", f"Rows {rows}, margins {margins} per row, order {order}."),
+    ]
+    return Section("How the solver ended", [Facts(facts)])
+
+
+def _column_panel(column: ColumnChange, key: str) -> str:
+    """Return the SVG of a column of a matrix after against before, small."""
+
+    def draw(ax: Axes) -> None:
+        draw_column(ax, column)
+        ax.set_title("", loc="left")
+        for text in list(ax.texts):
+            text.remove()
+        strip(ax)
+        ax.set(xlabel="", ylabel="")
+        ax.locator_params(nbins=3)
+
+    means = f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {percent(column.flattened)} flat."
+    title = f"Column {shorten(clean(column.column), _SHORT)}: probabilities after against before"
+    return inline_figure(lambda: square_panel(draw), key=key, title=title, words=means)
 
 
 def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str) -> dict[str, Any]:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines.summarise import MAX_DISTINCT
-from calibrant.report.source_columns import SourceColumns
-from calibrant.report.summarise import summarise
-from calibrant.validation import ArrayLike
+from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
+from calibrant.errors import ShapeError
+from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
+from calibrant.phrases import clean, percent_level
+from calibrant.report.classes import class_sections
+from calibrant.report.formats import count
+from calibrant.report.groups import group_section
+from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
+from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
+from calibrant.report.reliability import reliability_section
+from calibrant.report.scores import methods_of, score_section
+from calibrant.tables import open_rows
+from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:
     import numpy as np
 
+#: What the first screen answers: the part of the verdict, and the question.
+_QUESTIONS = {
+    "is_it_calibrated": "Is it calibrated?",
+    "which_way": "Which way is it off?",
+    "where": "Where?",
+    "what_to_do": "What to do",
+}
+#: Names of classes and columns that the page lists.
+_MOST_NAMED = 12
+_SHORT = 60
 
-class Report:
+
+class Report(PageReport):
     """Calibration report of labels and predicted probabilities.
 
     Says in words whether the probabilities are calibrated, which way they are off, where, and what to do; then
@@ -24,20 +42,12 @@ class Report:
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each of the sorted classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
+    y_true, y_prob, sample_weight, cluster, time, label_end, pos_label, classes
+        As in `evaluate`.
     n_bins : int
         Number of bins of the reliability diagram, of equal weight.
     level : float
         Nominal coverage of all intervals.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
     by : array-like of shape (n,), optional
         The group of each row: adds a section on groups, with intervals corrected for their number.
     group_name : str
@@ -58,9 +68,8 @@ class Report:
 
     Notes
     -----
-    "Not calibrated" is said only where the interval of the debiased calibration error lies above 0, and a
-    correction is recommended only then. Everything is measured on the rows that are given: to judge a fitted
-    calibrator, give rows that it has not seen.
+    The scores and the verdict are those of `evaluate` with its 15 bins, word for word. Everything is measured on the
+    rows that are given: to judge a fitted calibrator, give rows that it has not seen.
 
     Examples
     --------
@@ -73,12 +82,17 @@ class Report:
     Not calibrated: predictions are too low
     """
 
+    name = "Calibration report"
+
     def __init__(
         self,
         y_true: ArrayLike,
         y_prob: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
         n_bins: int = 10,
         level: float = 0.95,
         pos_label: object = None,
@@ -90,33 +104,25 @@ class Report:
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        self._summary = summarise(
+        settings = check_settings(SCORE_BINS, level, rng)
+        check_integer("n_bins", n_bins, minimum=1)
+        rows = measured_rows(
             y_true,
             y_prob,
             sample_weight=sample_weight,
-            n_bins=n_bins,
-            level=level,
+            cluster=cluster,
+            time=time,
+            label_end=label_end,
             pos_label=pos_label,
             classes=classes,
-            title=title,
-            score_names=score_names,
-            source=source,
-            rng=rng,
+            groups=None if by is None else {"by": by},
         )
-        if by is not None:
-            from calibrant.report.groups import summarise_groups
-
-            self._summary["groups"] = summarise_groups(
-                y_true,
-                y_prob,
-                by,
-                name=group_name,
-                sample_weight=sample_weight,
-                n_bins=n_bins,
-                level=level,
-                pos_label=pos_label,
-                classes=classes,
-            )
+        names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
+        groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
+        found = of_rows(rows, settings)
+        self._summary = summarise(
+            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
+        )
 
     @classmethod
     def from_source(
@@ -165,62 +171,97 @@ class Report:
         >>> import calibrant as cb
         >>> rows = {"p": [0.1, 0.4, 0.35, 0.8] * 50, "y": [0, 0, 1, 1] * 50}
         >>> cb.Report.from_source(rows)
-        <Report: Not calibrated: predictions are off in several places, n = 200 rows>
+        <Report: Not calibrated: predictions are too low, n = 200 rows>
         """
-        from calibrant.report.from_source import summarise_source
-
+        settings = check_settings(SCORE_BINS, level, rng)
+        check_integer("n_bins", n_bins, minimum=1)
+        check_integer("max_distinct", max_distinct, minimum=1)
+        reader = RowReader(
+            open_rows(source, format=format, table=table),
+            score=score,
+            label=label,
+            weight=weight,
+            group=group,
+            classes=classes,
+        )
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
+        found = probabilities_of(reader)
+        labels = reader.classes.tolist()
+        if pos_label is not None and is_flipped(pos_label, reader):
+            found = flipped(found)
+            labels.reverse()
+        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
         made = cls.__new__(cls)
-        made._summary = summarise_source(
-            source,
-            SourceColumns(score, label, weight, group, classes, pos_label, format, table),
-            max_distinct=max_distinct,
+        made._summary = summarise(
+            of_source(found, labels, settings, max_distinct),
             n_bins=n_bins,
-            level=level,
             title=title,
+            source=where,
+            score_names=names,
+            groups=groups,
             rng=rng,
         )
         return made
 
-    def summary(self) -> dict[str, Any]:
-        """Return all that the report says as dicts, lists, strings and numbers; what is undefined is None."""
-        return copy.deepcopy(self._summary)
-
-    def html(self) -> str:
-        """Return one self-contained page: no script, nothing fetched."""
-        from calibrant.report.render import to_html
-
-        return to_html(self._summary)
-
-    def json(self) -> str:
-        """Return the summary as a JSON document."""
-        from calibrant.report.render import to_json
-
-        return to_json(self._summary)
-
-    def markdown(self) -> str:
-        """Return the report as Markdown, with tables in place of figures."""
-        from calibrant.report.render import to_markdown
-
-        return to_markdown(self._summary)
-
-    def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            If the folder doesn't exist or can't be written to.
-        """
-        from calibrant.report.render import write_text
-
-        write_text(path, self.html())
-
-    def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame of its own so that neither's style reaches the other."""
-        from markupsafe import escape
-
-        frame = 'style="width: 100%; height: 44rem; border: 0" sandbox title="Calibration report"'
-        return f'<iframe {frame} srcdoc="{escape(self.html())}"></iframe>'
+    def page(self) -> Page:
+        """Return all that the page says."""
+        summary = self._summary
+        found = summary["verdict"]
+        sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
+        if summary["groups"] is not None:
+            sections.append(group_section(summary["groups"]))
+        sections.append(_data_section(summary))
+        answers = [
+            Answer(question, found[part], found["command"] if part == "what_to_do" else None)
+            for part, question in _QUESTIONS.items()
+        ]
+        return Page(summary["title"], found["state"], found["headline"], answers, sections)
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
+
+
+def _data_section(summary: dict[str, Any]) -> Section:
+    """Return the section on the rows and on how intervals were found."""
+    data = summary["data"]
+    facts = []
+    if data["source"] is not None:
+        facts.append(("Source", name(data["source"])))
+    if data["score_names"]:
+        facts.append(("Scores from", _listed([name(each, _SHORT) for each in data["score_names"]], "")))
+    classes = [
+        f"{name(each['label'], _SHORT)} ({count(each['n'])} rows"
+        f"{', positive' if each['label'] == data['positive_class'] else ''})"
+        for each in data["classes"]
+    ]
+    weights = "None: every row counts once"
+    if data["is_weighted"]:
+        worth = f"{int(data['effective_rows']):,} equally weighted rows"
+        weights = f"Total {count(data['total_weight'])}; worth {worth}"
+    if data["design_effect"] > 1.0:
+        worth = f"{int(data['effective_rows']):,} independent ones"
+        facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
+    level = percent_level(data["level"])
+    facts += [
+        ("Rows", count(data["n_rows"])),
+        ("Classes", _listed(classes, " classes")),
+        ("Weights", weights),
+        ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
+    ]
+    return Section("Data and method", [Facts(facts)])
+
+
+def _listed(items: list[str], what: str) -> str:
+    left = len(items) - _MOST_NAMED
+    return ", ".join(items[:_MOST_NAMED]) + (f" and {left} more{what}" if left > 0 else "")
+
+
+def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:
+    """Return the names of the score columns as text, one for each."""
+    if score_names is None:
+        return []
+    if isinstance(score_names, str):
+        score_names = [score_names]
+    if len(score_names) != n_columns:
+        raise ShapeError(f"score_names has {len(score_names)} names for {n_columns} columns. Pass one for each column.")
+    return [clean(each) for each in score_names]

@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator, out_of_fold
+from calibrant.chain import Chain
 from calibrant.errors import CalibrantWarning, InvalidInputError
-from calibrant.fitted import Chain, Fitted
+from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import row_log_loss
 from calibrant.numerics import FloatArray, clip_from_data

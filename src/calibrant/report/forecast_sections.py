@@ -1,0 +1,265 @@
+"""The sections of the report of forecasts: scores beside chance, PIT values, levels, and losses of decisions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
+from calibrant.forecasts import LevelCurve, PitHistogram
+from calibrant.phrases import percent_level
+from calibrant.report.figures import inline_figure, strip
+from calibrant.report.formats import count, decimals, ends, percent
+from calibrant.report.page import Cell, Facts, Picture, Pictures, Section, Text, name, off_cell, table
+from calibrant.report.scores import number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The scores that the page shows: title, and what it says.
+MEANINGS = {
+    "crps": ("CRPS", "Continuous ranked probability score: smaller is better, in the units of the outcome."),
+    "log_score": ("Log score", "Mean negative log density at what happened, in nats: smaller is better."),
+    "pinball_loss": ("Pinball loss", "Of the median: half its mean absolute error."),
+    "interval_score": (
+        "Interval score",
+        "Width of the intervals and a penalty for outcomes outside: smaller is better.",
+    ),
+    "coverage": ("Coverage", "Share of outcomes in their central intervals."),
+    "sharpness": ("Sharpness", "Mean width of the central intervals."),
+    "bias": ("Bias", "Mean forecast less mean outcome."),
+    "average_calibration_error": (
+        "Average error",
+        "Calibration error: mean distance between a level and how often outcomes fall below its quantile.",
+    ),
+    "threshold_calibration_error": (
+        "Threshold error",
+        "Calibration error on both sides of a decision by a threshold, added; mean over thresholds.",
+    ),
+    "max_threshold_calibration_error": ("Its maximum", "Over 50 thresholds and 20 levels."),
+    "distribution_calibration_error": (
+        "Distribution error",
+        "Calibration error among rows with like forecasts, on average over the rows.",
+    ),
+    "reliability_gap": (
+        "Reliability gap",
+        "Distance between the loss that a decision promises and the one that comes true, mean over decisions.",
+    ),
+    "max_reliability_gap": ("Its maximum", "Over 50 thresholds, levels and cost ratios."),
+    "decision_loss": ("Decision loss", "Mean realised loss of the best decision for each threshold and cost ratio."),
+}
+_SQUARE = (3.5, 3.4)
+_WIDE = (3.5, 2.5)
+
+
+def forecast_sections(summary: dict[str, Any]) -> list[Section]:
+    """Return all sections of a summary of forecasts."""
+    return [_scores(summary), _pit(summary), _levels(summary), _decisions(summary), _data(summary)]
+
+
+def heading(part: dict[str, Any], alone: str) -> str:
+    """Return the name of forecasts before or after recalibration, or what they are called where there are no others."""
+    return str(part["label"]).capitalize() if part["label"] else alone
+
+
+def _scores(summary: dict[str, Any]) -> Section:
+    parts, data = summary["parts"], summary["data"]
+    has_two = len(parts) > 1
+    columns: list[tuple[str, Callable[[str], str | Cell]]] = [("Score", lambda each: MEANINGS[each][0])]
+    for part in parts:
+        columns.append((heading(part, "Value"), partial(_value, part)))
+        columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
+    columns.append(("By chance", partial(_floor, parts[-1])))
+    lead = (
+        f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. Intervals "
+        f"of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
+        f'"by chance" is what {"the forecast after" if has_two else "this forecast"} would show on average if it were '
+        "right. Of the average error, the threshold error and the reliability gap, by which forecasts are judged, bold "
+        "is beyond chance."
+    )
+    found = table(
+        "Scores",
+        summary["score_names"],
+        columns,
+        note=lambda each: MEANINGS[each][1],
+        look="scores parts" if has_two else "scores",
+        wide=(2, 4) if has_two else (),
+        note_title="Meaning",
+    )
+    return Section("Scores", [Text(lead), found])
+
+
+def _value(part: dict[str, Any], score_name: str) -> str | Cell:
+    score = part["scores"][score_name]
+    text = number(score)
+    return Cell(text, "undefined-value") if text == "undefined" else off_cell(text, score["is_off"])
+
+
+def _interval(part: dict[str, Any], score_name: str) -> str:
+    return ends(part["scores"][score_name])
+
+
+def _floor(part: dict[str, Any], score_name: str) -> str:
+    floor = part["scores"][score_name]["floor"]
+    return "" if floor is None else decimals(floor)
+
+
+def _pit(summary: dict[str, Any]) -> Section:
+    parts, share = summary["parts"], percent_level(summary["level"])
+    top = max(max(*part["pit"]["density"], part["pit"]["high_all"]) for part in parts)
+    lead = (
+        "Flat if calibrated. A U says that forecasts are too narrow, a hump that they are too wide, a slope that they "
+        f"are too low (rising) or too high (falling). {share} of calibrated forecasts have one bar in the dark band, "
+        "all bars in the pale one."
+    )
+    pictures = [
+        Picture(partial(_pit_figure, part, summary["level"], top, f"pit{k}"), title=heading(part, ""))
+        for k, part in enumerate(parts)
+    ]
+    return Section("Where outcomes fell in their forecasts", [Text(lead), _beside(pictures)])
+
+
+def _levels(summary: dict[str, Any]) -> Section:
+    share = percent_level(summary["level"])
+    lead = (
+        "How often outcomes fell at or below the quantile of each level. On the dashed line forecasts are calibrated; "
+        f"{share} of calibrated ones lie in the band at each level. The error is the area between."
+    )
+    picture = Picture(partial(_level_figure, summary["parts"], summary["level"]))
+    return Section("Reliability of all levels", [Text(lead), _beside([picture])])
+
+
+def _decisions(summary: dict[str, Any]) -> Section:
+    parts = summary["parts"]
+    darkest = max(float(np.max(part["gaps"]["mean_gap"])) for part in parts)
+    lead = (
+        "A decision says yes where the forecast gives values up to y0 a probability of at most α. The gap is the "
+        "distance between the loss that the forecasts promise for it and the one that came true, mean over cost "
+        "ratios; both errors together cost 10. Zero, up to noise, where the loss can be trusted."
+    )
+    pictures = [
+        Picture(partial(_gap_figure, part, darkest, f"gaps{k}"), title=heading(part, ""))
+        for k, part in enumerate(parts)
+    ]
+    greatest = table(
+        "The greatest gap",
+        parts,
+        [
+            ("Greatest gap", lambda part: heading(part, "Forecasts")),
+            ("y0", lambda part: f"{part['gaps']['worst']['y0']:.4g}"),
+            ("α", lambda part: decimals(part["gaps"]["worst"]["alpha"], 2)),
+            ("Cost ratio", lambda part: decimals(part["gaps"]["worst"]["cost"], 2)),
+            ("Promised loss", lambda part: decimals(part["gaps"]["worst"]["promised"], 3)),
+            ("True loss", lambda part: decimals(part["gaps"]["worst"]["realised"], 3)),
+        ],
+    )
+    return Section("Losses that decisions promise", [Text(lead), _beside(pictures), greatest])
+
+
+def _data(summary: dict[str, Any]) -> Section:
+    data = summary["data"]
+    facts = [] if data["source"] is None else [("Source", name(data["source"]))]
+    worth = f", weighted: as good as {round(data['effective_rows']):,} equal ones" if data["is_weighted"] else ""
+    facts.append(("Rows", f"{count(data['n_rows'])}{worth}"))
+    if summary["method"] is not None:
+        said = "Figures are of forecasts it has not seen only if these rows were not among those it was fitted to."
+        facts.append(("Recalibrator", f"{summary['method']}. {said}"))
+    independent = "Rows are taken to be independent. Those of gaps are bounds: the gap, less and plus the noise in it."
+    return Section("About the data", [Facts([*facts, ("Intervals", independent)])])
+
+
+def _beside(pictures: list[Picture]) -> Pictures:
+    return Pictures(pictures, "pair" if len(pictures) > 1 else "single")
+
+
+def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str:
+    found = part["pit"]
+    low, high, low_all, high_all = (float(found[end]) for end in ("low", "high", "low_all", "high_all"))
+    edges, density = np.array(found["edges"]), np.array(found["density"])
+    histogram = PitHistogram(edges, density, low, high, low_all, high_all, level, found["n"])
+
+    def draw(ax: Axes) -> None:
+        PitDisplay(histogram).plot(ax)
+        strip(ax)
+        ax.set(xlabel="PIT", ylabel="Density", title="", ylim=(0.0, 1.06 * top))
+
+    bars = ", ".join(f"{density:.2f}" for density in found["density"])
+    words = f"Density in {len(found['density'])} equal bins from 0 to 1: {bars}. A calibrated forecast has 1 in each."
+    return _drawn(draw, _WIDE, key, _titled("Histogram of PIT values", part), words)
+
+
+def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
+    curves = []
+    for part in parts:
+        found = part["levels"]
+        levels, share, low, high = (np.array(found[key]) for key in ("levels", "share", "low", "high"))
+        curves.append(LevelCurve(levels, share, low, high, found["error"], found["n"], level, part["label"]))
+
+    def draw(ax: Axes) -> None:
+        ForecastReliabilityDisplay(curves).plot(ax)
+        ax.spines[["top", "right"]].set_visible(False)
+
+    at = (10, 50, 90)
+    words = "; ".join(
+        f"{part['label']} ".lstrip()
+        + ", ".join(f"{percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
+        for part in parts
+    )
+    return _drawn(draw, (4.3, 4.2), "levels", "Reliability of all levels", f"Outcomes: {words}.")
+
+
+def _gap_figure(part: dict[str, Any], darkest: float, key: str) -> str:
+    found = part["gaps"]
+    y0, alpha, gap = (np.array(found[column]) for column in ("y0", "alpha", "mean_gap"))
+    top = darkest or 1.0
+
+    def draw(ax: Axes) -> None:
+        image: dict[str, Any] = {
+            "cmap": "cividis",
+            "vmin": 0.0,
+            "vmax": top,
+            "origin": "lower",
+            "interpolation": "none",
+        }
+        ax.imshow(gap.T, extent=(*_ends(y0), *_ends(alpha)), aspect="auto", **image)
+        ax.set(xlabel="Threshold y0", ylabel="Level α")
+        strip(ax)
+        bar = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
+        bar.imshow(np.linspace(0.0, top, 64)[:, None], extent=(0.0, 1.0, 0.0, top), aspect="auto", **image)
+        bar.set_xticks([])
+        bar.yaxis.tick_right()
+        bar.locator_params(axis="y", nbins=5)
+
+    worst = found["worst"]
+    words = (
+        f"Reliability gap by threshold and level, mean over losses: {decimals(float(gap.mean()))} on average, "
+        f"{decimals(float(gap.max()))} at most. The greatest of one loss is at y0 = {worst['y0']:.4g}, "
+        f"α = {worst['alpha']:.2g}."
+    )
+    return _drawn(draw, _SQUARE, key, _titled("Reliability gaps", part), words)
+
+
+def _ends(centres: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """Return the outer edges of equal ranges with these centres."""
+    half = 0.5 * float(centres[-1] - centres[0]) / max(centres.size - 1, 1) or 0.5
+    return float(centres[0]) - half, float(centres[-1]) + half
+
+
+def _titled(what: str, part: dict[str, Any]) -> str:
+    return f"{what}, {part['label']}" if part["label"] else what
+
+
+def _drawn(draw: Callable[[Axes], None], size: tuple[float, float], key: str, title: str, words: str) -> str:
+    def figure() -> Figure:
+        from matplotlib.figure import Figure
+
+        made = Figure(figsize=size, layout="constrained")
+        draw(made.add_subplot())
+        return made
+
+    return inline_figure(figure, key=key, title=title, words=words)

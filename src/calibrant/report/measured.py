@@ -1,0 +1,211 @@
+"""What a report measures, of rows in memory or of any source of rows, as one dict of plain values.
+
+Both give the same figures, those of `evaluate`, and summaries of one score each; the rest is made of these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant import engines, metrics
+from calibrant._version import __version__
+from calibrant.numerics import FloatArray
+from calibrant.phrases import clean
+from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
+from calibrant.report.groups import summarise_groups
+from calibrant.report.reliability import curve_of, side_by_side
+from calibrant.report.scores import plain_scores
+from calibrant.results import Scores
+from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
+
+#: Scores of each group, and the summary of its rows.
+Groups: TypeAlias = tuple[metrics.GroupScores, Mapping[Any, ScoreSummary]]
+_ON = "given data"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is measured of rows: scores, the summary of one score or of the most probable class, and of each class.
+
+    `counts` and `weights` are rows and weight of each of the sorted classes, `labels`; `classes` is what
+    `summarise_classes` says of more than two, `order` that of the curves of classes that are shown.
+    """
+
+    scores: Scores
+    column: ScoreSummary
+    labels: Sequence[Any]
+    counts: npt.NDArray[Any]
+    weights: FloatArray
+    effective_size: float
+    is_weighted: bool
+    effect: float = 1.0
+    by_class: Sequence[ScoreSummary] | None = None
+    classes: dict[str, Any] | None = None
+    order: Sequence[int] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return next(iter(self.scores.values())).n
+
+
+def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
+    """Measure rows in memory."""
+    settings = replace(settings, effect=metrics.design_effect(rows))
+    rows = metrics.as_independent(rows)
+    n_classes = rows.n_classes
+    classes = None
+    if n_classes > 2:
+        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, _ON))
+    return Measured(
+        metrics.evaluate_rows(rows, settings, _ON),
+        rows.one_column().summary(),
+        rows.classes.tolist(),
+        np.bincount(rows.codes, minlength=n_classes),
+        rows.class_weight,
+        rows.effective_size,
+        rows.weight is not None,
+        settings.effect,
+        None if rows.is_binary else [rows.of_class(k).summary() for k in range(n_classes)],
+        classes,
+        range(n_classes) if classes is None else [each["code"] for each in classes["rows"]],
+    )
+
+
+def of_source(
+    reader: engines.RowReader, labels: Sequence[Any], settings: metrics.Settings, max_distinct: int
+) -> Measured:
+    """Measure the rows that a reader reads: of several columns, all rows where they fit."""
+    alone, is_weighted = engines.ungrouped(reader), reader.weight is not None
+    if reader.is_binary:
+        found = engines.fold_summaries(alone, exact="auto", max_distinct=max_distinct)
+        assert isinstance(found, ScoreSummary)  # noqa: S101
+        weights = np.array([found.total_weight - found.total_positives, found.total_positives])
+        scores = engines.evaluate_streamed(found, engines.count_weighted(alone, found), settings, _ON)
+        counts, size = _counts(alone, weights), found.effective_size
+        return Measured(scores, found, labels, counts, weights, size, is_weighted, notes=_notes(found))
+    held = engines.materialise_rows(alone, max_distinct)
+    if held is not None:
+        return of_rows(held, settings)
+    rows = engines.StreamedClassRows.read(alone, exact="auto", max_distinct=max_distinct)
+    weights = np.array([summary.total_positives for summary in rows.by_class])
+    left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
+    return Measured(
+        metrics.evaluate_multiclass(rows, settings, _ON),
+        rows.top,
+        labels,
+        _counts(alone, weights),
+        weights,
+        rows.effective_size,
+        is_weighted,
+        by_class=rows.by_class,
+        order=np.argsort(-weights, kind="stable").tolist(),
+        notes=[*_notes(rows.top), left_out],
+    )
+
+
+def groups_in_rows(rows: Rows, name: str, settings: metrics.Settings) -> Groups:
+    """Measure the groups of rows in memory, and summarise them."""
+    by, data = rows.groups[name], metrics.as_independent(rows).one_column()
+    labels = by.classes.tolist()
+    summaries = {group: data.take(by.codes == code).summary() for code, group in enumerate(labels)}
+    return metrics.groups_of_rows(rows, name, settings, _ON), summaries
+
+
+def groups_in_source(reader: engines.RowReader, settings: metrics.Settings, max_distinct: int) -> Groups:
+    """Measure the groups of what a reader reads, and summarise them."""
+    by_group = engines.group_summaries(reader, exact="auto", max_distinct=max_distinct)
+    found = engines.evaluate_grouped(reader, settings, _ON, exact="auto", max_distinct=max_distinct, by_group=by_group)
+    return found, by_group
+
+
+def summarise(
+    found: Measured,
+    *,
+    n_bins: int,
+    title: str,
+    source: str | None,
+    score_names: list[str],
+    groups: tuple[str, Groups] | None = None,
+    rng: int | np.random.Generator | None = 0,
+) -> dict[str, Any]:
+    """Return what `Report` says, as dicts, lists, strings and numbers; NaN is None."""
+    is_binary, labels = found.by_class is None, [clean(label) for label in found.labels]
+    level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
+    class_curves = []
+    if found.by_class is not None:
+        class_curves = [
+            curve_of(
+                found.by_class[k],
+                n_bins,
+                level,
+                labels[k],
+                n_rows=n,
+                effect=effect,
+                strategy="quantile" if len(labels) == 2 else "uniform",
+            )
+            for k in list(found.order)[:MAX_CLASS_PANELS]
+        ]
+    total = float(found.weights.sum())
+    label = "positive class" if is_binary else "top label"
+    return {
+        "title": clean(title),
+        "version": __version__,
+        "kind": "binary" if is_binary else "multiclass",
+        "verdict": _with_command(metrics.verdict(found.scores), is_binary=is_binary),
+        "scores": plain_scores(found.scores),
+        "curve": curve_of(found.column, n_bins, level, label, n_rows=n, effect=effect, band="consistency", rng=rng),
+        "groups": None
+        if groups is None
+        else summarise_groups(*groups[1], by=groups[0], n_bins=n_bins, level=level, effect=effect),
+        "classes": found.classes,
+        "class_curves": side_by_side(class_curves) if class_curves else [],
+        "data": {
+            "source": None if source is None else clean(source),
+            "score_names": score_names,
+            "n_rows": n,
+            "classes": [
+                {"label": label, "n": int(rows), "weight": float(weight), "share": float(weight) / total}
+                for label, rows, weight in zip(labels, found.counts, found.weights, strict=True)
+            ],
+            "positive_class": labels[1] if is_binary else None,
+            "is_weighted": found.is_weighted,
+            "total_weight": total,
+            "effective_rows": found.effective_size / effect,
+            "design_effect": effect,
+            "level": level,
+            "notes": list(found.notes),
+        },
+    }
+
+
+def _with_command(found: metrics.Verdict, *, is_binary: bool) -> dict[str, Any]:
+    """Return the parts of a verdict, and the command that does what it advises."""
+    score = "SCORE" if is_binary else "SCORES --method auto"
+    command = f"calibrant fit FILE --label LABEL --score {score} -o calibrator.json"
+    return {**found.to_dict(), "command": command if found.action == "calibrate" else None}
+
+
+def _counts(reader: engines.RowReader, weights: FloatArray) -> npt.NDArray[Any]:
+    """Return the number of rows of each class: their weight, unless rows have weights of their own."""
+    if reader.weight is None or not reader.source.is_repeatable:
+        return np.rint(weights).astype(np.int64)
+
+    def part(rows: engines.CheckedRows) -> npt.NDArray[Any]:
+        return np.bincount(rows.codes, minlength=weights.size)
+
+    return reader.total(part)
+
+
+def _notes(summary: ScoreSummary) -> list[str]:
+    """Say how far figures can be from those of the rows."""
+    if not isinstance(summary, engines.QuantisedSummary):
+        return []
+    return [f"More scores than fit in memory: figures are of cells of neighbouring scores ({summary.bounds})."]

@@ -1,0 +1,241 @@
+"""The section of reliability: the curve of one score, the spread of the scores, and the table of its bins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, axis_end
+from calibrant.metrics import curve_of_event, curve_settings, make_bins
+from calibrant.numerics import FloatArray
+from calibrant.phrases import percent_level, shorten
+from calibrant.report.figures import inline_figure, square_panel, strip
+from calibrant.report.formats import count, decimals, digits_of, percent, signed
+from calibrant.report.page import Cell, Picture, Pictures, Section, Text, name, off_cell, table
+from calibrant.results import Curve
+from calibrant.summary import ScoreSummary
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SHORT = 60
+
+
+def curve_of(
+    data: ScoreSummary,
+    n_bins: int,
+    level: float,
+    label: str,
+    *,
+    n_rows: int,
+    effect: float = 1.0,
+    strategy: Literal["quantile", "uniform"] = "quantile",
+    band: Literal["consistency"] | None = None,
+    rng: int | np.random.Generator | None = 0,
+) -> dict[str, Any]:
+    """Measure the curve of one score as plain values.
+
+    Parameters
+    ----------
+    data : ScoreSummary
+    n_bins : int
+    level : float
+    label : str
+        What the curve shows.
+    n_rows : int
+        Number of rows, which the weights of a summary don't tell.
+    effect : float
+        The design effect of the rows.
+    strategy, band, rng
+        As in `reliability_curve`.
+    """
+    settings = curve_settings(n_bins, strategy, level, band, rng)._replace(effect=effect)
+    curve = curve_of_event(data, settings)
+    upper = axis_end([curve])
+    is_weighted = not np.array_equal(data.weight, data.weight_squared)
+    histogram = ScoreHistogram.from_summary(data, n_rows=n_rows, is_weighted=is_weighted, upper=upper)
+    bins = make_bins(data, n_bins, "quantile")
+    columns: dict[str, FloatArray | None] = {"predicted": curve.x, "observed": curve.y}
+    columns |= {"low": curve.low, "high": curve.high, "band_low": curve.band_low, "band_high": curve.band_high}
+    columns |= {"n": curve.n, "gap": curve.x - curve.y}
+    return {
+        "label": label,
+        "n_rows": n_rows,
+        "events": float(histogram.events.sum()),
+        "upper": upper,
+        # of weighted rows about as many as their share of the weight
+        "n_above": round(float(data.weight[data.scores > upper].sum()) / data.total_weight * n_rows),
+        "level": level,
+        "strategy": curve.strategy,
+        "has_band": band is not None,
+        "mean_predicted": float(np.average(data.scores, weights=data.weight)),
+        "mean_observed": data.base_rate,
+        "mean_error": float(np.sum(bins.share * np.abs(bins.gap))),
+        "bins": [
+            {
+                "from": float(curve.edges[b, 0]),
+                "to": float(curve.edges[b, 1]),
+                **{name: None if values is None else float(values[b]) for name, values in columns.items()},
+                "is_outside": not curve.low[b] <= curve.x[b] <= curve.high[b],
+            }
+            for b in range(curve.x.size)
+        ],
+        "histogram": {
+            "edges": histogram.edges.tolist(),
+            "n": histogram.n.tolist(),
+            "events": histogram.events.tolist(),
+            "is_weighted": histogram.is_weighted,
+        },
+    }
+
+
+def side_by_side(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return curves as panels beside each other show them: with the same axes, and without histograms."""
+    upper = max(curve["upper"] for curve in curves)
+    left_out = ("histogram", "n_above")
+    return [{**{k: v for k, v in curve.items() if k not in left_out}, "upper": upper} for curve in curves]
+
+
+def reliability_section(summary: dict[str, Any]) -> Section:
+    """Return the section of the main curve."""
+    curve, is_binary = summary["curve"], summary["kind"] == "binary"
+    level, digits = percent_level(curve["level"]), digits_of(curve["upper"])
+    picture = Picture(lambda: _diagram(curve), _caption(summary, level))
+    weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
+    bold = (
+        ", bold where the prediction lies outside the interval" if any(b["is_outside"] for b in curve["bins"]) else ""
+    )
+    lead = (
+        f'The bins: gap is mean prediction less observed frequency{bold}; "if calibrated", on wide screens, is where '
+        f"{level} of calibrated forecasts would be observed."
+    )
+    bins = table(
+        "Bins",
+        curve["bins"],
+        [
+            ("Predictions", lambda b: Cell(_range(b["from"], b["to"], digits), "range")),
+            ("Mean", lambda b: decimals(b["predicted"], digits)),
+            ("Observed", lambda b: decimals(b["observed"], digits)),
+            (f"{level} interval", lambda b: Cell(_range(b["low"], b["high"], digits), "range")),
+            ("If calibrated", lambda b: _range(b["band_low"], b["band_high"], digits)),
+            (weight, lambda b: count(b["n"])),
+            ("Gap", lambda b: off_cell(signed(b["gap"], digits), b["is_outside"])),
+        ],
+        look="bins",
+        wide=(4,),
+    )
+    title = "Reliability" if is_binary else "Reliability of the most probable class"
+    return Section(title, [Pictures([picture], "main"), Text(lead), bins])
+
+
+def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> Pictures:
+    """Return small curves beside each other; `key` makes their ids unique in a page."""
+    pictures = [
+        Picture(partial(_panel, curve, f"{key}{k}"), caption, name(curve["label"], _SHORT))
+        for k, (curve, caption) in enumerate(zip(curves, captions, strict=True))
+    ]
+    return Pictures(pictures, "panels")
+
+
+def axes_end(curves: list[dict[str, Any]]) -> str:
+    """Say where the axes of curves beside each other end."""
+    return f"Axes end at {curves[0]['upper']:g}."
+
+
+def _range(low: float, high: float, digits: int) -> str:
+    return f"{decimals(low, digits)}\N{EN DASH}{decimals(high, digits)}"
+
+
+def _caption(summary: dict[str, Any], level: str) -> Markup:
+    """Return what stands below the main picture, with the keys of its colours."""
+    from markupsafe import Markup
+
+    curve, data = summary["curve"], summary["data"]
+    is_binary = summary["kind"] == "binary"
+    rows = f"n = {count(curve['n_rows'])} rows"
+    if curve["histogram"]["is_weighted"]:
+        rows += f" of total weight {count(data['total_weight'])}."
+    else:
+        rows += f", {count(curve['events'])} {'events' if is_binary else 'right'}."
+    if curve["upper"] < 1.0:
+        above = (
+            f"; {count(curve['n_above'])} higher predictions are counted in the last bar" if curve["n_above"] else ""
+        )
+        rows += f" The axes end at {curve['upper']:g}{above}."
+    dot, every, event = (Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", ""))
+    right = "" if is_binary else " whose most probable class was right"
+    return Markup(
+        "{} Each point is a bin of near-equal weight, the bar its {level} interval; on the dashed line a forecast is "
+        "calibrated; {level} of calibrated forecasts have each point in the shaded band. Below, the spread of the "
+        'predictions: <span class="nowrap">{} all rows,</span> <span class="nowrap">{} {what}</span>{right}. {rows}'
+    ).format(dot, every, event, level=level, what="events" if is_binary else "rows", right=right, rows=rows)
+
+
+def _diagram(curve: dict[str, Any]) -> str:
+    """Return the SVG of a summarised curve over the histogram of its scores."""
+    return inline_figure(partial(_with_histogram, curve), key="main", title=_title(curve), words=_words(curve))
+
+
+def _panel(curve: dict[str, Any], key: str) -> str:
+    """Return the SVG of a summarised curve alone, small."""
+
+    def draw(ax: Axes) -> None:
+        ReliabilityDisplay(_as_curve(curve)).plot(ax, upper=curve["upper"])
+        strip(ax)
+        end = float(ax.get_xlim()[1])
+        ax.set(xlabel="", ylabel="")
+        ax.set_xticks((0.0, end), ["0", f"{end:g}"])
+        ax.set_yticks((0.0, end), ["0", f"{end:g}"])
+
+    return inline_figure(lambda: square_panel(draw), key=key, title=_title(curve), words=_words(curve))
+
+
+def _with_histogram(curve: dict[str, Any]) -> Figure:
+    from matplotlib.figure import Figure
+
+    width, height, side = 5.2, 6.2, 4.3
+    figure = Figure(figsize=(width, height))
+    left = (width - side - 0.15) / width
+    ax_histogram = figure.add_axes((left, 0.5 / height, side / width, PANEL_HEIGHT * side / height))
+    bottom = 0.5 + PANEL_HEIGHT * side + 0.18
+    ax = figure.add_axes((left, bottom / height, side / width, side / height), sharex=ax_histogram)
+    spread = curve["histogram"]
+    edges, n, events = (np.array(spread[name]) for name in ("edges", "n", "events"))
+    histogram = ScoreHistogram(edges, n, events, curve["n_rows"], spread["is_weighted"])
+    display = ReliabilityDisplay(_as_curve(curve), histogram=histogram)
+    display.plot(ax, ax_histogram=ax_histogram, upper=curve["upper"])
+    ax.locator_params(axis="y", nbins=5)
+    ax_histogram.set_ylabel("")
+    for axes in (ax, ax_histogram):
+        strip(axes)
+        axes.locator_params(axis="x", nbins=5)
+    return figure
+
+
+def _as_curve(curve: dict[str, Any]) -> Curve:
+    columns = ("predicted", "observed", "low", "high", "n")
+    x, y, low, high, n = (np.array([b[column] for b in curve["bins"]]) for column in columns)
+    edges = np.array([(b["from"], b["to"]) for b in curve["bins"]])
+    found = Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
+    if not curve["has_band"]:
+        return found
+    band_low, band_high = (np.array([b[column] for b in curve["bins"]]) for column in ("band_low", "band_high"))
+    return replace(found, band_low=band_low, band_high=band_high)
+
+
+def _title(curve: dict[str, Any]) -> str:
+    return f"Reliability diagram, {shorten(curve['label'], _SHORT)}"
+
+
+def _words(curve: dict[str, Any]) -> str:
+    bins = curve["bins"]
+    points = "; ".join(f"{percent(b['predicted'])} predicted, {percent(b['observed'])} observed" for b in bins)
+    if curve["has_band"]:
+        band = "; ".join(f"{percent(b['band_low'])} to {percent(b['band_high'])}" for b in bins)
+        points += f". Calibrated forecasts would be observed within {band}"
+    return f"Mean prediction and observed frequency of {len(bins)} bins: {points}."

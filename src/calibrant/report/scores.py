@@ -1,0 +1,120 @@
+"""The section of all scores: what each means, its value and its interval."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from calibrant.phrases import percent_level
+from calibrant.report.formats import count, decimals, ends, sentence
+from calibrant.report.page import Cell, Section, Text, table
+from calibrant.results import Scores
+
+#: Title and meaning of each score that the page shows, in the order of the table.
+MEANINGS = {
+    "brier": ("Brier score", "Mean squared distance between prediction and outcome. Lower is better, 0 is perfect."),
+    "log_loss": ("Log loss", "Mean surprise at what happened. Confident mistakes cost most; lower is better."),
+    "ece": ("Calibration error", "Mean gap between predicted and observed over bins. Noise alone makes it positive."),
+    "ece_debiased": (
+        "Calibration error, debiased",
+        "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
+    ),
+    "smooth_ece": (
+        "Calibration error, smooth",
+        "Mean gap between predicted and observed, smoothed without bins. Noise alone makes it positive.",
+    ),
+    "ici": (
+        "Integrated calibration index",
+        "Mean gap between predictions and a smooth fit to the outcomes. Noise alone makes it positive.",
+    ),
+    "classwise_ece": (
+        "Class-wise calibration error",
+        "The mean gap for each class against the rest, averaged over the classes. Noise alone makes it positive.",
+    ),
+    "marginal_calibration_error": (
+        "Marginal calibration error",
+        "Root mean squared gap of all classes over bins less the part that noise explains.",
+    ),
+    "auc": ("AUC", "Chance that an event is ranked above a non-event. Says nothing about calibration."),
+    "miscalibration": ("Miscalibration", "Part of the Brier score that a perfect recalibration would remove."),
+    "discrimination": ("Discrimination", "Part of the Brier score that is earned by telling events apart."),
+    "uncertainty": ("Uncertainty", "Brier score of predicting the base rate for every row: no skill."),
+    "accuracy": ("Accuracy", "Share of rows whose most probable class was right."),
+    "mean_gap": ("Mean gap", "Mean prediction less the share of events. Above 0, too much is predicted overall."),
+    "slope": ("Calibration slope", "Below 1, predictions are over-confident; above 1, under-confident."),
+    "intercept": (
+        "Calibration intercept",
+        "True log-odds where 50% is predicted: 0 is right, and above 0 such predictions are too low.",
+    ),
+    "base_rate": ("Base rate", "Share of events."),
+}
+#: What differs where there is one probability per class.
+_MULTICLASS_MEANINGS = {
+    "ece": "Mean gap between the probability of the most probable class and how often it was right, over bins. Noise "
+    "alone makes it positive.",
+    "smooth_ece": "Mean gap between the probability of the most probable class and how often it was right, smoothed "
+    "without bins. Noise alone makes it positive.",
+    "ici": "Mean gap between the probability of the most probable class and a smooth fit of how often it was right. "
+    "Noise alone makes it positive.",
+    "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
+    "calibration.",
+    "discrimination": "Part of the Brier score that is earned by telling classes apart.",
+    "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
+    "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
+}
+#: Decimals of scores of the size of 1.
+_COARSE = {"slope": 3, "intercept": 3}
+
+
+def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
+    """Return scores as plain values; infinity, which JSON lacks, is None and marked."""
+    plain = {name: score.to_dict() for name, score in measured.items()}
+    for name, score in plain.items():
+        score["is_infinite"] = measured[name].value == math.inf
+    return plain
+
+
+def score_section(summary: dict[str, Any]) -> Section:
+    """Return the section of the scores that a summary holds."""
+    scores, data = summary["scores"], summary["data"]
+    is_multiclass = summary["kind"] == "multiclass"
+    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
+
+    def value(name: str) -> str | Cell:
+        text = number(scores[name], _COARSE.get(name, fine))
+        return text if ends(scores[name]) else Cell(text, "undefined-value")
+
+    def note(name: str) -> str:
+        meaning = _MULTICLASS_MEANINGS.get(name, MEANINGS[name][1]) if is_multiclass else MEANINGS[name][1]
+        return f"{meaning} {sentence(scores[name]['note'])}".strip()
+
+    found = table(
+        "Scores",
+        [name for name in MEANINGS if name in scores],
+        [
+            ("Score", lambda name: MEANINGS[name][0]),
+            ("Value", value),
+            (f"{percent_level(data['level'])} interval", lambda name: ends(scores[name], _COARSE.get(name, fine))),
+        ],
+        note=note,
+        look="scores",
+        note_title="Meaning",
+    )
+    lead = f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
+    return Section("Scores", [Text(" ".join([lead, *data["notes"]])), found])
+
+
+def methods_of(summary: dict[str, Any]) -> str:
+    """Say how the intervals were found."""
+    methods: dict[str, list[str]] = {}
+    for name, (title, _) in MEANINGS.items():
+        if name in summary["scores"] and ends(summary["scores"][name]):
+            methods.setdefault(summary["scores"][name]["method"], []).append(title)
+    return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
+
+
+def number(score: dict[str, Any], digits: int = 4) -> str:
+    """Write the value of a score that may be infinite or undefined."""
+    if score["is_infinite"]:
+        return "infinite"
+    return "undefined" if score["value"] is None else decimals(score["value"], digits)
