@@ -167,7 +167,7 @@ def summaries_case(*, exact: Any, group: str | None, is_one: bool) -> Callable[[
 
 def check_summary(found: cb.ScoreSummary, wanted: cb.ScoreSummary) -> None:
     if not isinstance(found, QuantisedSummary):
-        for got, expected in zip(found.cells, wanted.cells, strict=True):
+        for got, expected in zip(found.distinct, wanted.distinct, strict=True):
             np.testing.assert_array_equal(got, expected)
         return
     assert (found.total_weight, found.total_positives) == (wanted.total_weight, wanted.total_positives)
