@@ -63,7 +63,7 @@ class RowStream(Protocol):
         """Return one column of probabilities or raw scores against its class; logits as probabilities."""
 
     def top_label(self, only: int | None = None) -> RowStream:
-        """Return the largest probability of each row, and whether it is of its class; `only` where class k is on top."""
+        """Return the top label's probability, and whether it is right: of all rows, or `only` with one class on top."""
 
     @property
     def wants_cells(self) -> bool:
@@ -76,7 +76,10 @@ class RowStream(Protocol):
         """Return all rows of the one score packed for pooling, where they are known to be few enough for that."""
 
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
-        """Return the summary of the one score that has the exact isotonic blocks; `cells` is the one of a first pass."""
+        """Return the summary of the one score with its exact isotonic blocks; `cells` is that of a first pass."""
+
+    def check_both(self, summary: ScoreSummary) -> None:
+        """Raise unless a summary of the stream shows both classes."""
 
     def class_summaries(self) -> Sequence[ScoreSummary]:
         """Summarise each column against its class, in cells where all scores don't fit."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import calibrant as cb
-from calibrant.engines import FoldState, QuantisedSummary, SourceStream, summarise
+from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, summarise
 from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
 from calibrant.quantised import CellTable
@@ -167,7 +167,8 @@ def test_a_state_of_cells_takes_in_an_exact_one_and_the_other_way_round() -> Non
 
 
 def stream_of(columns: dict[str, Any], input: Any = "probability", weight: str | None = None) -> SourceStream:
-    return SourceStream.open(pa.table(columns), score="p", label="y", input=input, weight=weight)
+    reader = RowReader(open_rows(pa.table(columns)), score="p", label="y", input=input, weight=weight)
+    return SourceStream.of(reader)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -123,12 +123,12 @@ class Calibrator(Configured, MapFitted):
         """Fit the map to checked rows."""
 
     def map_of_stream(self, stream: RowStream) -> Map:
-        """Fit the map to rows that don't fit in memory; two classes by a summary of their one score where it is exact."""
+        """Fit the map to rows that don't fit in memory: of two classes, to a summary of their one score if exact."""
         if len(stream.classes) == 2:
             stream = stream.pair()
             summary = stream.summary()
             if stream.wants_cells or not isinstance(summary, QuantisedSummary):
-                check_both(summary, stream)
+                stream.check_both(summary)
                 return self.map_of(Rows.of_ties(summary.tied()))
         return self.fit_passes(stream)
 
@@ -237,7 +237,7 @@ class BinaryCalibrator(Calibrator):
             return stream_one_vs_rest(self, stream)
         stream = stream.pair()
         summary = self.stream_summary(stream)
-        check_both(summary, stream)
+        stream.check_both(summary)
         return self.fit_score(stream, summary)
 
     def takes_summary(self, stream: RowStream) -> bool:  # noqa: ARG002
@@ -254,7 +254,7 @@ class BinaryCalibrator(Calibrator):
         return self.fit_streamed(stream, summary)
 
     def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
-        """Fit to a stream of one score in several passes; a method without such a fit is fitted to cells, and says so."""
+        """Fit to a stream of one score in several passes; without such a fit, to cells, with a warning."""
         stream.approximate(self.name, cells)
         return self.fit_map(cells)
 
@@ -370,15 +370,6 @@ def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVs
         for k, (label, summary) in enumerate(zip(stream.classes.tolist(), found, strict=True))
     ]
     return OneVsRestMap(tuple(maps), calibrator.input == "logit")
-
-
-def check_both(summary: ScoreSummary, stream: RowStream) -> None:
-    """Raise unless the summary of a stream shows both classes."""
-    if not 0.0 < summary.total_positives < summary.total_weight:
-        raise InvalidLabelError(
-            f"{stream.labels} shows a class in none or all of its rows ({summary.total_positives:g} of "
-            f"{summary.total_weight:g}). Pass rows of at least two classes."
-        )
 
 
 def map_without_rows(input: InputKind, label: object) -> BinaryMap:

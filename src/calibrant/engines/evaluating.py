@@ -6,10 +6,11 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
+from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import (
@@ -27,53 +28,31 @@ from calibrant.quantised import QuantisedSummary
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind
 
 
-@overload
-def evaluate(
-    source: Any,
-    *,
-    score: str | Sequence[str] = "p",
-    label: str = "y",
-    weight: str | None = None,
-    group: None = None,
-    input: InputKind = "probability",
-    classes: Sequence[Any] | None = None,
-    pos_label: object = None,
-    exact: Exact = "auto",
-    max_distinct: int = MAX_DISTINCT,
-    n_bins: int = 15,
-    level: float = 0.95,
-    rng: int | None = 0,
-    evaluated_on: str = "given data",
-    format: str | None = None,
-    table: str | None = None,
-) -> Scores: ...
+class _Options(TypedDict, total=False):
+    score: str | Sequence[str]
+    label: str
+    weight: str | None
+    input: InputKind
+    classes: Sequence[Any] | None
+    pos_label: object
+    exact: Exact
+    max_distinct: int
+    n_bins: int
+    level: float
+    rng: int | None
+    evaluated_on: str
+    format: str | None
+    table: str | None
 
 
 @overload
-def evaluate(
-    source: Any,
-    *,
-    score: str | Sequence[str] = "p",
-    label: str = "y",
-    weight: str | None = None,
-    group: str,
-    input: InputKind = "probability",
-    classes: Sequence[Any] | None = None,
-    pos_label: object = None,
-    exact: Exact = "auto",
-    max_distinct: int = MAX_DISTINCT,
-    n_bins: int = 15,
-    level: float = 0.95,
-    rng: int | None = 0,
-    evaluated_on: str = "given data",
-    format: str | None = None,
-    table: str | None = None,
-) -> GroupScores: ...
-
-
+def evaluate(source: Any, *, group: None = None, **options: Unpack[_Options]) -> Scores: ...
+@overload
+def evaluate(source: Any, *, group: str, **options: Unpack[_Options]) -> GroupScores: ...
 def evaluate(
     source: Any,
     *,
@@ -135,26 +114,16 @@ def evaluate(
             "input='score' are no probabilities, which is what is measured. Calibrate them first, by cb.engines.fit "
             "and cb.engines.apply."
         )
-    stream = SourceStream.open(
-        source,
-        score=score,
-        label=label,
-        weight=weight,
-        group=group,
-        input=input,
-        classes=classes,
-        exact=exact,
-        max_distinct=max_distinct,
-        format=format,
-        table=table,
-    ).as_probabilities(pos_label)
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct).as_probabilities(pos_label)
     if group is not None:
         return evaluate_groups_of(stream, summarise_groups_of(stream), settings, evaluated_on)
     if stream.is_binary:
         return evaluate_one_score(stream, stream.summary(), settings, evaluated_on)
-    rows = None if exact is False else stream.materialise(max_distinct // len(stream.classes))
-    if rows is not None:
-        return evaluate_rows(rows, settings, evaluated_on)
+    held = None if exact is False else stream.materialise(max_distinct // len(stream.classes))
+    if held is not None:
+        return evaluate_rows(held, settings, evaluated_on)
     return evaluate_multiclass(StreamedClassRows.read(stream), settings, evaluated_on)
 
 

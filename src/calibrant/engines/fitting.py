@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from calibrant.calibrators import Calibrator
+from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
+from calibrant.tables import open_rows
 from calibrant.validation import check_both_classes
 
 C = TypeVar("C", bound=Calibrator)
@@ -70,23 +72,18 @@ def fit(
     array([0.25, 0.5 , 0.75])
     """
     calibrator.check_params()
-    stream = SourceStream.open(
-        source,
-        score=score,
-        label=label,
-        weight=weight,
-        input=calibrator.input,
-        classes=classes,
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, input=calibrator.input, classes=classes)
+    stream = SourceStream.of(
+        reader,
         exact="auto" if exact is True else exact,  # cells of a first pass may lead to an exact fit
-        takes_cells=exact is not True,
         max_distinct=max_distinct,
-        format=format,
-        table=table,
+        takes_cells=exact is not True,
     )
-    rows = None if calibrator.takes_summary(stream) else stream.materialise(max_distinct)
-    if rows is not None:
-        check_both_classes(rows.checked_labels(), stream.labels)
-        calibrator.fit_rows(rows)
+    held = None if calibrator.takes_summary(stream) else stream.materialise(max_distinct)
+    if held is not None:
+        check_both_classes(held.checked_labels(), stream.labels)
+        calibrator.fit_rows(held)
     else:
         calibrator.map_, calibrator.n_rows_ = calibrator.map_of_stream(stream), stream.count()
     calibrator.classes_ = stream.classes

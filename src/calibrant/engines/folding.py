@@ -1,7 +1,7 @@
 """Summaries built from batches of rows: exact while the distinct scores fit, in cells from there on. States merge.
 
-Rows wait until there are enough of them, then are sorted into a run of distinct scores. Runs of similar length merge, as
-in a merge sort, so that each score is moved a logarithmic number of times. Once all runs hold more scores than are
+Rows wait until there are enough of them, then are sorted into a run of distinct scores. Runs of similar length merge,
+as in a merge sort, so that each score is moved a logarithmic number of times. Once all runs hold more scores than are
 allowed, they are gathered into a table of cells (`calibrant.quantised`), which takes further rows one by one.
 """
 

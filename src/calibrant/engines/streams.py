@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -14,13 +14,13 @@ import numpy.typing as npt
 from calibrant.engines.folding import SummaryBuilder
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.rows import RowReader
-from calibrant.errors import DataWarning, InvalidInputError, unknown_name, warn
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, unknown_name, warn
 from calibrant.fitted import positive_score
 from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import added, joined, summed
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.tables import RowSource, open_rows
+from calibrant.tables import RowSource
 from calibrant.validation import InputKind, Labels, check_integer
 
 T = TypeVar("T")
@@ -68,29 +68,14 @@ class SourceStream:
     is_flipped: bool = False
 
     @classmethod
-    def open(
-        cls,
-        source: Any,
-        *,
-        score: str | Sequence[str],
-        label: str,
-        weight: str | None = None,
-        group: str | None = None,
-        input: InputKind = "probability",
-        classes: Sequence[Any] | None = None,
-        exact: Exact = "auto",
-        takes_cells: bool = True,
-        max_distinct: int = MAX_DISTINCT,
-        format: str | None = None,
-        table: str | None = None,
+    def of(
+        cls, reader: RowReader, *, exact: Exact = "auto", max_distinct: int = MAX_DISTINCT, takes_cells: bool = True
     ) -> SourceStream:
-        """Open any source; see `cb.engines.summarise` for the arguments."""
+        """Return the rows of a reader as a stream."""
         if not (isinstance(exact, bool) or exact == "auto"):
             raise InvalidInputError(f"exact={exact!r} is none of True, False and 'auto'. Pass one of them.")
         check_integer("max_distinct", max_distinct, minimum=1)
-        rows = open_rows(source, format=format, table=table)
-        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
-        return cls(reader, input, len(reader.score) == 1, exact, max_distinct, takes_cells, reader.group)
+        return cls(reader, reader.input, len(reader.score) == 1, exact, max_distinct, takes_cells, reader.group)
 
     @property
     def labels(self) -> str:
@@ -185,7 +170,7 @@ class SourceStream:
         return self.probabilities().one_score(lambda rows: rows.of_class(k))
 
     def top_label(self, only: int | None = None) -> SourceStream:
-        """Return the largest probability of each row, and whether it is of its class; `only` where class k is on top."""
+        """Return the top label's probability, and whether it is right: of all rows, or `only` with one class on top."""
 
         def step(rows: Rows) -> Rows:
             top = rows.top_label()
@@ -286,6 +271,14 @@ class SourceStream:
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
         """Return the summary of the one score that has the exact isotonic blocks; `cells` is that of a first pass."""
         return pooled_summary(self, max_rows=self.max_distinct, start=cells)
+
+    def check_both(self, summary: ScoreSummary) -> None:
+        """Raise unless a summary of the stream shows both classes."""
+        if not 0.0 < summary.total_positives < summary.total_weight:
+            raise InvalidLabelError(
+                f"{self.labels} shows a class in none or all of its rows ({summary.total_positives:g} of "
+                f"{summary.total_weight:g}). Pass rows of at least two classes."
+            )
 
     @property
     def can_count(self) -> bool:

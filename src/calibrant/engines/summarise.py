@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.summary import ScoreSummary
+from calibrant.tables import open_rows
 from calibrant.validation import InputKind
 
 #: Summaries by group, by class, or by group and then class.
@@ -84,19 +86,9 @@ def summarise(
     >>> summary.scores.tolist(), summary.weight.tolist(), summary.positives.tolist()
     ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
     """
-    stream = SourceStream.open(
-        source,
-        score=score,
-        label=label,
-        weight=weight,
-        group=group,
-        input=input,
-        classes=classes,
-        exact=exact,
-        max_distinct=max_distinct,
-        format=format,
-        table=table,
-    )
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct)
     by_group: dict[Any, Any] = {
         key: found[0] if stream.is_binary else dict(zip(stream.classes.tolist(), found, strict=True))
         for key, found in stream.summaries().items()

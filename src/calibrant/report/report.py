@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, SourceStream
+from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean, percent_level
@@ -16,6 +16,7 @@ from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows,
 from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:
@@ -174,19 +175,10 @@ class Report(PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        found = SourceStream.open(
-            source,
-            score=score,
-            label=label,
-            weight=weight,
-            group=group,
-            classes=classes,
-            max_distinct=max_distinct,
-            format=format,
-            table=table,
-        ).as_probabilities(pos_label)
-        read = found.reader
-        names, where = _check_score_names(read.score, len(read.score)), clean(read.source.name)
+        rows = open_rows(source, format=format, table=table)
+        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
         groups = None if group is None else (group, groups_in_source(found, settings))
         made = cls.__new__(cls)
         made._summary = summarise(
