@@ -133,7 +133,7 @@ def metrics_case(*, is_one: bool, exact: Any, weight: str | None = None) -> Call
 def groups_case(source: Any) -> None:
     rows = columns()
     found = evaluate(source, group="g")
-    wanted = evaluate_groups(rows["y"], rows["p"], rows["g"])
+    wanted = evaluate_groups(rows["y"], rows["p"], groups=rows["g"])
     assert list(found.groups) == list(wanted.groups)
     for got, expected in ((found.overall, wanted.overall), *((found.groups[g], wanted.groups[g]) for g in "abc")):
         assert list(got) == list(expected)

@@ -89,7 +89,7 @@ def fit_classes(
     shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-        kept = [(fit(stream or every), share) for fit, share in shares if share >= LEAST_WEIGHT]
+        kept = [(fit(every if stream is None else stream), share) for fit, share in shares if share >= LEAST_WEIGHT]
     return _pool(kept, uniform), report
 
 

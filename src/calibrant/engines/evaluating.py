@@ -98,8 +98,8 @@ def evaluate(
 
     Notes
     -----
-    One column takes one pass. More columns than fit in memory take four: row counts and means, summaries of each class
-    and of the top label, losses, and what each row adds to the intervals of sums over classes.
+    One column takes one pass. More columns than fit in memory take six: row counts and means, summaries of each class,
+    of the top label and of it by class, losses, and what each row adds to the intervals of sums over classes.
 
     Examples
     --------
@@ -207,6 +207,7 @@ class StreamedClassRows:
     mean_prob: FloatArray
     top: ScoreSummary
     by_class: Sequence[ScoreSummary]
+    on_top: Sequence[tuple[ScoreSummary, int] | None]
 
     @classmethod
     def read(cls, stream: SourceStream) -> StreamedClassRows:
@@ -217,8 +218,19 @@ class StreamedClassRows:
             return w.size, float(w.sum()), float(np.square(w).sum()), w @ rows.scores
 
         n_rows, total, squared, sums = stream.total(part)
-        by_class, top = stream.class_summaries(), stream.top_label().summary()
-        return cls(stream, n_rows, total, total**2 / squared, sums / total, top, by_class)
+        by_class, by_top = stream.class_summaries(), stream.by_top_label()
+        found = summarise_groups_of(by_top)
+        counts = _count_groups(by_top, found)
+        return cls(
+            stream,
+            n_rows,
+            total,
+            total**2 / squared,
+            sums / total,
+            stream.top_label().summary(),
+            by_class,
+            [(found[label], counts[label]) if label in found else None for label in stream.classes.tolist()],
+        )
 
     @property
     def classes(self) -> list[Any]:
@@ -230,8 +242,9 @@ class StreamedClassRows:
         """Summarise the largest probability of each row, and whether it is of the row's class."""
         return self.top
 
-    def summaries_on_top(self) -> None:
-        """Leave out the rows where each class is the top label: they would take one more pass."""
+    def summaries_on_top(self) -> Sequence[tuple[ScoreSummary, int] | None]:
+        """Summarise the rows where each class is the top label, and count them."""
+        return self.on_top
 
     def class_summary(self, k: int) -> ScoreSummary:
         """Summarise one column against its class."""

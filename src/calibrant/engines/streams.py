@@ -36,7 +36,7 @@ _TOP = "the top label"
 
 @dataclass(frozen=True, slots=True)
 class SourceStream:
-    """Rows of a source, read again for each pass; see `calibrant.row_stream.RowStream`.
+    """Rows of a source, read again for each pass. `RowStream` says what methods without a docstring do.
 
     Attributes
     ----------
@@ -79,12 +79,10 @@ class SourceStream:
 
     @property
     def labels(self) -> str:
-        """What messages call the labels."""
         return self.reader.labels
 
     @property
     def classes(self) -> npt.NDArray[Any]:
-        """The classes, shape (K,): sorted, unless the smaller of two is the positive one."""
         return self.reader.classes[::-1] if self.is_flipped else self.reader.classes
 
     def __iter__(self) -> Iterator[Rows]:
@@ -98,7 +96,6 @@ class SourceStream:
     # --- passes --------------------------------------------------------------------------------------------------
 
     def reduce(self, partial: Callable[[SourceStream], T], merge: Callable[[T, T], T], *, is_large: bool = False) -> T:
-        """Return what `partial` makes of the stream, of one for each part of the source; see `RowSource.reduce`."""
         source = self.reader.source
         if not source.is_distributed:
             return partial(self)
@@ -114,20 +111,17 @@ class SourceStream:
         return source.reduce(self.reader.columns, of_part, merge, is_large=is_large)
 
     def total(self, part: Callable[[Rows], T]) -> T:
-        """Return the sum over all rows of what `part` finds of some: a number, an array, or a tuple of these."""
         found: T | None = self.reduce(lambda stream: summed(map(part, stream)), added)
         if found is None:
             raise self._no_rows()
         return found
 
     def count(self) -> int:
-        """Return the number of rows: of rows that were summarised their weight, rounded; else they are counted."""
         if self.reader.n_rows is None:
             self.reader.n_rows = self.total(lambda rows: rows.n_rows)
         return self.reader.n_rows
 
     def sample(self, n_rows: float, *, rng: int) -> Rows:
-        """Draw about so many of all rows with a fixed seed."""
         chance = n_rows / self.count()
 
         def partial(stream: SourceStream) -> list[Rows]:
@@ -159,24 +153,28 @@ class SourceStream:
         return replace(self, input="probability", steps=(*self.steps, _to_probabilities))
 
     def pair(self) -> SourceStream:
-        """Return the two columns of two classes as one score; one score as it is."""
         kind = self.input
         if self.is_binary:
             return self
         return self.one_score(lambda rows: rows.with_scores(positive_score(rows.scores, kind), input=kind))
 
     def column(self, k: int) -> SourceStream:
-        """Return one column of probabilities or raw scores against its class; logits as probabilities."""
         return self.probabilities().one_score(lambda rows: rows.of_class(k))
 
     def top_label(self, only: int | None = None) -> SourceStream:
-        """Return the top label's probability, and whether it is right: of all rows, or `only` with one class on top."""
-
         def step(rows: Rows) -> Rows:
             top = rows.top_label()
             return top if only is None else top.take(rows.scores.argmax(axis=1) == only)
 
         return self.probabilities().one_score(step)
+
+    def by_top_label(self) -> SourceStream:
+        """Return the top label's probability, and whether it is right, grouped by the class on top."""
+
+        def step(rows: Rows) -> Rows:
+            return replace(rows.top_label(), groups={_TOP: Labels(rows.scores.argmax(axis=1), rows.classes)})
+
+        return replace(self.probabilities().one_score(step), group=_TOP)
 
     def one_column(self) -> SourceStream:
         """Return one score as it is, and the top label of several columns."""
@@ -231,30 +229,21 @@ class SourceStream:
         return {key: [found[key, k] for k in range(n_classes)] for key in groups}
 
     def summary(self) -> ScoreSummary:
-        """Summarise the one score, in cells where all scores don't fit."""
         (found,) = self.ungrouped().summaries()[None]
         if self.reader.n_rows is None:
             self.reader.n_rows = round(found.total_weight)
         return found
 
     def class_summaries(self) -> list[ScoreSummary]:
-        """Summarise each column against its class, in cells where all scores don't fit."""
         found = self.ungrouped().summaries()[None]
         if self.reader.n_rows is None:
             self.reader.n_rows = round(sum(summary.total_positives for summary in found))
         return found
 
     def top_summaries(self) -> dict[Any, ScoreSummary]:
-        """Summarise the top labels by the class on top; classes that are never on top are left out."""
-
-        def step(rows: Rows) -> Rows:
-            return replace(rows.top_label(), groups={_TOP: Labels(rows.scores.argmax(axis=1), rows.classes)})
-
-        by_class = replace(self.probabilities().one_score(step), group=_TOP).summaries()
-        return {label: summary for label, (summary,) in by_class.items()}
+        return {label: summary for label, (summary,) in self.by_top_label().summaries().items()}
 
     def packed_summary(self) -> ScoreSummary | None:
-        """Return all rows of the one score packed for pooling, where they are known to be few enough for that."""
         source, n_rows = self.reader.source, self.reader.source.n_rows
         if self.wants_cells or not n_rows or n_rows > _ROWS_PER_SCORE * self.max_distinct:
             return None
@@ -269,11 +258,9 @@ class SourceStream:
         return ScoreSummary.from_rows(scores, positive, None)
 
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
-        """Return the summary of the one score that has the exact isotonic blocks; `cells` is that of a first pass."""
         return pooled_summary(self, max_rows=self.max_distinct, start=cells)
 
     def check_both(self, summary: ScoreSummary) -> None:
-        """Raise unless a summary of the stream shows both classes."""
         if not 0.0 < summary.total_positives < summary.total_weight:
             raise InvalidLabelError(
                 f"{self.labels} shows a class in none or all of its rows ({summary.total_positives:g} of "
@@ -287,11 +274,9 @@ class SourceStream:
 
     @property
     def wants_cells(self) -> bool:
-        """Whether a fit is to be one to cells of scores, in one pass."""
         return self.exact is False
 
     def approximate(self, method: str, cells: QuantisedSummary) -> None:
-        """Warn that a method is fitted to cells, or raise where only exact fits will do."""
         what = f"there are more than {self.max_distinct:,} distinct scores, and {method} has no fit in several passes"
         if not self.takes_cells:
             raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
