@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from calibrant.calibrators import (
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import brier_losses, log_losses, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, InputKind, check_fraction, check_integer
 
@@ -59,7 +58,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Plain):
     """Methods ranked by held-out log loss, the best first.
 
     Attributes
@@ -77,11 +76,6 @@ class Comparison:
     n_rows: int
     n_folds: int
     level: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        result: dict[str, Any] = plain(asdict(self))
-        return result
 
 
 def compare(
