@@ -11,8 +11,6 @@ information, Annals of Mathematical Statistics 26.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from calibrant.kernels._jit import compiled
@@ -20,11 +18,12 @@ from calibrant.kernels.column_arrays import PlaceArray
 from calibrant.kernels.sorting import KeyArray
 from calibrant.numerics import FloatArray, IntArray
 
-SumArray: TypeAlias = FloatArray | IntArray
+Sum = float | np.int64
+SumArray = FloatArray | IntArray
 
 
 @compiled
-def _push_sums(mass: SumArray, positives: SumArray, top: int, w: float, p: float) -> int:
+def _push_sums(mass: SumArray, positives: SumArray, top: int, w: Sum, p: Sum) -> int:
     """Put a block on a stack of `top` blocks, pooled with those before it of no lower rate; return their number."""
     while top > 0 and positives[top - 1] * w >= p * mass[top - 1]:
         top -= 1
