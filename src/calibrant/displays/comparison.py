@@ -62,19 +62,12 @@ class ComparisonDisplay:
     rows : iterable of tuples (name, value, low, high), or of objects with these attributes such as a Score
         Of the values less is better; infinite ones are drawn as a triangle at the end of the axis. Ends of an
         interval that is not known are NaN.
-    reference : float
-        The value of doing nothing; 0 for differences.
-    reference_name : str
-        What doing nothing is called.
+    reference, reference_name : float, str
+        The value of doing nothing, 0 for differences, and what doing nothing is called.
     xlabel : str
         What the values are.
     level : float
         Nominal coverage of the intervals.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
 
     Examples
     --------
@@ -123,20 +116,19 @@ class ComparisonDisplay:
         check_choice("score", score, ("log_loss", "brier"))
         advice = "Pass what calibrant.compare returns, or rows to ComparisonDisplay(rows)."
         style.check_kind("comparison is", comparison, Comparison, advice)
-        others = [each for each in comparison.methods if each.name != comparison.baseline]
-        is_none = comparison.baseline == "none"
-        name, what = ("uncalibrated", "the uncalibrated scores") if is_none else (comparison.baseline,) * 2
-        (doing_nothing,) = (getattr(each, score) for each in comparison.methods if each.name == comparison.baseline)
-        if math.isinf(doing_nothing):
+        by_name = {each.name: each for each in comparison.methods}
+        baseline = by_name.pop(comparison.baseline)
+        name, what = (baseline.name,) * 2 if baseline.name != "none" else ("uncalibrated", "the uncalibrated scores")
+        if math.isinf(getattr(baseline, score)):
             xlabel, reference = f"Held-out {_TITLES[score]}; that of {what} is infinite", math.inf
-            rows = [(each.name, getattr(each, score), math.nan, math.nan) for each in others]
+            rows = [(each, getattr(found, score), math.nan, math.nan) for each, found in by_name.items()]
         else:
             xlabel, reference = f"Held-out {_TITLES[score]}, less that of {what}", 0.0
-            rows = [(each.name, *astuple(getattr(each, f"{score}_difference"))) for each in others]
+            rows = [(each, *astuple(getattr(found, f"{score}_difference"))) for each, found in by_name.items()]
         return cls(rows, reference=reference, reference_name=name, xlabel=xlabel, level=comparison.level).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
-        """Draw the methods, best at the top, on given axes or in a figure of its own; return self."""
+        """Draw the methods, best at the top, on given axes or in a figure of its own, `ax_`; return self."""
         n = len(self.rows)
         ax, self.figure_ = style.place(ax, (7.2, _MARGINS + _ROW * n))
         self.ax_ = ax
@@ -147,7 +139,7 @@ class ComparisonDisplay:
             ax.annotate(style.legible(self.reference_name), (self.reference, 1.0), color=style.MUTED, **above, **beside)
         for i, row in enumerate(self.rows):
             self._draw_row(ax, i, row)
-            text = _text(row, is_signed=self.reference == 0.0)
+            text = _text(row, sign="+" if self.reference == 0.0 else "")
             ax.annotate(text, (1.0, i), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center", **beside)
         ax.set_yticks(range(n), [style.legible(row.name, width=28) for row in self.rows])
         ax.set_ylim(n - 0.4, -0.6)
@@ -175,9 +167,7 @@ class ComparisonDisplay:
         low, high = (row.value, row.value) if math.isinf(self.reference) else (row.low, row.high)
         if high < self.reference:
             return style.COLOURS[0], style.COLOURS[0]
-        if low > self.reference:
-            return style.COLOURS[1], style.COLOURS[1]
-        return style.MUTED, "white"
+        return (style.COLOURS[1], style.COLOURS[1]) if low > self.reference else (style.MUTED, "white")
 
 
 def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
@@ -196,12 +186,9 @@ def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
     return ComparisonRow(str(name), value, low, high)
 
 
-def _text(row: ComparisonRow, *, is_signed: bool) -> str:
-    if math.isnan(row.value):
-        return "undefined"
-    if math.isinf(row.value):
-        return "infinite" if row.value > 0.0 else "minus infinity"
-    sign = "+" if is_signed else ""
+def _text(row: ComparisonRow, *, sign: str) -> str:
+    if not math.isfinite(row.value):
+        return "infinite" if row.value > 0.0 else "minus infinity" if row.value < 0.0 else "undefined"
     interval = f" [{row.low:{sign}.4f}, {row.high:{sign}.4f}]" if row.has_interval else ""
     return f"{row.value:{sign}.4f}{interval}".replace("-", "\N{MINUS SIGN}")
 
@@ -222,10 +209,8 @@ class DecompositionDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
     points_ : dict of str to matplotlib Line2D
-        The point of each model whose score is finite.
+        The point of each model whose score is finite, after `plot`.
 
     References
     ----------

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibrant import forecasts
 from calibrant.displays import style
 from calibrant.displays.sources import as_models
@@ -34,11 +32,6 @@ class PitDisplay:
     ----------
     histogram : PitHistogram
         What `calibrant.forecasts.pit_histogram` returns.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
 
     Examples
     --------
@@ -71,7 +64,7 @@ class PitDisplay:
         return cls(histogram).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> PitDisplay:
-        """Draw bars and bands on given axes, or in a figure of their own; return self."""
+        """Draw bars and bands on given axes, or in a figure of their own, `ax_`; return self."""
         ax, self.figure_ = style.place(ax, (5.6, 3.6))
         self.ax_, found = ax, self.histogram
         share = f"{100 * found.level:g}%"
@@ -98,11 +91,6 @@ class ForecastReliabilityDisplay:
     ----------
     curve : LevelCurve or sequence of LevelCurve
         What `calibrant.forecasts.level_curve` or `threshold_curves` return.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
 
     Examples
     --------
@@ -152,7 +140,7 @@ class ForecastReliabilityDisplay:
         return cls(curves).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ForecastReliabilityDisplay:
-        """Draw the curves over the diagonal on given axes, or in a figure of their own; return self."""
+        """Draw the curves over the diagonal on given axes, or in a figure of their own, `ax_`; return self."""
         is_own, first = ax is None, self.curves[0]
         ax, self.figure_ = style.place(ax, (4.8, 9.6))
         self.ax_ = ax
@@ -241,7 +229,7 @@ class ReliabilityGapDisplay:
         for k, (name, found) in enumerate(self.gaps.items()):
             step = max(found.true.size // _N_POINTS, 1)
             predicted, true = found.predicted.ravel()[::step], found.true.ravel()[::step]
-            highest = max(highest, float(np.max(predicted)), float(np.max(true)))
+            highest = max(highest, float(predicted.max()), float(true.max()))
             properties = style.of(k) | {"linestyle": "none", "markersize": 2.6, "markeredgewidth": 0.0, "alpha": 0.5}
             ax.plot(predicted, true, label=style.legible(name) or None, **properties)
         ax.plot([0.0, highest], [0.0, highest], **style.REFERENCE)

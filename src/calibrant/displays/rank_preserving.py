@@ -135,11 +135,6 @@ class ConvergenceDisplay:
     ----------
     results : RankPreservingResult, or mapping from name to RankPreservingResult
 
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
-
     Notes
     -----
     The residual (full line) is the largest distance of a row sum from 1 or of a column mean from its margin. The gap
@@ -165,7 +160,7 @@ class ConvergenceDisplay:
         self.results = {name or each.method: each for name, each in named}
 
     def plot(self, ax: Axes | None = None) -> ConvergenceDisplay:
-        """Draw two lines for each result; return self."""
+        """Draw two lines for each result on given axes, or in a figure of their own, `ax_`; return self."""
         ax, self.figure_ = style.place(ax, (6.4, 4.8))
         self.ax_ = ax
         for k, (name, result) in enumerate(self.results.items()):

@@ -18,10 +18,8 @@ from calibrant.validation import ArrayLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: With more curves than this, the legend of the display's own figure has two columns.
-_MAX_ONE_COLUMN = 2
-#: Width in inches of the display's own figure, and of one that has to name many curves.
-_WIDTH, _LARGE = 5.0, 6.2
+#: Width in inches of the display's own figure; and of one of more curves than so many, with a legend of two columns.
+_WIDTH, _LARGE, _MAX_ONE_COLUMN = 5.0, 6.2, 2
 
 
 class ReliabilityDisplay:
