@@ -133,14 +133,7 @@ class CalibrationDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: object = None,
-        name: str | None = None,
-        **options: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: object = None, name: str | None = None, **options: Any
     ) -> CalibrationDisplay:
         """Draw the calibration curve of a fitted binary classifier.
 

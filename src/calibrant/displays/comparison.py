@@ -96,11 +96,7 @@ class ComparisonDisplay:
 
     @classmethod
     def from_comparison(
-        cls,
-        comparison: Comparison,
-        *,
-        score: Literal["log_loss", "brier"] = "log_loss",
-        ax: Axes | None = None,
+        cls, comparison: Comparison, *, score: Literal["log_loss", "brier"] = "log_loss", ax: Axes | None = None
     ) -> ComparisonDisplay:
         """Draw what `calibrant.compare` returns.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant import forecasts
 from calibrant.displays import style
@@ -70,7 +70,7 @@ class PitDisplay:
         share = f"{100 * found.level:g}%"
         ax.stairs(found.density, found.edges, fill=True, color=style.COLOURS[0], alpha=0.55, linewidth=0.0)
         ax.stairs(found.density, found.edges, color=style.COLOURS[0], linewidth=1.0)
-        band = {"color": style.MUTED, "linewidth": 0.0}
+        band: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.0}
         ax.axhspan(found.low_all, found.high_all, alpha=0.18, label=f"{share} of all bins", **band)
         ax.axhspan(found.low, found.high, alpha=0.35, label=f"{share} of one bin", **band)
         ax.axhline(1.0, **style.REFERENCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class MimicDisplay:
         low, high = self._range(upper)
         self._draw_history(self.ax_history_, upper)
         self._draw_curves(ax, low, high)
-        above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": "small"}
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": "small"}
         for each, label in ((self.ax_history_, "Observed frequency"), (ax, "Calibrated probability")):
             each.set(xlabel=_X_LABELS[self.calibrator.input], ylabel=label, xlim=(low, high), ylim=(0.0, upper))
             each.legend(frameon=False, **(above if is_own else {"loc": "best", "fontsize": "x-small"}))
@@ -177,7 +177,7 @@ class MimicDisplay:
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
             label = style.legible(name if i else f"{name}, {count(final.size, 'bin')}") + ("" if i else f"\n{size}")
-            look = {"linestyle": style.LINES[i % len(style.LINES)], "linewidth": 1.4 if i else 2.0}
+            look: dict[str, Any] = {"linestyle": style.LINES[i % len(style.LINES)], "linewidth": 1.4 if i else 2.0}
             (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **look)
             line.set_color(style.COLOURS[i % len(style.COLOURS)])
             self.lines_[name] = line

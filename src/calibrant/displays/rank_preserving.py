@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -168,10 +168,10 @@ class ConvergenceDisplay:
             residual = [check.residual for check in result.history]
             gap = [abs(check.objective - check.bound) / max(check.objective, _LEAST) for check in result.history]
             for what, values, line in (("residual", residual, "-"), ("gap", gap, "--")):
-                look = {"color": style.of(k)["color"], "linestyle": line, "label": style.legible(f"{name}: {what}")}
-                ax.plot(n_iter, np.maximum(values, _LEAST), **look)
+                label = style.legible(f"{name}: {what}")
+                ax.plot(n_iter, np.maximum(values, _LEAST), color=style.of(k)["color"], linestyle=line, label=label)
         ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")
         # beside the axes where there are several: many lines leave no corner free
-        beside = {} if len(self.results) == 1 else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        beside: dict[str, Any] = {} if len(self.results) == 1 else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
         ax.legend(frameon=False, **beside)
         return self

@@ -113,14 +113,7 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: object = None,
-        name: str | None = None,
-        **options: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: object = None, name: str | None = None, **options: Any
     ) -> ReliabilityDisplay:
         """Measure the reliability curve of a fitted classifier, or of several, and draw it.
 

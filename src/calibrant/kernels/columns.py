@@ -18,16 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.kernels._jit import compiled
-from calibrant.kernels.column_arrays import (
-    PENALTY,
-    ROW,
-    SUM,
-    WEIGHT,
-    Rule,
-    SortedColumns,
-    SplittingArrays,
-    Workspace,
-)
+from calibrant.kernels.column_arrays import PENALTY, ROW, SUM, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
 from calibrant.kernels.pav import push_block
 from calibrant.kernels.relaxed_order import fit_relaxed, merge_sort
 from calibrant.numerics import FloatArray

@@ -191,12 +191,7 @@ def split_ranges(
 
 @compiled
 def merge_runs(
-    a: FloatArray,
-    a_columns: FloatArray,
-    b: FloatArray,
-    b_columns: FloatArray,
-    scores: FloatArray,
-    columns: FloatArray,
+    a: FloatArray, a_columns: FloatArray, b: FloatArray, b_columns: FloatArray, scores: FloatArray, columns: FloatArray
 ) -> int:
     """Merge two runs of distinct rising scores, adding the columns of equal ones; return the length of the result."""
     n_columns = columns.shape[0]

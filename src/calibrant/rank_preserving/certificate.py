@@ -44,13 +44,11 @@ class Certificate:
     share_of_slope = 1.0
 
     def __init__(self, columns: SortedColumns, criteria: StoppingCriteria) -> None:
-        self.columns, self.criteria = columns, criteria
+        self.columns, self.criteria, self.order = columns, criteria, columns.order
         self.work = Workspace.of(columns)
         self.affine = affine_feasible_point(columns, share=self.share_of_slope)
-        self.order = columns.order
         self.floor = columns.total * columns.p.shape[0] * criteria.tol**2
-        self.bound = 0.0
-        self.goal, self.target = criteria.gap_tol, criteria.target_gap
+        self.bound, self.goal, self.target = 0.0, criteria.gap_tol, criteria.target_gap
         self.history: list[Progress] = []
         self.is_overwritten = False
         self.q: FloatArray | None = None  # where the affine point is the best so far
@@ -104,18 +102,20 @@ class Certificate:
         """
         objective, *residuals = self.measure(q, columns)
         bound = self.take_bound(row_multipliers, column_multipliers)
-        self.record(n_iter, max(residuals), objective)
+        self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if may_project:
             self._improve(q, columns, objective)
         return objective - bound
 
-    def record(self, n_iter: int, residual: float, objective: float) -> None:
-        """Add a check to the history."""
-        self.history.append(self.criteria.record_progress(n_iter, residual, objective, self.bound))
+    def record_progress(self, n_iter: int, residual: float, objective: float) -> None:
+        """Add a check to the history, and pass it to the callback."""
+        self.history.append(Progress(n_iter, residual, objective, self.bound, self.criteria.elapsed()))
+        if self.criteria.callback is not None:
+            self.criteria.callback(self.history[-1])
 
     def take_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
-        """Return the lower bound that multipliers of rows and margins prove, and keep it where it is the best."""
+        """Return the lower bound that multipliers of rows and margins prove; the best is kept."""
         bound = self._lower_bound(row_multipliers, column_multipliers)
         self.bound = max(self.bound, bound)
         return bound

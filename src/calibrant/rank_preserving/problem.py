@@ -221,10 +221,15 @@ def affine_feasible_point(columns: SortedColumns, *, share: float = 1.0) -> tupl
     the weight of the rows are never at odds with the order.
     """
     mean = np.array([np.average(p, weights=columns.weight[o]) for p, o in zip(columns.p, columns.order, strict=True)])
-    rate = columns.margins / columns.total
-    spread = mean - columns.p[:, 0]
+    return affine_point(columns.margins / columns.total, mean, columns.p[:, 0], share=share)
+
+
+def affine_point(
+    rate: FloatArray, mean: FloatArray, least: FloatArray, *, share: float = 1.0
+) -> tuple[FloatArray, float]:
+    """Return a and c of the columns a_j + c p of this mean and least p that have these rates for their means."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        largest = np.where(spread > 0.0, rate / spread, np.inf)
+        largest = np.where(mean > least, rate / (mean - least), np.inf)
     c = share * min(1.0, float(largest.min()))
     constant: FloatArray = rate - c * mean
     return constant, c

@@ -80,7 +80,7 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
     if start is not None:
         n_iter = start[2] + 1
         bound = certificate.take_bound(*start[:2])
-        certificate.record(n_iter, 0.0, certificate.objective)
+        certificate.record_progress(n_iter, 0.0, certificate.objective)
         if 2.0 * bound < certificate.objective:
             start = None
     certificate.work.reset(columns)
