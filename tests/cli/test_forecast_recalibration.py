@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli.forecast_fit import METHODS
+from calibrant.cli.forecast import METHODS
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 
 Run = Callable[..., Result]

@@ -37,7 +37,7 @@ def cities(folder: Path) -> pa.Table:
 
 @pytest.mark.parametrize("file", ["cities.csv", "cities.parquet"])
 def test_evaluate_shows_the_groups_of_the_library(run: Run, cities: pa.Table, file: str) -> None:
-    found = evaluate_groups(cities["y"], cities["p"], cities["city"], sample_weight=cities["w"], level=0.9)
+    found = evaluate_groups(cities["y"], cities["p"], groups=cities["city"], sample_weight=cities["w"], level=0.9)
     document = json.loads(run(f"evaluate {file} --group city --weight w --level 0.9 --json").stdout)
     expected = {key: value for key, value in found.to_dict().items() if key != "overall"}
     assert document["groups"] == {"column": "city", **expected}
@@ -66,7 +66,7 @@ def test_evaluate_shows_the_worst_of_many_groups(run: Run, cities: pa.Table) -> 
 def test_fit_saves_the_librarys_grouped_calibrator(run: Run, cities: pa.Table) -> None:
     result = run("fit cities.parquet --method beta --group city --weight w -o c.json")
     assert result.exit_code == 0
-    expected = GroupedCalibrator("beta").fit(cities["p"], cities["y"], by=cities["city"], sample_weight=cities["w"])
+    expected = GroupedCalibrator("beta").fit(cities["p"], cities["y"], groups=cities["city"], sample_weight=cities["w"])
     saved = persistence.read_document("c.json")
     assert saved["maps"] == persistence.to_document(expected)["maps"]
     assert saved["metadata"] == {"score": ["p"], "label": "y", "group": "city"}
@@ -79,7 +79,7 @@ def test_fit_saves_the_librarys_grouped_calibrator(run: Run, cities: pa.Table) -
 def test_apply_reads_the_column_of_groups(run: Run, cities: pa.Table, file: str, column: str) -> None:
     run(f"fit {file} --group {column} --method sigmoid -o c.json")
     assert run(f"apply c.json {file} -o out.parquet").exit_code == 0
-    expected = cb.load("c.json").predict_proba(cities["p"].to_numpy(), by=cities[column])
+    expected = cb.load("c.json").predict_proba(cities["p"].to_numpy(), groups=cities[column])
     assert pq.read_table("out.parquet")["p_calibrated"].to_numpy().tolist() == expected.tolist()
 
 
@@ -112,7 +112,7 @@ def test_groups_of_numbers_meet_groups_of_text_by_their_text(run: Run, cities: p
     result = run("apply c.json new.csv -o out.csv")
     assert "has not seen, 'x'" in result.stderr
     first = pc.read_csv("out.csv")["p_calibrated"][0].as_py()
-    assert first == pytest.approx(cb.load("c.json").predict_proba([0.5], by=[1])[0], rel=1e-12)
+    assert first == pytest.approx(cb.load("c.json").predict_proba([0.5], groups=[1])[0], rel=1e-12)
 
 
 def test_inspect_lists_the_groups(run: Run, cities: pa.Table) -> None:
@@ -136,7 +136,7 @@ def test_correction_of_the_prior_is_applied_and_shown(run: Run, cities: pa.Table
 def test_report_has_a_section_of_groups(run: Run, cities: pa.Table, suffix: str) -> None:
     assert run(f"report cities.parquet --group city -o r.{suffix}").exit_code == 0
     text = Path(f"r.{suffix}").read_text("utf-8")
-    found = evaluate_groups(cities["y"], cities["p"], cities["city"])
+    found = evaluate_groups(cities["y"], cities["p"], groups=cities["city"])
     if suffix == "json":
         groups = json.loads(text)["groups"]
         assert [row["group"] for row in groups["rows"]] == list(found.groups)
@@ -164,7 +164,7 @@ def test_report_of_many_groups_with_hostile_names_shows_the_worst(run: Run, citi
 
 def test_audit_lists_the_groups_of_the_library(run: Run, cities: pa.Table) -> None:
     columns = {"city": cities["city"], "k": cities["k"]}
-    found = audit(cities["y"], cities["p"], columns, min_rows=30, sample_weight=cities["w"])
+    found = audit(cities["y"], cities["p"], groups=columns, min_rows=30, sample_weight=cities["w"])
     command = "audit cities.csv --groups city,k --min-rows 30 --weight w"
     document = json.loads(run(f"{command} --json").stdout)
     assert document == {"file": "cities.csv", "groups": ["city", "k"], **json.loads(json.dumps(found.to_dict()))}
@@ -202,7 +202,7 @@ def test_group_of_a_calibrator_without_groups_is_refused(run: Run, cities: pa.Ta
     result = run("apply c.json cities.csv --group city -o out.csv")
     assert result.exit_code == 2
     assert "the calibrator was not fitted by group. Leave --group out." in result.stderr
-    cb.save(GroupedCalibrator().fit(cities["p"], cities["y"], by=cities["city"]), "g.json")
+    cb.save(GroupedCalibrator().fit(cities["p"], cities["y"], groups=cities["city"]), "g.json")
     result = run("apply g.json cities.csv --score p -o out.csv")
     assert "Name it with --group." in result.stderr
     assert run("apply g.json cities.csv --score p --group city -o out.csv").exit_code == 0

@@ -7,8 +7,7 @@ import shlex
 import click
 
 from calibrant import persistence
-from calibrant.cli.examples import Command
-from calibrant.cli.output import number, table, write_json
+from calibrant.cli.common import Command, number, table, write_json
 from calibrant.fitted import Storable
 
 
