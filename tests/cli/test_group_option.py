@@ -68,8 +68,8 @@ def test_fit_saves_the_librarys_grouped_calibrator(run: Run, cities: pa.Table) -
     assert result.exit_code == 0
     expected = GroupedCalibrator("beta").fit(cities["p"], cities["y"], groups=cities["city"], sample_weight=cities["w"])
     saved = persistence.read_document("c.json")
-    assert saved["maps"] == persistence.to_document(expected)["maps"]
-    assert saved["metadata"] == {"score": ["p"], "label": "y", "group": "city"}
+    assert saved["group_maps"] == persistence.to_document(expected)["group_maps"]
+    assert (saved["score_names"], saved["group_name"], saved["metadata"]) == (["p"], "city", {"label": "y"})
     assert re.search(r"Fitted beta by 'city' \(3 groups; all rows count for [\d,]+\) on \d+ rows", result.output)
     before, after = re.search(r"log_loss +([\d.]+) .*? ([\d.]+)  \[", result.output).groups()  # type: ignore[union-attr]
     assert float(after) < float(before)
@@ -98,8 +98,8 @@ def test_apply_warns_once_of_groups_that_are_new(run: Run, cities: pa.Table) -> 
     Path("new.csv").write_text(text.replace("Kyiv", "Oslo"))
     result = run("apply c.json new.csv -o out.csv")
     assert result.stderr == (
-        "Warning: column 'city' of new.csv holds 1 group that fit has not seen, 'Oslo': the map of all rows is used "
-        "for them\n"
+        "Warning: column 'city' of new.csv holds 1 group that fit has not seen, 'Oslo' (298 of 900 rows): the map of "
+        "all rows is used for them\n"
     )
     alone = cb.IsotonicCalibrator().fit(cities["p"], cities["y"]).predict_proba(cities["p"].to_numpy())
     oslo = cities["city"].to_numpy(zero_copy_only=False) == "Kyiv"
@@ -120,7 +120,7 @@ def test_inspect_lists_the_groups(run: Run, cities: pa.Table) -> None:
     shown = run("inspect c.json").output
     counts = {name: int(np.sum(cities["city"].to_numpy(zero_copy_only=False) == name)) for name in ("Bonn", "Rome")}
     for name, n in counts.items():
-        assert re.search(rf"^{name} +{n} +\d+%$", shown, re.MULTILINE)
+        assert re.search(rf"^  '{name}': {n} rows, \d+% of its own map$", shown, re.MULTILINE)
     assert "All rows:\nq = expit(" in shown
 
 
@@ -145,7 +145,7 @@ def test_report_has_a_section_of_groups(run: Run, cities: pa.Table, suffix: str)
     elif suffix == "html":
         assert "Groups: <bdi>city</bdi>" in text
         assert found.verdict in text
-        assert "98.3333% interval" in text
+        assert "98.33% interval" in text
         assert text.count('<title id="group') == 3
     else:
         assert "## Groups: city" in text
@@ -201,8 +201,8 @@ def test_group_of_a_calibrator_without_groups_is_refused(run: Run, cities: pa.Ta
     run("fit cities.csv -o c.json")
     result = run("apply c.json cities.csv --group city -o out.csv")
     assert result.exit_code == 2
-    assert "the calibrator was not fitted by group. Leave --group out." in result.stderr
+    assert "this AutoCalibrator was not fitted by group. Leave --group" in result.stderr
     cb.save(GroupedCalibrator().fit(cities["p"], cities["y"], groups=cities["city"]), "g.json")
     result = run("apply g.json cities.csv --score p -o out.csv")
-    assert "Name it with --group." in result.stderr
+    assert "Name it with --group" in result.stderr
     assert run("apply g.json cities.csv --score p --group city -o out.csv").exit_code == 0
