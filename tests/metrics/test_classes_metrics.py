@@ -134,7 +134,7 @@ def test_a_class_that_is_right_on_average_is_found_by_its_bins():
         assert "Probabilities between 0." in scores.verdict
         assert "As top label too high: 0." in scores.verdict
     assert found.verdict.startswith("Off, worst first: ")
-    assert "3 classes are looked at, so the intervals of each have the level 99.4444%" in found.verdict
+    assert "3 classes are judged, so the intervals of each have the level 99.44%" in found.verdict
     assert found.overall.verdict.startswith("The top label is too high, by 0.")
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.bins import make_bins
+from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.gap_bounds import gap_bounds
-from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import IntArray
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer

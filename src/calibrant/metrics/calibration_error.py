@@ -8,9 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.metrics.bins import Bins, Strategy, make_bins
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import CLEAR, Estimate, normal_estimate, wilson
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import CLEAR, Column, Estimate, measured_rows, normal_estimate, wilson
 from calibrant.metrics.proper_scores import Losses, mean_loss_and_error
 from calibrant.numerics import normal_quantile
 from calibrant.phrases import count, rate

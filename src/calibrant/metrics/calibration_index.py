@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.binning import equal_mass_starts
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, noise_bounds
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_number

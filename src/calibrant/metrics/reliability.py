@@ -12,8 +12,7 @@ from calibrant.binning import equal_mass_starts
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins
 from calibrant.metrics.design_effect import as_independent, design_effect, with_effect
-from calibrant.metrics.estimates import wilson
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import measured_rows, wilson
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.results import Curve
 from calibrant.rows import Rows
@@ -99,15 +98,9 @@ def reliability_curve(
     (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
     """
     settings = curve_settings(n_bins, strategy, level, band, rng)
+    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
     rows = measured_rows(
-        y_true,
-        y_prob,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        classes=classes,
-        cluster=cluster,
-        time=time,
-        label_end=label_end,
+        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
     )
     settings = settings._replace(effect=design_effect(rows))
     return curve_of_event(event_rows(as_independent(rows), class_label), settings, label=label)

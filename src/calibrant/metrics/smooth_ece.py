@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, noise_bounds
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import FloatArray
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike

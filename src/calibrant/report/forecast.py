@@ -24,8 +24,7 @@ from calibrant.forecasts import (
 )
 from calibrant.phrases import clean, percent_level
 from calibrant.report.forecast_sections import MEANINGS, forecast_sections, heading
-from calibrant.report.formats import decimals
-from calibrant.report.page import Answer, Page, PageReport
+from calibrant.report.page import Answer, Page, PageReport, decimals
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 

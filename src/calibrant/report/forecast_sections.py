@@ -11,8 +11,21 @@ from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
 from calibrant.phrases import percent_level
 from calibrant.report.figures import inline_figure, strip
-from calibrant.report.formats import count, decimals, ends, percent
-from calibrant.report.page import Cell, Facts, Picture, Pictures, Section, Text, name, off_cell, table
+from calibrant.report.page import (
+    Cell,
+    Facts,
+    Picture,
+    Pictures,
+    Section,
+    Text,
+    count,
+    decimals,
+    ends,
+    name,
+    off_cell,
+    percent,
+    table,
+)
 from calibrant.report.scores import number
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from calibrant import engines, metrics
 from calibrant._version import __version__
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
-from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
-from calibrant.report.groups import summarise_groups
+from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
 from calibrant.report.reliability import curve_of, side_by_side
 from calibrant.report.scores import plain_scores
 from calibrant.results import Scores
@@ -151,7 +150,7 @@ def summarise(
                 effect=effect,
                 strategy="quantile" if len(labels) == 2 else "uniform",
             )
-            for k in list(found.order)[:MAX_CLASS_PANELS]
+            for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())
     label = "positive class" if is_binary else "top label"

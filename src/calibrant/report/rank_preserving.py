@@ -11,7 +11,6 @@ from calibrant.displays import RankPreservingDisplay, draw_column
 from calibrant.phrases import clean, shorten
 from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
 from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.formats import count, decimals, percent
 from calibrant.report.page import (
     Answer,
     Facts,
@@ -21,8 +20,11 @@ from calibrant.report.page import (
     Pictures,
     Section,
     Text,
+    count,
+    decimals,
     name,
     off_cell,
+    percent,
     table,
 )
 from calibrant.validation import ArrayLike

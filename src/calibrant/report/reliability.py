@@ -13,8 +13,21 @@ from calibrant.metrics import curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import percent_level, shorten
 from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.formats import count, decimals, digits_of, percent, signed
-from calibrant.report.page import Cell, Picture, Pictures, Section, Text, name, off_cell, table
+from calibrant.report.page import (
+    Cell,
+    Picture,
+    Pictures,
+    Section,
+    Text,
+    count,
+    decimals,
+    digits_of,
+    name,
+    off_cell,
+    percent,
+    signed,
+    table,
+)
 from calibrant.results import Curve
 from calibrant.summary import ScoreSummary
 

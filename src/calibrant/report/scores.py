@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from calibrant.phrases import percent_level
-from calibrant.report.formats import count, decimals, ends, sentence
-from calibrant.report.page import Cell, Section, Text, table
+from calibrant.report.page import Cell, Section, Text, count, decimals, ends, sentence, table
 from calibrant.results import Scores
 
 #: Title and meaning of each score that the page shows, in the order of the table.
