@@ -105,4 +105,4 @@ from calibrant.metrics.reliability import (
     curve_settings as curve_settings,
     event_rows as event_rows,
 )
-from calibrant.metrics.verdict import Verdict as Verdict, excludes as excludes, verdict as verdict
+from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict

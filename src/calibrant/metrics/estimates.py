@@ -107,20 +107,8 @@ class Measured:
 class Column(Measured):
     """The probability of one event for each row, and how it is to be measured.
 
-    Attributes
-    ----------
-    summary : ScoreSummary
-        Its sums of squared weights are those of rows that are not independent: larger by the design effect.
-    n_rows : int
-    level : float
-        Nominal coverage of the intervals.
-    n_bins : int
-    rng : Generator
-        For simulated intervals.
-    effect : float
-        The design effect.
-    is_top : bool
-        Whether the event is that the most probable class is the right one.
+    The sums of squared weights in `summary` are those of rows that are not independent: larger by `effect`, the design
+    effect. `is_top` says that the event is that the most probable class is the right one.
     """
 
     summary: ScoreSummary
@@ -202,14 +190,8 @@ def total(weight: FloatArray, values: FloatArray) -> float:
 def mean_of(parts: Sequence[tuple[FloatArray, FloatArray]], size: float, *, extra: FloatArray | None = None) -> Mean:
     """Return the mean of values with weights, given in parts, and its standard error by the central limit theorem.
 
-    Parameters
-    ----------
-    parts : sequence of (values, weights)
-    size : float
-        Effective number of rows.
-    extra : ndarray, optional
-        Values that two more rows are imagined to have, on average over this array, when the spread is measured: so
-        that data in which nothing varied do not claim certainty.
+    `size` is the effective number of rows. Where `extra` is given, two more rows are imagined when the spread is
+    measured, with its values on average: so that data in which nothing varied do not claim certainty.
     """
     weight = math.fsum(float(w.sum()) for _, w in parts)
     mean = math.fsum(total(w, v) for v, w in parts) / weight
@@ -240,22 +222,10 @@ def noise_bounds(
 ) -> Estimate:
     """Bound a mean absolute gap by the triangle inequality, where the noise of neighbouring gaps moves together.
 
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    gap : ndarray of shape (m,)
-        Share of the rows times their gap, at m places: its absolute values sum to about `value`.
-    noise : ndarray of shape (n_draws, m)
-        Draws of the noise in `gap`.
-    between : float
-        Variance from the chance of where the rows fell.
-    level : float
-        Nominal coverage.
-    rng : Generator
+    `gap` is the share of the rows times their gap at each of m places, so that its absolute values sum to about
+    `value`; `noise`, of shape (n_draws, m), are draws of the noise in it; `between` is the variance from the chance of
+    where the rows fell.
 
-    Notes
-    -----
     Noise moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute sum, which is
     what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins.
     """

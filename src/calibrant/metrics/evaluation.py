@@ -228,17 +228,8 @@ def evaluate_summary(
 ) -> Scores:
     """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 
-    Parameters
-    ----------
-    summary : ScoreSummary
-        Of rows as they are: its sums are made larger by the design effect here.
-    n_rows : int
-    settings : Settings
-    evaluated_on : str
-    names : collection of str
-        Those that the verdict needs have to be among them.
-    is_top : bool
-        Whether the event is that the most probable class is the right one, whose rate is then called accuracy.
+    `summary` is of rows as they are: the design effect comes in here. `names` hold those that the verdict needs.
+    `is_top` says that the event is that the most probable class is the right one: its rate is then called accuracy.
     """
     column = replace(Column.of(summary, n_rows, settings), is_top=is_top)
     estimates = {name: OF_A_COLUMN[name](column) for name in names}

@@ -49,17 +49,7 @@ def gap_bounds(
 ) -> GapBounds:
     """Bound the gap in each of the groups 0 to `n_groups` - 1, all of which have rows.
 
-    Parameters
-    ----------
-    prob : ndarray of shape (n,)
-    positive : ndarray of bool, or of shares of rows, shape (n,)
-    weight : ndarray of shape (n,) or None
-    codes : ndarray of int, shape (n,)
-    n_groups : int
-    level : float or ndarray of shape (n_groups,)
-        Coverage of the bounds of each group.
-    count : ndarray of shape (n,), optional
-        How many rows each entry stands for; by default one.
+    `positive` may be shares of rows, `level` one for each group; each entry stands for `count` rows, by default one.
 
     Notes
     -----
@@ -142,13 +132,7 @@ def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> 
 def gap_bounds_in_bins(summary: ScoreSummary, edges: FloatArray, level: float) -> tuple[GapBounds, float]:
     """Bound the gap in each bin of a summary, and last the gap of all of it; return the level of the former too.
 
-    Parameters
-    ----------
-    summary : ScoreSummary
-    edges : ndarray of shape (m, 2)
-        Of bins that all hold rows.
-    level : float
-        Coverage of the bounds of all rows, and of those of the m bins together.
+    `level` is the coverage of the bounds of all rows, and of those of the bins, which all hold rows, together.
     """
     m = len(edges)
     fine = _fine(summary, np.searchsorted(summary.scores, edges[:, 0], side="right"))

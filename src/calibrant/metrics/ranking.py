@@ -156,18 +156,8 @@ def macro_auc_estimate(
 ) -> Estimate:
     """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
 
-    Parameters
-    ----------
-    areas : list of float
-        AUC of each class that has rows.
-    mean_square : float
-        Of the sum over these classes of a row's influence: it takes in that the classes share their rows.
-    size : float
-        Effective number of rows.
-    n_classes : int
-    rarest : float
-        Share of the rarest of these classes, or of its complement if that is smaller.
-    level : float
+    `areas` are of the classes that have rows, `mean_square` is of the sum over these of a row's influence, as they
+    share their rows, and `rarest` the share of the rarest, or of its complement if that is smaller.
     """
     if not areas:
         return UNDEFINED

@@ -100,7 +100,7 @@ def _scores(summary: dict[str, Any]) -> Section:
         summary["score_names"],
         columns,
         note=lambda each: MEANINGS[each][1],
-        look="scores parts" if has_two else "scores",
+        look="scores parts",
         wide=(2, 4) if has_two else (),
         note_title="Meaning",
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -140,16 +140,9 @@ def summarise(
     level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
     class_curves = []
     if found.by_class is not None:
+        strategy: Literal["quantile", "uniform"] = "quantile" if len(labels) == 2 else "uniform"
         class_curves = [
-            curve_of(
-                found.by_class[k],
-                n_bins,
-                level,
-                labels[k],
-                n_rows=n,
-                effect=effect,
-                strategy="quantile" if len(labels) == 2 else "uniform",
-            )
+            curve_of(found.by_class[k], n_bins, level, labels[k], n_rows=n, effect=effect, strategy=strategy)
             for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())

@@ -51,22 +51,7 @@ def curve_of(
     band: Literal["consistency"] | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
-    """Measure the curve of one score as plain values.
-
-    Parameters
-    ----------
-    data : ScoreSummary
-    n_bins : int
-    level : float
-    label : str
-        What the curve shows.
-    n_rows : int
-        Number of rows, which the weights of a summary don't tell.
-    effect : float
-        The design effect of the rows.
-    strategy, band, rng
-        As in `reliability_curve`.
-    """
+    """Measure the curve of one score as plain values; weights don't tell `n_rows`, nor which rows are independent."""
     settings = curve_settings(n_bins, strategy, level, band, rng)._replace(effect=effect)
     curve = curve_of_event(data, settings)
     upper = axis_end([curve])

@@ -104,22 +104,14 @@ class Report(PageReport):
     ) -> None:
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        rows = measured_rows(
-            y_true,
-            y_prob,
-            sample_weight=sample_weight,
-            cluster=cluster,
-            time=time,
-            label_end=label_end,
-            pos_label=pos_label,
-            classes=classes,
-            groups=None if by is None else {"by": by},
-        )
+        groups = None if by is None else {"by": by}
+        known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
+        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
         found = of_rows(rows, settings)
+        of_groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
         self._summary = summarise(
-            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
+            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=of_groups, rng=rng
         )
 
     @classmethod
@@ -174,35 +166,23 @@ class Report(PageReport):
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
         check_integer("max_distinct", max_distinct, minimum=1)
-        reader = RowReader(
-            open_rows(source, format=format, table=table),
-            score=score,
-            label=label,
-            weight=weight,
-            group=group,
-            classes=classes,
-        )
+        opened = open_rows(source, format=format, table=table)
+        reader = RowReader(opened, score=score, label=label, weight=weight, group=group, classes=classes)
         names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
-        found = probabilities_of(reader)
+        rows = probabilities_of(reader)
         labels = reader.classes.tolist()
         if pos_label is not None and is_flipped(pos_label, reader):
-            found = flipped(found)
+            rows = flipped(rows)
             labels.reverse()
-        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
+        groups = None if group is None else (group, groups_in_source(rows, settings, max_distinct))
+        found = of_source(rows, labels, settings, max_distinct)
         made = cls.__new__(cls)
         made._summary = summarise(
-            of_source(found, labels, settings, max_distinct),
-            n_bins=n_bins,
-            title=title,
-            source=where,
-            score_names=names,
-            groups=groups,
-            rng=rng,
+            found, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng
         )
         return made
 
     def page(self) -> Page:
-        """Return all that the page says."""
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
