@@ -11,7 +11,7 @@ from calibrant import kernels
 from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
@@ -147,3 +147,12 @@ def _collect(summary: ScoreSummary, first: IntArray, edges: FloatArray) -> Bins:
     scores, weight, weight_squared, positives = summary.distinct
     columns = (weight, weight_squared, positives, weight * scores)
     return Bins(edges, *(np.add.reduceat(column, first) for column in columns))
+
+
+def merged(distinct: DistinctScores, first: IntArray) -> DistinctScores:
+    """Sum runs of neighbouring scores, given the index of the first of each, and put them at their mean score."""
+    scores, weight, weight_squared, positives = distinct
+    total, weight, weight_squared, positives = (
+        np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives)
+    )
+    return DistinctScores(np.clip(total / weight, 0.0, 1.0), weight, weight_squared, positives)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -124,6 +124,13 @@ class Column(Measured):
         """Return the column of a summary of rows as they are."""
         s = settings
         return cls(with_effect(summary, s.effect), n_rows, s.level, s.n_bins, s.rng, s.effect)
+
+    def at(self, level: float, n_bins: int) -> Column:
+        """Return the column at another level and with so many bins, which are shared if they are as many."""
+        other = replace(self, level=level, n_bins=n_bins)
+        if n_bins == self.n_bins:
+            other.__dict__["quantile"] = self.quantile
+        return other
 
     @property
     def size(self) -> float:

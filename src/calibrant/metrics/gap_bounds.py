@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.binning import equal_mass_starts
+from calibrant.metrics.bins import merged
 from calibrant.numerics import TINY, BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit
 from calibrant.summary import DistinctScores, ScoreSummary
 
@@ -165,16 +166,14 @@ def _fine(summary: ScoreSummary, starts: IntArray) -> DistinctScores:
     if scores.size <= _MOST_BINS:
         return summary.distinct
     first = np.union1d(equal_mass_starts(weight, _MOST_BINS), starts[starts < scores.size])
-    columns = (weight * scores, weight, squared, positives)
     if np.array_equal(weight, squared):
-        total, weight, squared, positives = (np.add.reduceat(column, first) for column in columns)
-    else:
-        row_weight = squared / weight
-        levels = np.quantile(row_weight, np.arange(1, _WEIGHT_LEVELS) / _WEIGHT_LEVELS)
-        bin_of = np.repeat(np.arange(first.size), np.diff(np.append(first, scores.size)))
-        code = bin_of * _WEIGHT_LEVELS + np.searchsorted(levels, row_weight)
-        sums = np.array([np.bincount(code, column) for column in columns])
-        total, weight, squared, positives = sums[:, sums[1] > 0.0]
+        return merged(summary.distinct, first)
+    row_weight = squared / weight
+    levels = np.quantile(row_weight, np.arange(1, _WEIGHT_LEVELS) / _WEIGHT_LEVELS)
+    bin_of = np.repeat(np.arange(first.size), np.diff(np.append(first, scores.size)))
+    code = bin_of * _WEIGHT_LEVELS + np.searchsorted(levels, row_weight)
+    sums = np.array([np.bincount(code, column) for column in (weight * scores, weight, squared, positives)])
+    total, weight, squared, positives = sums[:, sums[1] > 0.0]
     return DistinctScores(total / weight, weight, squared, positives)
 
 

@@ -94,7 +94,8 @@ class HeldRows(ClassRows):
     def summaries_on_top(self) -> list[tuple[ScoreSummary, int] | None]:
         rows = self.rows
         top = (rows.scores > 0.5).astype(np.int64) if rows.is_binary else rows.scores.argmax(axis=1)
-        data = rows.top_label().take(np.argsort(top, kind="stable"))
+        narrow = top.astype(np.min_scalar_type(rows.n_classes))  # which NumPy sorts by radix
+        data = rows.top_label().take(np.argsort(narrow, kind="stable"))
         ends = np.cumsum(np.bincount(top, minlength=rows.n_classes)).tolist()
         return [
             (data.take(np.arange(start, end)).summary(), end - start) if end > start else None
@@ -203,7 +204,7 @@ def class_scores(
     classes: Classes, k: int, column: Column, names: Iterable[str] = TO_JUDGE, evaluated_on: str = "given data"
 ) -> dict[str, Score]:
     """Measure one class: some scores of its own column, and those of the rows where it is the top label."""
-    own = replace(column, level=classes.gap_level, n_bins=classes.n_bins_of_class)
+    own = column.at(classes.gap_level, classes.n_bins_of_class)
     measured = {name: OF_A_CLASS[name](own) for name in names}
     if classes.on_top is not None and k in classes.on_top:
         top, gap = classes.on_top[k]

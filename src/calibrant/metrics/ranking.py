@@ -131,11 +131,10 @@ class Influence:
 
     def apply(self, own: Rows) -> FloatArray:
         """Return the influence of each row."""
-        return np.where(
-            own.positive,
-            (self.of_positive.apply(own.scores) - self.auc) / self.base_rate,
-            (self.of_negative.apply(own.scores) - self.auc) / (1.0 - self.base_rate),
-        )
+        found, positive = np.empty(own.n_rows), own.positive
+        found[positive] = (self.of_positive.apply(own.scores[positive]) - self.auc) / self.base_rate
+        found[~positive] = (self.of_negative.apply(own.scores[~positive]) - self.auc) / (1.0 - self.base_rate)
+        return found
 
 
 def influence_of(summary: ScoreSummary) -> Influence:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -92,33 +90,26 @@ def smooth_ece_estimate(column: Column) -> Estimate:
     m = _points(width, _NOISE_POINTS_PER_WIDTH, _NOISE_POINTS)
     scores, weight, weight_squared, positives = summary.distinct
     total = summary.total_weight
-    smooth = _Smoother(m, width)
     cell = np.minimum((scores * m).astype(np.int64), m - 1)
     columns = (weight / total, positives / total, (weight * scores - positives) / total)
-    share, rate, gap = smooth(np.vstack([np.bincount(cell, column, m) for column in columns]))
+    share, rate, gap = _smoothed(np.vstack([np.bincount(cell, column, m) for column in columns]), width)
     share = np.maximum(share, np.finfo(np.float64).tiny)
     # rows within reach of the kernel, with one event and one non-event more: noise is never nothing
     reach = 2.0 * np.sqrt(np.pi) * width * m
     size = share * reach * column.size
     rate = (np.clip(rate / share, 0.0, 1.0) * size + 1.0) / (size + 2.0)
     spread = np.sqrt(rate * (1.0 - rate) * np.bincount(cell, weight_squared, m)) / total
-    noise = smooth(column.rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread)
+    noise = _smoothed(column.rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread, width)
     between = max(float(np.sum(gap**2 / share)) - float(np.sum(np.abs(gap))) ** 2, 0.0) / column.size
     return noise_bounds(value, gap, noise, between, column.level, column.rng)
 
 
-@dataclass(frozen=True, slots=True)
-class _Smoother:
-    """The reflected Gaussian kernel of a width, applied to sums in `n` cells of [0, 1], the last axis."""
-
-    n: int
-    width: float
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        damping = _damping(self.n + 1, self.width)
-        mirrored = np.concatenate((values, values[..., ::-1]), axis=-1)
-        smoothed: FloatArray = np.fft.irfft(np.fft.rfft(mirrored) * damping, 2 * self.n)[..., : self.n]
-        return smoothed
+def _smoothed(values: FloatArray, width: float) -> FloatArray:
+    """Apply the reflected Gaussian kernel to sums in equal cells of [0, 1], the last axis."""
+    n = values.shape[-1]
+    mirrored = np.concatenate((values, values[..., ::-1]), axis=-1)
+    smoothed: FloatArray = np.fft.irfft(np.fft.rfft(mirrored) * _damping(n + 1, width), 2 * n)[..., :n]
+    return smoothed
 
 
 def _gap_series(ties: TiedScores) -> FloatArray:
