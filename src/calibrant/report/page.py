@@ -226,7 +226,9 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def figure(score: dict[str, Any], digits: int = 4) -> str:
-    """Write the value of a score that may be undefined."""
+    """Write the value of a score that may be infinite or undefined."""
+    if score.get("is_infinite"):
+        return "infinite"
     return "undefined" if score["value"] is None else decimals(score["value"], digits)
 
 
@@ -240,16 +242,6 @@ def ends(score: dict[str, Any], digits: int = 4) -> str:
 def count(value: float) -> str:
     """Write a count of rows, or a sum of weights with one decimal."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-
-
-def digits_of(upper: float) -> int:
-    """Return the decimals that numbers up to `upper` need for three figures."""
-    return 3 if upper > 0.2 else 4 if upper > 0.02 else 5
-
-
-def sentence(text: str) -> str:
-    """Write a note as a sentence."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def _as_html(text: str) -> Markup:

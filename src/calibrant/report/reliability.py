@@ -21,7 +21,6 @@ from calibrant.report.page import (
     Text,
     count,
     decimals,
-    digits_of,
     name,
     off_cell,
     percent,
@@ -102,7 +101,8 @@ def side_by_side(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def reliability_section(summary: dict[str, Any]) -> Section:
     """Return the section of the main curve."""
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
-    level, digits = percent_level(curve["level"]), digits_of(curve["upper"])
+    level, upper = percent_level(curve["level"]), curve["upper"]
+    digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
     picture = Picture(lambda: _diagram(curve), _caption(summary, level))
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
     bold = (
