@@ -86,8 +86,7 @@ def _scores(summary: dict[str, Any]) -> Section:
     columns: list[tuple[str, Callable[[str], str | Cell]]] = [("Score", lambda each: MEANINGS[each][0])]
     for part in parts:
         columns.append((heading(part, "Value"), partial(_value, part)))
-        found = part["scores"]
-        columns.append((f"{percent_level(summary['level'])} interval", lambda each, found=found: ends(found[each])))
+        columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
     floors = {name: score["floor"] for name, score in parts[-1]["scores"].items()}
     columns.append(("By chance", lambda each: "" if floors[each] is None else decimals(floors[each])))
     lead = (
@@ -113,6 +112,10 @@ def _value(part: dict[str, Any], score_name: str) -> str | Cell:
     score = part["scores"][score_name]
     text = figure(score)
     return Cell(text, "undefined-value") if text == "undefined" else off_cell(text, score["is_off"])
+
+
+def _interval(part: dict[str, Any], score_name: str) -> str:
+    return ends(part["scores"][score_name])
 
 
 def _pit(summary: dict[str, Any]) -> Section:
