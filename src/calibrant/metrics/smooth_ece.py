@@ -160,7 +160,7 @@ def _crossing(series: FloatArray, n: int) -> float:
 
 
 def _error(series: FloatArray, width: float, n: int) -> float:
-    """Return the mean absolute value, at the middles of n equal parts, of the gap smoothed by a kernel of this width."""
+    """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width."""
     kept = series[: min(n, series.size)]
     waves = kept * _damping(kept.size, width) * _shift(kept.size, n)
     return float(np.abs(np.fft.irfft(waves, 2 * n)[:n]).sum()) * 2.0
