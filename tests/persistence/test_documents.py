@@ -33,7 +33,6 @@ from calibrant.maps import (
     StepMap,
     TopLabelMap,
     decode_map,
-    encode_map,
 )
 from calibrant.persistence import documents, fingerprint, from_document, load, read_document, save, to_document
 
@@ -243,7 +242,7 @@ TOP_LABEL = st.one_of(
 
 @given(st.one_of(BINARY, softmaxes(), ONE_VS_REST, TOP_LABEL))
 def test_any_map_comes_back_bit_for_bit(fitted: Map) -> None:
-    document = encode_map(fitted)
+    document = fitted.encode()
     through_json = json.loads(json.dumps(document, allow_nan=False))
     through_pickle = pickle.loads(pickle.dumps(document))
     assert bits(decode_map(DocumentField(through_json, "map"))) == bits(fitted)
