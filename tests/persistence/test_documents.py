@@ -429,7 +429,7 @@ def test_parameters_changed_after_the_fit_are_refused(tmp_path: Path) -> None:
     fitted = cb.SigmoidCalibrator(input="score").fit([-1.0, 0.5, 1.0, 2.0], [0, 1, 0, 1])
     fitted.set_params(input="probability")
     with pytest.raises(
-        DocumentError, match=r"map.kind: 'logistic' is a kind of map that SigmoidCalibrator\(\) doesn't"
+        DocumentError, match=r"map.kind: 'logistic' does not go with input 'probability'"
     ):
         save(fitted, tmp_path / "c.json")
 
@@ -469,6 +469,12 @@ class Offset(Storable):
     @property
     def is_fitted(self) -> bool:
         return True
+
+    def facts(self) -> dict[str, str]:
+        return {}
+
+    def describe(self) -> list[str]:
+        return []
 
     def encode(self) -> dict[str, Any]:
         return {"offset": [self.by]}
