@@ -157,7 +157,12 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
         4,
         r"map.kind: 'one_vs_rest' is a kind of map that IsotonicCalibrator\(\) doesn't produce for 2 classes",
     ),
-    "logistic_of_probabilities": (LOGISTIC, "settings.input", "probability", "map.kind: 'logistic' does not go with input 'probability'"),
+    "logistic_of_probabilities": (
+        LOGISTIC,
+        "settings.input",
+        "probability",
+        "map.kind: 'logistic' does not go with input 'probability'",
+    ),
     "x_short": (BINARY, "map.x", [0.1, 0.4], "map.y: a list of 4 does not go with map.x of 2"),
     "x_empty": (BINARY, "map.x", [], "map.x: an empty list is too short: it needs at least 1"),
     "y_empty": (BINARY, "map.y", [], "map.y: an empty list is too short"),

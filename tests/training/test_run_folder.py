@@ -23,8 +23,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError
 from calibrant.chain import Chain
+from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import Run, find_run, list_runs, load_run, new_run
