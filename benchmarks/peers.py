@@ -142,7 +142,7 @@ def _netcal() -> Iterator[Method]:
     yield _peer("netcal histogram", fit_of(HistogramBinning), "histogram")
     yield _peer("netcal isotonic", fit_of(IsotonicRegression), "isotonic")
     yield _peer("netcal BBQ", fit_of(BBQ), "", 2, 3_000)
-    yield _peer("netcal ENIR", fit_of(ENIR), "near_isotonic", 2, 300)
+    yield _peer("netcal ENIR", fit_of(ENIR), "isotonic", 2, 300)
 
 
 #: Name here, name there, and ours.

@@ -19,8 +19,6 @@ UNCALIBRATED = "none"
 AUTO = "auto"
 PICKED = (UNCALIBRATED, "temperature", "sigmoid", "beta", "quadratic", "venn_abers")
 BLENDED = ("beta", "venn_abers", "temperature")
-#: Column by column these cost minutes where there are 100 columns.
-NOT_BY_COLUMN = ("bagged", "near_isotonic")
 Predict = Callable[[ScoreSet], np.ndarray]
 
 
@@ -53,11 +51,7 @@ def binary_methods() -> list[Method]:
 def multiclass_methods() -> list[Method]:
     """Return every method for more classes; those of two classes are applied one-vs-rest."""
     whole = [_ours(name) for name in CALIBRATORS if name not in BINARY_CALIBRATORS or name == AUTO]
-    by_column = [
-        Method(f"{name} one-vs-rest", _ours(name).fit, most_classes=10 if name in NOT_BY_COLUMN else 1_000)
-        for name in BINARY_CALIBRATORS
-        if name != AUTO
-    ]
+    by_column = [Method(f"{name} one-vs-rest", _ours(name).fit) for name in BINARY_CALIBRATORS if name != AUTO]
     return [Method(UNCALIBRATED, lambda _: lambda s: s.p), *whole, *by_column]
 
 

@@ -22,6 +22,32 @@ settings.register_profile("calibrant", deadline=None, derandomize=True, database
 settings.load_profile("calibrant")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that `make test-fast` passes."""
+    parser.addoption("--fast", action="store_true", help="run the first case of each test, and few random examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark of tests that take long, and draw few random examples in a fast run."""
+    config.addinivalue_line("markers", "slow: left out by --fast, as other tests of the module are quicker")
+    if config.getoption("--fast"):
+        settings.register_profile("fast", settings.get_profile("calibrant"), max_examples=5)
+        settings.load_profile("fast")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep, in a fast run, the first case of each test, and none of the slow ones."""
+    if not config.getoption("--fast"):
+        return
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+    kept = {id(item) for item in first.values()}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = list(first.values())
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one process run all tests on Spark, which then start it once: those whose file or parameter says Spark."""
