@@ -1,16 +1,122 @@
-"""The models by name: gradient-boosted trees of three libraries, and classifiers of scikit-learn."""
+"""Models: one interface of classifiers, gradient-boosted trees of three libraries, and classifiers of scikit-learn.
+
+A library is added by a class that says what stands between its own functions and those of `Model`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from calibrant.errors import DocumentError, InvalidInputError, unknown_name
+from calibrant.errors import DocumentError, InvalidInputError, NotFittedError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model
+from calibrant.validation import as_probabilities, check_integer
+
+#: Rounds without a better log loss on the rows for early stopping, after which boosting ends.
+PATIENCE = 30
+#: Rounds of boosting: at most with early stopping, and always without it.
+MOST_ROUNDS, FIXED_ROUNDS = 500, 100
+#: Features and classes of the rows for early stopping.
+EvalSet: TypeAlias = tuple[FloatArray, IntArray]
+#: The library's fitted model, and its rounds of boosting.
+_Trained: TypeAlias = tuple[Any, int]
+
+
+class Model(ABC):
+    """A classifier of K classes, numbered from 0.
+
+    Parameters
+    ----------
+    n_classes, seed, n_threads : int
+    params : dict
+        Settings that go to the library as they are, over the defaults of calibrant.
+
+    Attributes
+    ----------
+    model_ : object
+        The library's own fitted model.
+    n_rounds_ : int
+        Rounds of boosting that predictions use; 0 for a model that isn't boosted.
+    """
+
+    #: The name on the command line.
+    name: ClassVar[str]
+    #: The file that `save` writes.
+    file: ClassVar[str]
+    #: The module of the library, and the packages that hold it.
+    module: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]]
+    model_: Any
+    n_rounds_: int
+
+    def __init__(self, n_classes: int, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
+        self.n_classes = check_integer("n_classes", n_classes, minimum=2)
+        self.seed = check_integer("seed", seed, minimum=0)
+        self.n_threads = check_integer("n_threads", n_threads, minimum=1)
+        self.params = params
+
+    def fit(
+        self,
+        X: FloatArray,
+        codes: IntArray,
+        *,
+        sample_weight: FloatArray | None = None,
+        eval_set: EvalSet | None = None,
+    ) -> Self:
+        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls.
+
+        Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
+        """
+        weight = None if sample_weight is None else sample_weight / sample_weight.mean()
+        self.model_, self.n_rounds_ = self._train(X, codes, weight, eval_set)
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
+        return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model into a folder, in its library's own format."""
+        self._write(folder / self.file)
+
+    def read(self, folder: Path) -> Self:
+        """Take over the model that `save` wrote; nothing in the file can run."""
+        self.model_, self.n_rounds_ = self._read(folder / self.file)
+        return self
+
+    @classmethod
+    def library(cls) -> Any:
+        """Import the library, or say that it isn't installed."""
+        try:
+            return import_module(cls.module)
+        except ImportError as error:
+            raise InvalidInputError(
+                f"model {cls.name!r} needs the package {cls.packages[0]}, which can't be imported ({error}). "
+                "Install calibrant[training]."
+            ) from None
+
+    @abstractmethod
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
+        """Fit by weights of mean one."""
+
+    @abstractmethod
+    def _predict(self, X: FloatArray) -> FloatArray:
+        """Return the probability of each class, shape (n, K)."""
+
+    @abstractmethod
+    def _write(self, path: Path) -> None: ...
+
+    @abstractmethod
+    def _read(self, path: Path) -> _Trained:
+        """Return what `_write` wrote."""
+
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -20,19 +126,12 @@ class XGBoostModel(Model):
     """Gradient-boosted trees of XGBoost, kept as JSON."""
 
     name: ClassVar[str] = "xgboost"
+    module: ClassVar[str] = "xgboost"
     file: ClassVar[str] = "model.json"
     packages: ClassVar[tuple[str, ...]] = ("xgboost", "xgboost-cpu")
 
-    @staticmethod
-    def _library() -> Any:
-        import xgboost
-
-        return xgboost
-
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
-        xgb = self._library()
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
+        xgb = self.library()
         params = {
             "objective": "multi:softprob",
             "num_class": self.n_classes,
@@ -47,24 +146,24 @@ class XGBoostModel(Model):
             "verbosity": 0,
             **self.params,
         }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
-        watched = [(xgb.DMatrix(eval_set[0], label=eval_set[1]), "stop")] if eval_set else []
-        patience = PATIENCE if eval_set else None
+        watched = [(xgb.DMatrix(stop[0], label=stop[1]), "stop")] if stop else []
+        patience = PATIENCE if stop else None
         model = xgb.train(params, training, n_rounds, evals=watched, early_stopping_rounds=patience, verbose_eval=False)
-        best = int(model.best_iteration) + 1 if eval_set else n_rounds
+        best = int(model.best_iteration) + 1 if stop else n_rounds
         return model[:best], best
 
     def _predict(self, X: FloatArray) -> FloatArray:
         self.model_.set_param({"nthread": self.n_threads})
-        rows = self._library().DMatrix(X, nthread=self.n_threads)
+        rows = self.library().DMatrix(X, nthread=self.n_threads)
         return _normalised(self.model_.predict(rows), self.n_classes)
 
     def _write(self, path: Path) -> None:
         self.model_.save_model(path)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
-        model = self._library().Booster(model_file=path)
+    def _read(self, path: Path) -> _Trained:
+        model = self.library().Booster(model_file=path)
         return model, model.num_boosted_rounds()
 
 
@@ -72,19 +171,12 @@ class LightGBMModel(Model):
     """Gradient-boosted trees of LightGBM, kept as text."""
 
     name: ClassVar[str] = "lightgbm"
+    module: ClassVar[str] = "lightgbm"
     file: ClassVar[str] = "model.txt"
     packages: ClassVar[tuple[str, ...]] = ("lightgbm",)
 
-    @staticmethod
-    def _library() -> Any:
-        import lightgbm
-
-        return lightgbm
-
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
-        lgb = self._library()
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
+        lgb = self.library()
         params = {
             "objective": "multiclass",
             "num_class": self.n_classes,
@@ -101,11 +193,11 @@ class LightGBMModel(Model):
             "verbosity": -1,
             **self.params,
         }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
-        if eval_set is None:
+        if stop is None:
             return lgb.train(params, training, n_rounds), n_rounds
-        watched = [lgb.Dataset(eval_set[0], label=eval_set[1], reference=training)]
+        watched = [lgb.Dataset(stop[0], label=stop[1], reference=training)]
         stopping = [lgb.early_stopping(PATIENCE, verbose=False)]
         model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
         return model, int(model.best_iteration)
@@ -117,8 +209,8 @@ class LightGBMModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path, num_iteration=self.n_rounds_)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
-        model = self._library().Booster(model_file=path)
+    def _read(self, path: Path) -> _Trained:
+        model = self.library().Booster(model_file=path)
         return model, model.current_iteration()
 
 
@@ -126,33 +218,26 @@ class CatBoostModel(Model):
     """Gradient-boosted trees of CatBoost, kept in its binary format."""
 
     name: ClassVar[str] = "catboost"
+    module: ClassVar[str] = "catboost"
     file: ClassVar[str] = "model.cbm"
     packages: ClassVar[tuple[str, ...]] = ("catboost",)
 
-    @staticmethod
-    def _library() -> Any:
-        import catboost
-
-        return catboost
-
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
-        catboost = self._library()
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
+        catboost = self.library()
         params = {
             "loss_function": "MultiClass",
             "classes_count": self.n_classes,
             "learning_rate": 0.05,
             "depth": 5,
-            "iterations": MOST_ROUNDS if eval_set else FIXED_ROUNDS,
+            "iterations": MOST_ROUNDS if stop else FIXED_ROUNDS,
             "random_seed": self.seed,
             "thread_count": self.n_threads,
             "allow_writing_files": False,
             "logging_level": "Silent",
             **self.params,
         }
-        watched = catboost.Pool(*eval_set) if eval_set else None
-        patience = PATIENCE if eval_set else None
+        watched = catboost.Pool(*stop) if stop else None
+        patience = PATIENCE if stop else None
         model = catboost.CatBoost(params)
         model.fit(catboost.Pool(X, codes, weight=weight), eval_set=watched, early_stopping_rounds=patience)
         return model, int(model.tree_count_)
@@ -166,8 +251,8 @@ class CatBoostModel(Model):
             self.model_.get_metadata()[name] = ""
         self.model_.save_model(str(path), format="cbm")
 
-    def _read(self, path: Path) -> tuple[Any, int]:
-        model = self._library().CatBoost()
+    def _read(self, path: Path) -> _Trained:
+        model = self.library().CatBoost()
         model.load_model(str(path), format="cbm")
         return model, int(model.tree_count_)
 
@@ -180,13 +265,10 @@ def _normalised(found: Any, n_classes: int) -> FloatArray:
 
 
 class SklearnModel(Model):
-    """A classifier of scikit-learn.
-
-    `estimator` is any unfitted classifier with `predict_proba`. Rows for early stopping are used by those that take
-    them; the others don't see them.
-    """
+    """Any classifier of scikit-learn, unfitted; rows for early stopping are used by those that take them."""
 
     name: ClassVar[str] = "sklearn"
+    module: ClassVar[str] = "sklearn.ensemble"
     file: ClassVar[str] = "model.skops"
     packages: ClassVar[tuple[str, ...]] = ("scikit-learn",)
 
@@ -196,25 +278,19 @@ class SklearnModel(Model):
         super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
         self.estimator = estimator
 
-    @staticmethod
-    def _library() -> Any:
-        import sklearn.ensemble
-
-        return sklearn
-
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
         from sklearn.utils.validation import has_fit_parameter
+        from threadpoolctl import threadpool_limits
 
-        model = self._unfitted(can_stop=eval_set is not None)
-        more: dict[str, Any] = {} if weight is None else {_weight_name(model): weight}
-        watched: dict[str, Any] = {}
-        if eval_set and set(np.unique(eval_set[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
-            watched = {"X_val": eval_set[0], "y_val": eval_set[1]}
+        model = self._unfitted(can_stop=stop is not None)
+        steps = getattr(model, "steps", None)  # a pipeline takes weights by the name of its last step
+        more = {} if weight is None else {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weight}
+        watched = {}
+        if stop and set(np.unique(stop[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
+            watched = {"X_val": stop[0], "y_val": stop[1]}
         elif getattr(model, "early_stopping", None) is True:
             model.set_params(early_stopping=False)
-        with _threads(self.n_threads):
+        with threadpool_limits(limits=self.n_threads):
             model = model.fit(X, codes, **more, **watched)
             if watched and hasattr(model, "validation_score_"):  # it keeps the rounds after the best one
                 best = max(int(np.argmax(model.validation_score_)), 1)
@@ -223,7 +299,9 @@ class SklearnModel(Model):
         return model, _rounds(model)
 
     def _predict(self, X: FloatArray) -> FloatArray:
-        with _threads(self.n_threads):
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=self.n_threads):
             found = np.asarray(self.model_.predict_proba(X), dtype=np.float64)
         out = np.zeros((len(found), self.n_classes))  # a class without training rows gets 0
         out[:, self.model_.classes_] = found
@@ -234,7 +312,7 @@ class SklearnModel(Model):
 
         skops.io.dump(self.model_, path)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
+    def _read(self, path: Path) -> _Trained:
         """Read a classifier made of types that skops trusts, and of trees with sound links."""
         import skops.io
 
@@ -248,7 +326,6 @@ class SklearnModel(Model):
         return model, _rounds(model)
 
     def _unfitted(self, *, can_stop: bool) -> Any:  # noqa: ARG002
-        """Return a new classifier."""
         from sklearn.base import clone
 
         model = clone(self.estimator)
@@ -317,19 +394,6 @@ def _tree_links(model: Any) -> list[tuple[Any, Any, Any, Any]]:
     return found
 
 
-def _threads(n_threads: int) -> Any:
-    """Limit the threads of the libraries below scikit-learn."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=n_threads)
-
-
-def _weight_name(model: Any) -> str:
-    """Return the name by which the fit takes weights: in a pipeline, those of its last step."""
-    steps = getattr(model, "steps", None)
-    return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
-
-
 def _rounds(model: Any) -> int:
     """Return the rounds of boosting; 0 for other classifiers, whose `n_iter_` counts something else."""
     return int(model.n_iter_) if type(model).__name__ == "HistGradientBoostingClassifier" else 0
@@ -349,8 +413,7 @@ def make_model(
     ----------
     model : str or scikit-learn classifier
         One of `MODELS`, or an unfitted classifier with `predict_proba`.
-    n_classes : int
-    seed : int
+    n_classes, seed : int
     n_threads : int
         One by default: boosting with more threads than there are free cores can be a hundred times slower.
     params : dict, optional
@@ -371,7 +434,7 @@ def make_model(
         return SklearnModel(n_classes, estimator=model, **given)
     if model not in MODELS:
         raise unknown_name("model", model, MODELS)
-    MODELS[model].import_library()
+    MODELS[model].library()  # imported now, so that no time that is measured later holds it
     return MODELS[model](n_classes, **given)
 
 
