@@ -1,122 +1,16 @@
-"""Models: one interface of classifiers, gradient-boosted trees of three libraries, and classifiers of scikit-learn.
-
-A library is added by a class that says what stands between its own functions and those of `Model`.
-"""
+"""The models by name: gradient-boosted trees of three libraries, and classifiers of scikit-learn."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
-from calibrant.errors import DocumentError, InvalidInputError, NotFittedError, unknown_name
+from calibrant.errors import DocumentError, InvalidInputError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.validation import as_probabilities, check_integer
-
-#: Rounds without a better log loss on the rows for early stopping, after which boosting ends.
-PATIENCE = 30
-#: Rounds of boosting: at most with early stopping, and always without it.
-MOST_ROUNDS, FIXED_ROUNDS = 500, 100
-#: Features and classes of the rows for early stopping.
-EvalSet: TypeAlias = tuple[FloatArray, IntArray]
-#: The library's fitted model, and its rounds of boosting.
-_Trained: TypeAlias = tuple[Any, int]
-
-
-class Model(ABC):
-    """A classifier of K classes, numbered from 0.
-
-    Parameters
-    ----------
-    n_classes, seed, n_threads : int
-    params : dict
-        Settings that go to the library as they are, over the defaults of calibrant.
-
-    Attributes
-    ----------
-    model_ : object
-        The library's own fitted model.
-    n_rounds_ : int
-        Rounds of boosting that predictions use; 0 for a model that isn't boosted.
-    """
-
-    #: The name on the command line.
-    name: ClassVar[str]
-    #: The file that `save` writes.
-    file: ClassVar[str]
-    #: The module of the library, and the packages that hold it.
-    module: ClassVar[str]
-    packages: ClassVar[tuple[str, ...]]
-    model_: Any
-    n_rounds_: int
-
-    def __init__(self, n_classes: int, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
-        self.n_classes = check_integer("n_classes", n_classes, minimum=2)
-        self.seed = check_integer("seed", seed, minimum=0)
-        self.n_threads = check_integer("n_threads", n_threads, minimum=1)
-        self.params = params
-
-    def fit(
-        self,
-        X: FloatArray,
-        codes: IntArray,
-        *,
-        sample_weight: FloatArray | None = None,
-        eval_set: EvalSet | None = None,
-    ) -> Self:
-        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls.
-
-        Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
-        """
-        weight = None if sample_weight is None else sample_weight / sample_weight.mean()
-        self.model_, self.n_rounds_ = self._train(X, codes, weight, eval_set)
-        return self
-
-    def predict_proba(self, X: FloatArray) -> FloatArray:
-        """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
-        if not hasattr(self, "model_"):
-            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
-        return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
-
-    def save(self, folder: Path) -> None:
-        """Write the fitted model into a folder, in its library's own format."""
-        self._write(folder / self.file)
-
-    def read(self, folder: Path) -> Self:
-        """Take over the model that `save` wrote; nothing in the file can run."""
-        self.model_, self.n_rounds_ = self._read(folder / self.file)
-        return self
-
-    @classmethod
-    def library(cls) -> Any:
-        """Import the library, or say that it isn't installed."""
-        try:
-            return import_module(cls.module)
-        except ImportError as error:
-            raise InvalidInputError(
-                f"model {cls.name!r} needs the package {cls.packages[0]}, which can't be imported ({error}). "
-                "Install calibrant[training]."
-            ) from None
-
-    @abstractmethod
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
-        """Fit by weights of mean one."""
-
-    @abstractmethod
-    def _predict(self, X: FloatArray) -> FloatArray:
-        """Return the probability of each class, shape (n, K)."""
-
-    @abstractmethod
-    def _write(self, path: Path) -> None: ...
-
-    @abstractmethod
-    def _read(self, path: Path) -> _Trained:
-        """Return what `_write` wrote."""
-
+from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -126,12 +20,17 @@ class XGBoostModel(Model):
     """Gradient-boosted trees of XGBoost, kept as JSON."""
 
     name: ClassVar[str] = "xgboost"
-    module: ClassVar[str] = "xgboost"
     file: ClassVar[str] = "model.json"
     packages: ClassVar[tuple[str, ...]] = ("xgboost", "xgboost-cpu")
 
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
-        xgb = self.library()
+    @staticmethod
+    def _library() -> Any:
+        import xgboost
+
+        return xgboost
+
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        xgb = self._library()
         params = {
             "objective": "multi:softprob",
             "num_class": self.n_classes,
@@ -156,14 +55,14 @@ class XGBoostModel(Model):
 
     def _predict(self, X: FloatArray) -> FloatArray:
         self.model_.set_param({"nthread": self.n_threads})
-        rows = self.library().DMatrix(X, nthread=self.n_threads)
+        rows = self._library().DMatrix(X, nthread=self.n_threads)
         return _normalised(self.model_.predict(rows), self.n_classes)
 
     def _write(self, path: Path) -> None:
         self.model_.save_model(path)
 
-    def _read(self, path: Path) -> _Trained:
-        model = self.library().Booster(model_file=path)
+    def _read(self, path: Path) -> TrainedModel:
+        model = self._library().Booster(model_file=path)
         return model, model.num_boosted_rounds()
 
 
@@ -171,12 +70,17 @@ class LightGBMModel(Model):
     """Gradient-boosted trees of LightGBM, kept as text."""
 
     name: ClassVar[str] = "lightgbm"
-    module: ClassVar[str] = "lightgbm"
     file: ClassVar[str] = "model.txt"
     packages: ClassVar[tuple[str, ...]] = ("lightgbm",)
 
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
-        lgb = self.library()
+    @staticmethod
+    def _library() -> Any:
+        import lightgbm
+
+        return lightgbm
+
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        lgb = self._library()
         params = {
             "objective": "multiclass",
             "num_class": self.n_classes,
@@ -209,8 +113,8 @@ class LightGBMModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path, num_iteration=self.n_rounds_)
 
-    def _read(self, path: Path) -> _Trained:
-        model = self.library().Booster(model_file=path)
+    def _read(self, path: Path) -> TrainedModel:
+        model = self._library().Booster(model_file=path)
         return model, model.current_iteration()
 
 
@@ -218,12 +122,17 @@ class CatBoostModel(Model):
     """Gradient-boosted trees of CatBoost, kept in its binary format."""
 
     name: ClassVar[str] = "catboost"
-    module: ClassVar[str] = "catboost"
     file: ClassVar[str] = "model.cbm"
     packages: ClassVar[tuple[str, ...]] = ("catboost",)
 
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
-        catboost = self.library()
+    @staticmethod
+    def _library() -> Any:
+        import catboost
+
+        return catboost
+
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        catboost = self._library()
         params = {
             "loss_function": "MultiClass",
             "classes_count": self.n_classes,
@@ -251,8 +160,8 @@ class CatBoostModel(Model):
             self.model_.get_metadata()[name] = ""
         self.model_.save_model(str(path), format="cbm")
 
-    def _read(self, path: Path) -> _Trained:
-        model = self.library().CatBoost()
+    def _read(self, path: Path) -> TrainedModel:
+        model = self._library().CatBoost()
         model.load_model(str(path), format="cbm")
         return model, int(model.tree_count_)
 
@@ -268,9 +177,14 @@ class SklearnModel(Model):
     """Any classifier of scikit-learn, unfitted; rows for early stopping are used by those that take them."""
 
     name: ClassVar[str] = "sklearn"
-    module: ClassVar[str] = "sklearn.ensemble"
     file: ClassVar[str] = "model.skops"
     packages: ClassVar[tuple[str, ...]] = ("scikit-learn",)
+
+    @staticmethod
+    def _library() -> Any:
+        import sklearn.ensemble
+
+        return sklearn
 
     def __init__(
         self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
@@ -278,7 +192,7 @@ class SklearnModel(Model):
         super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
         self.estimator = estimator
 
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> _Trained:
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         from sklearn.utils.validation import has_fit_parameter
         from threadpoolctl import threadpool_limits
 
@@ -312,7 +226,7 @@ class SklearnModel(Model):
 
         skops.io.dump(self.model_, path)
 
-    def _read(self, path: Path) -> _Trained:
+    def _read(self, path: Path) -> TrainedModel:
         """Read a classifier made of types that skops trusts, and of trees with sound links."""
         import skops.io
 
@@ -434,7 +348,7 @@ def make_model(
         return SklearnModel(n_classes, estimator=model, **given)
     if model not in MODELS:
         raise unknown_name("model", model, MODELS)
-    MODELS[model].library()  # imported now, so that no time that is measured later holds it
+    MODELS[model].import_library()
     return MODELS[model](n_classes, **given)
 
 

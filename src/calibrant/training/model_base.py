@@ -1,0 +1,114 @@
+"""The one interface of all models; a library is added by what stands between its own functions and these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeAlias
+
+from calibrant.errors import InvalidInputError, NotFittedError
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.validation import as_probabilities, check_integer
+
+#: Rounds without a better log loss on the rows for early stopping, after which boosting ends.
+PATIENCE = 30
+#: Rounds of boosting: at most with early stopping, and always without it.
+MOST_ROUNDS, FIXED_ROUNDS = 500, 100
+#: Features and classes of the rows for early stopping.
+EvalSet: TypeAlias = tuple[FloatArray, IntArray]
+#: The library's fitted model, and its rounds of boosting.
+TrainedModel: TypeAlias = tuple[Any, int]
+
+
+class Model(ABC):
+    """A classifier of K classes, numbered from 0.
+
+    Parameters
+    ----------
+    n_classes, seed, n_threads : int
+    params : dict
+        Settings that go to the library as they are, over the defaults of calibrant.
+
+    Attributes
+    ----------
+    model_ : object
+        The library's own fitted model.
+    n_rounds_ : int
+        Rounds of boosting that predictions use; 0 for a model that isn't boosted.
+    """
+
+    #: The name on the command line.
+    name: ClassVar[str]
+    #: The file that `save` writes.
+    file: ClassVar[str]
+    #: The packages that hold the library.
+    packages: ClassVar[tuple[str, ...]]
+    model_: Any
+    n_rounds_: int
+
+    def __init__(self, n_classes: int, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
+        self.n_classes = check_integer("n_classes", n_classes, minimum=2)
+        self.seed = check_integer("seed", seed, minimum=0)
+        self.n_threads = check_integer("n_threads", n_threads, minimum=1)
+        self.params = params
+
+    def fit(
+        self,
+        X: FloatArray,
+        codes: IntArray,
+        *,
+        sample_weight: FloatArray | None = None,
+        eval_set: EvalSet | None = None,
+    ) -> Self:
+        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls.
+
+        Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
+        """
+        weight = None if sample_weight is None else sample_weight / sample_weight.mean()
+        self.model_, self.n_rounds_ = self._train(X, codes, weight, eval_set)
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
+        return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model into a folder, in its library's own format."""
+        self._write(folder / self.file)
+
+    def read(self, folder: Path) -> Self:
+        """Take over the model that `save` wrote; nothing in the file can run."""
+        self.model_, self.n_rounds_ = self._read(folder / self.file)
+        return self
+
+    @classmethod
+    def import_library(cls) -> None:
+        """Import the library, so that no time that is measured later holds it; say so if it isn't installed."""
+        try:
+            cls._library()
+        except ImportError as error:
+            raise InvalidInputError(
+                f"model {cls.name!r} needs the package {cls.packages[0]}, which can't be imported ({error}). "
+                "Install calibrant[training]."
+            ) from None
+
+    @staticmethod
+    @abstractmethod
+    def _library() -> Any: ...
+
+    @abstractmethod
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        """Fit by weights of mean one."""
+
+    @abstractmethod
+    def _predict(self, X: FloatArray) -> FloatArray:
+        """Return the probability of each class, shape (n, K)."""
+
+    @abstractmethod
+    def _write(self, path: Path) -> None: ...
+
+    @abstractmethod
+    def _read(self, path: Path) -> TrainedModel:
+        """Return what `_write` wrote."""
