@@ -21,21 +21,7 @@ TrainedModel: TypeAlias = tuple[Any, int]
 
 
 class Model(ABC):
-    """A classifier of K classes, numbered from 0.
-
-    Parameters
-    ----------
-    n_classes, seed, n_threads : int
-    params : dict
-        Settings that go to the library as they are, over the defaults of calibrant.
-
-    Attributes
-    ----------
-    model_ : object
-        The library's own fitted model.
-    n_rounds_ : int
-        Rounds of boosting that predictions use; 0 for a model that isn't boosted.
-    """
+    """A classifier of K classes, numbered from 0; `params` go to its library, over the defaults of calibrant."""
 
     #: The name on the command line.
     name: ClassVar[str]
@@ -43,6 +29,7 @@ class Model(ABC):
     file: ClassVar[str]
     #: The packages that hold the library.
     packages: ClassVar[tuple[str, ...]]
+    #: The library's own fitted model, and the rounds of boosting that predictions use; 0 where nothing is boosted.
     model_: Any
     n_rounds_: int
 
@@ -103,12 +90,10 @@ class Model(ABC):
         """Fit by weights of mean one."""
 
     @abstractmethod
-    def _predict(self, X: FloatArray) -> FloatArray:
-        """Return the probability of each class, shape (n, K)."""
+    def _predict(self, X: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def _write(self, path: Path) -> None: ...
 
     @abstractmethod
-    def _read(self, path: Path) -> TrainedModel:
-        """Return what `_write` wrote."""
+    def _read(self, path: Path) -> TrainedModel: ...

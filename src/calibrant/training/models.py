@@ -321,22 +321,10 @@ MODELS: dict[str, type[Model]] = {
 def make_model(
     model: Any, n_classes: int, *, seed: int = 0, n_threads: int = 1, params: dict[str, Any] | None = None
 ) -> Model:
-    """Return an unfitted model.
+    """Return an unfitted model: one of `MODELS` by its name, or of an unfitted classifier with `predict_proba`.
 
-    Parameters
-    ----------
-    model : str or scikit-learn classifier
-        One of `MODELS`, or an unfitted classifier with `predict_proba`.
-    n_classes, seed : int
-    n_threads : int
-        One by default: boosting with more threads than there are free cores can be a hundred times slower.
-    params : dict, optional
-        Settings of the library.
-
-    Raises
-    ------
-    CalibrantError
-        If there is no such model, or its library isn't installed.
+    `params` are settings of the library. It takes one thread by default, as boosting with more threads than there are
+    free cores can be a hundred times slower.
     """
     given = {"seed": seed, "n_threads": n_threads, **(params or {})}
     if not isinstance(model, str):
