@@ -8,7 +8,7 @@ from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.sample import SampleForecast
+from calibrant.forecasts.piecewise import SampleForecast
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_weight, check_fraction
 

@@ -10,13 +10,12 @@ import numpy as np
 from calibrant.document_field import DocumentField
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
 from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.recalibrated import DerivedForecast
-from calibrant.forecasts.recalibrators.average import OneMap
+from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
+from calibrant.forecasts.recalibrators.maps import OneMap
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 
@@ -68,7 +67,7 @@ class ConformalRecalibrator(Recalibrator):
     True
     """
 
-    _not_settings = ("conformity",)
+    unsaved = ("conformity",)
 
     conformity: Conformity = "normalised"
     scores_: FloatArray = field(init=False)
@@ -87,8 +86,9 @@ class ConformalRecalibrator(Recalibrator):
         """Say what was ranked."""
         return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        only = self._only_layer(ConformalScores, found["layers"])
+    def restore(self, body: DocumentField) -> None:
+        super().restore(body)
+        only = self._only_layer(ConformalScores, body)
         self.conformity, self.scores_ = only.conformity, only.at
 
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -15,8 +15,7 @@ import numpy as np
 
 from calibrant.forecasts.level_maps import Knots, sum_by
 from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrators.chains import ThresholdChain
-from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
+from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, ThresholdChain, middle_thresholds
 from calibrant.numerics import FloatArray, IntArray
 
 Choice: TypeAlias = Literal["none", "average", "rounds"]

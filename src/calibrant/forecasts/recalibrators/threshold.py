@@ -13,11 +13,17 @@ from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import refuse
-from calibrant.forecasts.recalibrators.average import OneMap
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
-from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.rounds import Paper, Regularised, Rounds, ThresholdRound, middle_thresholds
+from calibrant.forecasts.recalibrators.maps import OneMap
+from calibrant.forecasts.recalibrators.rounds import (
+    MeanOfChains,
+    Paper,
+    Regularised,
+    Rounds,
+    ThresholdRound,
+    middle_thresholds,
+)
 from calibrant.forecasts.recalibrators.stopping import (
     CHOICES,
     Choice,
@@ -144,8 +150,7 @@ class ThresholdRecalibrator(Recalibrator):
     array([1.9, 6.3])
     """
 
-    _own_fields = ("choice", "rounds")
-    _not_settings = ("progress",)
+    unsaved = ("progress",)
 
     algorithm: Algorithm = "regularised"
     _: KW_ONLY
@@ -283,9 +288,10 @@ class ThresholdRecalibrator(Recalibrator):
         body = super().encode()
         return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        self.choice_ = found["choice"].choice(CHOICES)
-        self.rounds_ = tuple(map(ThresholdRound.decode, found["rounds"].items(minimum=0)))
+    def restore(self, body: DocumentField) -> None:
+        super().restore(body.without("choice").without("rounds"))
+        self.choice_ = body.member("choice").choice(CHOICES)
+        self.rounds_ = tuple(map(ThresholdRound.decode, body.member("rounds").items(minimum=0)))
         self.cv_ = None
 
 

@@ -19,7 +19,7 @@ from calibrant.numerics import SMALLEST_CLIP, FloatArray, dot
 from calibrant.validation import check_flag
 
 
-@named("variance_scaling")
+@named("variance")
 @dataclass(kw_only=True, eq=False, repr=False)
 class VarianceScalingRecalibrator(Recalibrator):
     """Widen or narrow all forecasts by one factor, and on request move them by one number of standard deviations.
@@ -85,8 +85,9 @@ class VarianceScalingRecalibrator(Recalibrator):
         moved = f", moved by {self.shift_:.4g} of them" if self.shift_ else ""
         return f"standard deviations times {self.scale_:.4g}{moved}"
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        only = self._only_layer(ProbitScale, found["layers"])
+    def restore(self, body: DocumentField) -> None:
+        super().restore(body)
+        only = self._only_layer(ProbitScale, body)
         self.scale_, self.shift_ = only.scale, only.shift
 
 
