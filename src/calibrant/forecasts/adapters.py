@@ -25,7 +25,7 @@ def as_forecast(forecast: object) -> Forecast:
     """Return one of the forecasts, a frozen distribution of SciPy being made one; raise InvalidTypeError of others."""
     if isinstance(forecast, Forecast):
         return forecast
-    if is_frozen(forecast):
+    if _is_frozen(forecast):
         return ScipyForecast(forecast)
     raise InvalidTypeError(
         f"forecast is a {type(forecast).__name__}, not a forecast. Wrap it first, such as in "
@@ -66,7 +66,7 @@ class ScipyForecast(Forecast):
     _by_row = ("_parameters",)
 
     def __init__(self, frozen: Any, *, n: int | None = None) -> None:
-        if not is_frozen(frozen):
+        if not _is_frozen(frozen):
             raise InvalidTypeError(
                 f"frozen is a {type(frozen).__name__}, not a frozen distribution. Pass one such as "
                 "scipy.stats.norm(loc=mean, scale=std)."
@@ -124,7 +124,6 @@ class ScipyForecast(Forecast):
 
     @property
     def has_atoms(self) -> bool:
-        """Whether the distribution is discrete."""
         return self._is_discrete
 
     def _crps(self, y: FloatArray) -> FloatArray:
@@ -144,16 +143,13 @@ class ScipyForecast(Forecast):
         return scores
 
     def mean(self) -> FloatArray:
-        """Return the mean of each row, shape (n,)."""
         return np.broadcast_to(np.asarray(self._distribution.mean(), dtype=np.float64), (len(self),))
 
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, shape (n,)."""
         return np.broadcast_to(np.asarray(self._distribution.std(), dtype=np.float64), (len(self),))
 
 
-def is_frozen(value: object) -> bool:
-    """Say whether this is a frozen distribution of SciPy."""
+def _is_frozen(value: object) -> bool:
     return hasattr(value, "kwds") and hasattr(getattr(value, "dist", None), "_parse_args")
 
 

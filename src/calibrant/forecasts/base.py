@@ -63,7 +63,6 @@ class Forecast(ABC):
         """Return the least y with P(Y <= y) >= u at checked levels."""
 
     def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows, by their numbers."""
         taken = copy.copy(self)
         for name in self._by_row:
             of_rows = getattr(self, name)
@@ -198,8 +197,7 @@ def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
         ) from None
     if picked.ndim != 1 or picked.size == 0:
         raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
-    rows: npt.NDArray[np.intp] = picked.astype(np.intp, copy=False)
-    return rows
+    return picked.astype(np.intp, copy=False)
 
 
 def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:

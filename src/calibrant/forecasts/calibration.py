@@ -225,8 +225,7 @@ def first_cuts(rows: Outcomes, y0: float, alpha: FloatArray) -> IntArray:
 def enough_rows(first: IntArray, n_cuts: int, min_rows: int = MIN_ROWS) -> BoolArray:
     """Say which cuts have `min_rows` on both sides; see `Events.distances`."""
     n_left = np.cumsum(np.bincount(first, minlength=n_cuts + 1))[:n_cuts]
-    enough: BoolArray = (n_left >= min_rows) & (first.size - n_left >= min_rows)
-    return enough
+    return (n_left >= min_rows) & (first.size - n_left >= min_rows)
 
 
 def distribution_calibration_error(

@@ -102,8 +102,7 @@ class ThresholdLoss:
     def __call__(self, decision: BoolArray, y: FloatArray) -> FloatArray:
         """Return the loss of decisions with the numbers that came, of one shape."""
         table = np.array(self.table)
-        losses: FloatArray = table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
-        return losses
+        return table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
 
     def expected(self, forecast: Forecast) -> FloatArray:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
@@ -311,8 +310,7 @@ def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha
     yes_wrong = np.cumsum(np.bincount(first, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
     other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
     no_wrong = np.cumsum(other[::-1])[::-1][1:]
-    losses: FloatArray = (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
-    return losses
+    return (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
 
 
 def _costs_of(cost: ArrayLike | None) -> FloatArray:

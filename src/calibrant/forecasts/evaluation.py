@@ -138,8 +138,6 @@ def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evalua
 
 
 def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:
-    """Estimate what is a mean over rows."""
-
     def mean(values: FloatArray, least: float) -> Estimate:
         found = rows.mean_estimate(values, level, least=least)
         if np.isfinite(found.value):
@@ -162,7 +160,6 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
 
 
 def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
-    """Return every gap."""
     return {
         "average_calibration_error": uniform_distance(rows),
         "threshold_calibration_error": errors.mean,
@@ -174,7 +171,6 @@ def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dic
 
 
 def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str, NoiseFloor]:
-    """Measure every gap on outcomes drawn from the forecast."""
     kept = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
     drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
     found = [_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
@@ -185,7 +181,6 @@ def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str,
 def _noise(
     rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Draw the noise of every gap, shape (draws,) each."""
     thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
     n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
     drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)

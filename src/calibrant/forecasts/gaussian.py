@@ -86,9 +86,7 @@ class GaussianForecast(Forecast):
         return np.maximum(score, 0.0)
 
     def mean(self) -> FloatArray:
-        """Return the mean of each row, shape (n,)."""
         return self._mean
 
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, shape (n,)."""
         return self._std

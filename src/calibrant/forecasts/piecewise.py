@@ -64,17 +64,14 @@ class PiecewiseForecast(Forecast):
         return kernels.piecewise_crps(y, self._y, self._levels, self._scales)
 
     def mean(self) -> FloatArray:
-        """Return the mean of each row, shape (n,)."""
         origin = self._y[:, :1]
         y, mass = self._y - origin, np.diff(self._levels, axis=1)
         first, last = self._levels[:, 0], 1.0 - self._levels[:, -1]
         inner: FloatArray = np.sum(mass * (y[:, :-1] + y[:, 1:]), axis=1) * 0.5
         tails: FloatArray = last * (y[:, -1] + self._scales[:, 1]) - first * self._scales[:, 0]
-        mean: FloatArray = origin[:, 0] + inner + tails
-        return mean
+        return origin[:, 0] + inner + tails
 
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, shape (n,)."""
         y, mass = self._y - self.mean()[:, None], np.diff(self._levels, axis=1)
         first, last = self._levels[:, 0], 1.0 - self._levels[:, -1]
         (left, right), a, b = self._scales.T, y[:, :-1], y[:, 1:]
@@ -191,7 +188,6 @@ class GridForecast(PiecewiseForecast):
 
 
 def _tail_scales(y: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the scales of both tails, shape (n, 2)."""
     left = _scale_beside(y, levels)
     right = _scale_beside(-y[:, ::-1], 1.0 - levels[:, ::-1])
     return np.column_stack((left, right))
@@ -260,7 +256,6 @@ class SampleForecast(Forecast):
 
     @property
     def _masses(self) -> FloatArray:
-        """The probability of each sample, shape (n, m) or (1, m)."""
         return np.diff(self._shares, axis=1, prepend=0.0)
 
     def smoothed(self) -> QuantileForecast:
@@ -306,7 +301,6 @@ class SampleForecast(Forecast):
         return kernels.sample_crps(y, self._samples, self._shares)
 
     def mean(self) -> FloatArray:
-        """Return the mean of each row's samples, shape (n,)."""
         mean: FloatArray = np.sum(self._masses * self._samples, axis=1)
         return mean
 

@@ -63,7 +63,6 @@ class ChainRows(RowMaps):
     chosen: MapNumbers
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels."""
         out = np.array(v, dtype=np.float64, order="C")
         self.maps.apply(out, self.chosen)
         return out
@@ -75,11 +74,9 @@ class ChainRows(RowMaps):
         return out
 
     def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the sum of the logs of the slopes along the chain."""
         return self.maps.log_slope(np.array(v, dtype=np.float64, order="C"), self.chosen)
 
     def take(self, rows: RowNumbers) -> Self:
-        """Return the chains of some rows."""
         return type(self)(self.maps, self.chosen[rows])
 
 
@@ -90,7 +87,6 @@ class MeanRows(RowMaps):
     parts: tuple[RowMaps, ...]
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the mean of the parts' maps."""
         total = self.parts[0].apply(v)
         for part in self.parts[1:]:
             total += part.apply(v)
@@ -108,14 +104,12 @@ class MeanRows(RowMaps):
         return np.where(u <= 0.0, 0.0, high)
 
     def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the log of the mean slope."""
         logs = np.stack([part.log_slope(v) for part in self.parts])
         largest = logs.max(axis=0)
         slope: FloatArray = largest + np.log(np.exp(logs - largest).mean(axis=0))
         return slope
 
     def take(self, rows: RowNumbers) -> Self:
-        """Return the maps of some rows."""
         return type(self)(tuple(part.take(rows) for part in self.parts))
 
 
@@ -132,7 +126,6 @@ class ProbitRows(RowMaps):
         return mapped
 
     def invert(self, u: FloatArray) -> FloatArray:
-        """Return the levels that are mapped to `u`."""
         level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
         return level
 
@@ -143,7 +136,6 @@ class ProbitRows(RowMaps):
         return slope
 
     def take(self, rows: RowNumbers) -> Self:  # noqa: ARG002 - one map for all rows
-        """Return the maps of some rows: the same."""
         return self
 
 
@@ -162,7 +154,6 @@ class DerivedForecast(Forecast):
 
     @property
     def has_density(self) -> bool:
-        """Whether the forecast before has a density."""
         return self._base.has_density
 
     def __len__(self) -> int:
@@ -184,7 +175,6 @@ class RecalibratedForecast(DerivedForecast):
 
     @property
     def has_atoms(self) -> bool:
-        """Whether the forecast before may give single values a positive probability."""
         return self._base.has_atoms
 
     def _take(self, rows: RowNumbers) -> Self:
@@ -237,8 +227,7 @@ def _least(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
     """Return the least float of each row at which its CDF is at least u, searched for from y outward."""
 
     def reaches(rows: IntArray, at: FloatArray) -> BoolArray:
-        is_reached: BoolArray = forecast[rows].cdf(at[rows]) >= u[rows]
-        return is_reached
+        return forecast[rows].cdf(at[rows]) >= u[rows]
 
     all_rows = np.arange(y.size)
     is_high = reaches(all_rows, y)

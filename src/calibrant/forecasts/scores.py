@@ -145,8 +145,7 @@ def row_interval_score(rows: Outcomes, level: float) -> FloatArray:
     """Return the interval score of each row, shape (n,)."""
     low, high = rows.forecast.interval(level)
     outside = np.maximum(low - rows.y, 0.0) + np.maximum(rows.y - high, 0.0)
-    score: FloatArray = high - low + 2.0 / (1.0 - level) * outside
-    return score
+    return high - low + 2.0 / (1.0 - level) * outside
 
 
 def row_is_covered(rows: Outcomes, level: float) -> FloatArray:

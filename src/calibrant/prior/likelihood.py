@@ -201,8 +201,7 @@ def _covariance(curvature: FloatArray) -> FloatArray:
     """Return the inverse of the information of a row, for shares that sum to one."""
     k = len(curvature)
     directions = np.eye(k)[:, 1:] - np.eye(k)[:, :1]
-    inverse: FloatArray = directions @ np.linalg.pinv(directions.T @ curvature @ directions) @ directions.T
-    return inverse
+    return directions @ np.linalg.pinv(directions.T @ curvature @ directions) @ directions.T
 
 
 class _Profile:

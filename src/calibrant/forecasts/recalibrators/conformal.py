@@ -76,14 +76,13 @@ class ConformalRecalibrator(Recalibrator):
         check_choice("conformity", self.conformity, CONFORMITIES)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        scores = conformity_scores(rows.forecast, rows.y, self.conformity)
+        scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
         at, levels = mean_ranks(scores, rows.weights, 1.0)
         mass = sum_by(np.searchsorted(at, scores), rows.weights)
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
 
     def in_words(self) -> str:
-        """Say what was ranked."""
         return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
 
     def restore(self, body: DocumentField) -> None:
@@ -125,8 +124,7 @@ class ConformalScores(Layer):
         return ConformalForecast(forecast, *_centre_and_scale(forecast, self.conformity), self.at, self.levels)
 
     def bounds(self, forecast: Forecast, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the greatest level of each outcome."""
-        scores = conformity_scores(forecast, y, self.conformity)
+        scores = _conformity_scores(forecast, y, self.conformity)
         below = np.concatenate(([0.0], np.cumsum(self.mass)))
         total = below[-1] + 1.0
         low = below[np.searchsorted(self.at, scores, side="left")]
@@ -135,7 +133,6 @@ class ConformalScores(Layer):
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("conformity", "at", "levels", "mass"))
         conformity = fields["conformity"].choice(CONFORMITIES)
         at, levels, mass = fields["at"].rising(), fields["levels"].rising(), fields["mass"].numbers()
@@ -177,8 +174,7 @@ class ConformalForecast(DerivedForecast):
         return np.minimum(left, 1.0), np.minimum(right, 1.0)
 
     def _score(self, y: FloatArray) -> FloatArray:
-        score: FloatArray = (y - self._centre[:, None]) / self._scale[:, None]
-        return score
+        return (y - self._centre[:, None]) / self._scale[:, None]
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)
@@ -214,8 +210,7 @@ class ConformalForecast(DerivedForecast):
         return np.where(is_left | (score > self._at[-1]), tail, inner)
 
 
-def conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:
-    """Return the score of each outcome."""
+def _conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:
     if conformity == "level":
         return forecast.cdf(y)
     centre, scale = _centre_and_scale(forecast, conformity)

@@ -110,7 +110,6 @@ class ThresholdLevels(Layer):
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("thresholds", "maps", "share"))
         thresholds = numbers_within_reach(fields["thresholds"], fields["thresholds"].rising())
         share = fields["share"].number()

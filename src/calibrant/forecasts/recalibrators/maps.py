@@ -87,12 +87,10 @@ class OneMap(MapLayer):
     y: FloatArray
 
     def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the same map for each row."""
         return ChainRows(PackedMaps.pack([(self.x, self.y)]), np.zeros((len(forecast), 1), dtype=np.int32))
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         return cls(*decode_knots(body.members(("x", "y"))))
 
 
@@ -154,7 +152,7 @@ class DistributionRecalibrator(Recalibrator):
         most = max(int(weight.sum() // self.min_leaf), 1)
         n_medians = min(n_medians, most)
         n_widths = min(n_widths, max(most // n_medians, 1))
-        median, width = centre_and_width(rows.forecast)
+        median, width = _centre_and_width(rows.forecast)
         inner = np.arange(1, n_medians) / n_medians
         edges = weighted_quantiles(median, weight, inner)
         column = np.searchsorted(edges, median, side="left")
@@ -184,13 +182,11 @@ class BinnedMaps(MapLayer):
     maps: PackedMaps
 
     def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the map of the bin that each row falls in."""
-        bins = _bins(*centre_and_width(forecast), self.edges, self.width_edges)
+        bins = _bins(*_centre_and_width(forecast), self.edges, self.width_edges)
         return ChainRows(self.maps, bins.astype(np.int32)[:, None])
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("edges", "width_edges", "maps"))
         edges = _decode_edges(fields["edges"])
         rows = fields["width_edges"].items()
@@ -212,8 +208,7 @@ def _decode_edges(field: DocumentField) -> FloatArray:
     return edges
 
 
-def centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
-    """Return median and interquartile range of each row."""
+def _centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
     quartiles = forecast.ppf(_QUARTILES)
     return quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
 

@@ -197,7 +197,6 @@ class ThresholdRecalibrator(Recalibrator):
         return self
 
     def in_words(self) -> str:
-        """Say what was kept."""
         if self.choice_ == "rounds" and self.rounds_:
             return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
         if self.choice_ == "none":
@@ -284,7 +283,6 @@ class ThresholdRecalibrator(Recalibrator):
             raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
 
     def encode(self) -> dict[str, Any]:
-        """Return the body of a document."""
         body = super().encode()
         return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
 
@@ -296,7 +294,6 @@ class ThresholdRecalibrator(Recalibrator):
 
 
 def _repeated(rows: Outcomes) -> Outcomes:
-    """Return each row as often as its weight says."""
     if rows.weight is None:
         return rows
     problem = 'is no whole number, but algorithm="paper" counts rows'

@@ -81,7 +81,6 @@ class VarianceScalingRecalibrator(Recalibrator):
         return (ProbitScale(self.scale_, self.shift_),)
 
     def in_words(self) -> str:
-        """Say what was fitted."""
         moved = f", moved by {self.shift_:.4g} of them" if self.shift_ else ""
         return f"standard deviations times {self.scale_:.4g}{moved}"
 
@@ -108,7 +107,6 @@ class ProbitScale(Layer):
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("scale", "shift"))
         scale, shift = fields["scale"].number(), fields["shift"].number()
         if scale <= 0.0:
@@ -121,7 +119,6 @@ class ProbitScale(Layer):
 def normal_scores(rows: Outcomes) -> FloatArray:
     """Return the normal score of each outcome: exactly (y - mean) / std of normal forecasts."""
     if isinstance(rows.forecast, GaussianForecast):
-        z: FloatArray = (rows.y - rows.forecast.mean()) / rows.forecast.std()
-        return z
+        return (rows.y - rows.forecast.mean()) / rows.forecast.std()
     scores: FloatArray = ndtri(np.clip(rows.levels(), SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
     return scores
