@@ -24,13 +24,13 @@ from calibrant.forecasts.decisions import (
     reliability_gaps as reliability_gaps,
 )
 from calibrant.forecasts.evaluation import evaluate as evaluate, evaluate_rule as evaluate_rule
-from calibrant.forecasts.gaussian import GaussianForecast as GaussianForecast
-from calibrant.forecasts.noise import NoiseFloor as NoiseFloor, noise_floor as noise_floor
-from calibrant.forecasts.piecewise import (
+from calibrant.forecasts.kinds import (
+    GaussianForecast as GaussianForecast,
     GridForecast as GridForecast,
     QuantileForecast as QuantileForecast,
     SampleForecast as SampleForecast,
 )
+from calibrant.forecasts.noise import NoiseFloor as NoiseFloor, noise_floor as noise_floor
 from calibrant.forecasts.pit import (
     LevelCurve as LevelCurve,
     PitHistogram as PitHistogram,
@@ -70,5 +70,5 @@ from calibrant.forecasts.scores import (
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_floors as scores_and_floors
-from calibrant.forecasts.outcomes import Outcomes as Outcomes, read_outcomes as read_outcomes
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
+from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes

@@ -9,8 +9,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.gaussian import GaussianForecast
-from calibrant.forecasts.piecewise import QuantileForecast
+from calibrant.forecasts.kinds import GaussianForecast, QuantileForecast
 from calibrant.forecasts.points import as_numbers
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, check_integer

@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import as_level, as_numbers, as_rising_levels, check_bins
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_integer, check_number
 

@@ -12,8 +12,8 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import as_level, as_numbers, refuse
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_number
 

@@ -30,8 +30,14 @@ from calibrant.forecasts.decisions import (
     table_of_gaps,
 )
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
+from calibrant.forecasts.scores import (
+    Outcomes,
+    read_outcomes,
+    row_interval_score,
+    row_is_covered,
+    row_log_score,
+    row_pinball,
+)
 from calibrant.metrics import Estimate, rate_estimate
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores

@@ -11,7 +11,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import uniform_distance
 from calibrant.forecasts.decisions import ThresholdRule, as_rule
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 

@@ -14,9 +14,9 @@ from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
 from calibrant.fitted import Storable, register
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import LARGEST
 from calibrant.forecasts.recalibrated import RecalibratedForecast, RowMaps
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
 from calibrant.settings import Configured

@@ -11,11 +11,11 @@ from calibrant.document_field import DocumentField
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
-from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.points import as_numbers
 from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.maps import OneMap
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
 

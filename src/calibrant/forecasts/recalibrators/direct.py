@@ -13,10 +13,10 @@ from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import Knots, PackedMaps, sum_by, with_ends
-from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.rounds import middle_thresholds
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 
 #: Half the width of an atom: this share of the outcomes' range, and at most a quarter of the way to the next outcome.

@@ -17,10 +17,10 @@ from calibrant.forecasts.level_maps import (
     smooth_map,
     weighted_quantiles,
 )
-from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.points import check_bins
 from calibrant.forecasts.recalibrated import ChainRows, RowMaps
 from calibrant.forecasts.recalibrators.base import Layer, MapLayer, Recalibrator, named, numbers_within_reach
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import check_integer, check_number
 

@@ -29,9 +29,9 @@ from calibrant.forecasts.level_maps import (
     smooth_map,
     weighted_quantiles,
 )
-from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
 from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 
 #: Probabilities at thresholds that are held at once.

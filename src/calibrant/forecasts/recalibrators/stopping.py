@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.forecasts.level_maps import Knots, sum_by
-from calibrant.forecasts.outcomes import Outcomes
 from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, ThresholdChain, middle_thresholds
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 
 Choice: TypeAlias = Literal["none", "average", "rounds"]

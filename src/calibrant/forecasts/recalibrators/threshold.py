@@ -11,7 +11,6 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import refuse
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
 from calibrant.forecasts.recalibrators.direct import fit_levels
@@ -33,6 +32,7 @@ from calibrant.forecasts.recalibrators.stopping import (
     random_folds,
     random_part,
 )
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import IntArray
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 

@@ -11,10 +11,10 @@ from scipy.special import ndtri
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.gaussian import GaussianForecast
-from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.kinds import GaussianForecast
 from calibrant.forecasts.recalibrated import ProbitRows, RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray, dot
 from calibrant.validation import check_flag
 
