@@ -115,13 +115,7 @@ def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight
     >>> average_calibration_error(GaussianForecast([0.0], 1.0), [0.0])
     0.25
     """
-    return uniform_distance(read_outcomes(forecast, y, sample_weight))
-
-
-def uniform_distance(rows: Outcomes) -> float:
-    """Return the average calibration error of checked rows."""
-    distances, _ = Events.of(rows).distances(np.zeros(len(rows), dtype=np.int64), rows.weights, 1)
-    return float(distances[0, 0])
+    return distance_of_sides(read_outcomes(forecast, y, sample_weight))
 
 
 def threshold_calibration_error(
@@ -167,9 +161,10 @@ def threshold_calibration_error(
     return distance_of_sides(rows, levels <= as_level(alpha, name="alpha"))
 
 
-def distance_of_sides(rows: Outcomes, picked: BoolArray) -> float:
-    """Return the threshold calibration error of checked rows, of which a rule picks some."""
-    distances, _ = Events.of(rows).distances((~picked).astype(np.int64), rows.weights, 1)
+def distance_of_sides(rows: Outcomes, picked: BoolArray | None = None) -> float:
+    """Return the threshold calibration error of a rule that picks some of the rows, all by default."""
+    first = np.zeros(len(rows), dtype=np.int64) if picked is None else (~picked).astype(np.int64)
+    distances, _ = Events.of(rows).distances(first, rows.weights, 1)
     return float(distances.sum())
 
 
@@ -254,7 +249,7 @@ def distribution_calibration_error(
 def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> float:
     """Return the distribution calibration error of checked rows."""
     bins = rows_in_bins(rows, by_median, by_width)
-    return sum(mass * uniform_distance(part) for mass, part in bins) / float(rows.weights.sum())
+    return sum(mass * distance_of_sides(part) for mass, part in bins) / float(rows.weights.sum())
 
 
 def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tuple[float, Outcomes]]:

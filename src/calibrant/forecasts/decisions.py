@@ -15,7 +15,7 @@ from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.points import as_level, as_numbers, refuse
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.validation import ArrayLike, check_number
+from calibrant.validation import ArrayLike, as_scores, check_number
 
 #: Levels at whose quantiles a loss without a table is averaged, to expect it.
 _N_QUANTILES = 200
@@ -81,16 +81,10 @@ class ThresholdLoss:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y0", check_number("y0", self.y0))
-        try:
-            table = np.asarray(self.table, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidTypeError(f"table={self.table!r} holds no numbers. Pass ((0.0, 10.0), (2.0, 2.0)).") from None
+        table = as_scores(self.table, name="table").values
         if table.shape != (2, 2):
             raise ShapeError(f"table has shape {table.shape}. Pass a row per decision, a column per event: (2, 2).")
-        if not np.isfinite(table).all():
-            raise InvalidInputError(f"table={table.tolist()!r} is not finite. Pass the loss of each case.")
-        (a, b), (c, d) = table.tolist()
-        object.__setattr__(self, "table", ((a, b), (c, d)))
+        object.__setattr__(self, "table", tuple(map(tuple, table.tolist())))
 
     @property
     def level(self) -> float:
@@ -291,7 +285,10 @@ def table_of_gaps(
     """Return what `reliability_gaps` does of checked rows."""
     scale = check_number("scale", scale, minimum=0.0, is_open=True)
     y0 = np.linspace(rows.y.min(), rows.y.max(), 50) if y0 is None else as_numbers(y0, name="y0")
-    alpha, cost = alphas_of(alpha, 50), _costs_of(cost)
+    alpha = alphas_of(alpha, 50)
+    cost = np.linspace(0.05, 0.95, 50) if cost is None else as_numbers(cost, name="cost")
+    fix = "Pass the share of `scale` that a wrong no costs."
+    refuse((cost < 0.0) | (cost > 1.0), cost, "cost", "is outside [0, 1]", fix)
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
     for k, threshold in enumerate(y0):
@@ -311,15 +308,6 @@ def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha
     other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
     no_wrong = np.cumsum(other[::-1])[::-1][1:]
     return (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
-
-
-def _costs_of(cost: ArrayLike | None) -> FloatArray:
-    if cost is None:
-        return np.linspace(0.05, 0.95, 50)
-    ratios = as_numbers(cost, name="cost")
-    fix = "Pass the share of `scale` that a wrong no costs."
-    refuse((ratios < 0.0) | (ratios > 1.0), ratios, "cost", "is outside [0, 1]", fix)
-    return ratios
 
 
 def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:

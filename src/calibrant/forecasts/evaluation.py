@@ -17,7 +17,6 @@ from calibrant.forecasts.calibration import (
     mean_distance_in_bins,
     rows_in_bins,
     table_of_errors,
-    uniform_distance,
 )
 from calibrant.forecasts.decisions import (
     SCALE,
@@ -167,7 +166,7 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
 
 def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
     return {
-        "average_calibration_error": uniform_distance(rows),
+        "average_calibration_error": distance_of_sides(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
         "distribution_calibration_error": mean_distance_in_bins(rows, *_BINS),
