@@ -144,7 +144,7 @@ def new_recalibrator(method: str, params: dict[str, Any], seed: int, advance: An
 def describe(fitted: Recalibrator) -> str:
     """Say what was fitted, and on how much."""
     name = next(name for name, cls in METHODS.items() if isinstance(fitted, cls))
-    what, more = f"{name} on {count(fitted.n_rows_, 'row')}", fitted.in_words()
+    what, more = f"{name} on {count(fitted.n_rows_, 'row')}", "; ".join(fitted.describe())
     return f"{what}: {more}" if more else what
 
 

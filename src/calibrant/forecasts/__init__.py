@@ -52,12 +52,10 @@ from calibrant.forecasts.recalibrators.conformal import ConformalRecalibrator as
 from calibrant.forecasts.recalibrators.maps import (
     AverageRecalibrator as AverageRecalibrator,
     DistributionRecalibrator as DistributionRecalibrator,
+    VarianceScalingRecalibrator as VarianceScalingRecalibrator,
 )
 from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
 from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
-from calibrant.forecasts.recalibrators.variance_scaling import (
-    VarianceScalingRecalibrator as VarianceScalingRecalibrator,
-)
 from calibrant.forecasts.scores import (
     coverage as coverage,
     crps as crps,

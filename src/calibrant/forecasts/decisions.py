@@ -12,10 +12,10 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.points import as_level, as_numbers, refuse
+from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.validation import ArrayLike, as_scores, check_number
+from calibrant.validation import ArrayLike, check_number
 
 #: Levels at whose quantiles a loss without a table is averaged, to expect it.
 _N_QUANTILES = 200
@@ -46,7 +46,7 @@ class ThresholdRule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y0", check_number("y0", self.y0))
-        object.__setattr__(self, "alpha", as_level(self.alpha, name="alpha"))
+        object.__setattr__(self, "alpha", check_number("alpha", self.alpha, minimum=0.0, maximum=1.0))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
@@ -81,9 +81,14 @@ class ThresholdLoss:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y0", check_number("y0", self.y0))
-        table = as_scores(self.table, name="table").values
+        try:
+            table = np.asarray(self.table, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(f"table={self.table!r} holds no numbers. Pass ((0.0, 10.0), (2.0, 2.0)).") from None
         if table.shape != (2, 2):
             raise ShapeError(f"table has shape {table.shape}. Pass a row per decision, a column per event: (2, 2).")
+        if not np.isfinite(table).all():
+            raise InvalidInputError(f"table={table.tolist()!r} is not finite. Pass the loss of each case.")
         object.__setattr__(self, "table", tuple(map(tuple, table.tolist())))
 
     @property

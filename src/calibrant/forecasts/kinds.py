@@ -127,8 +127,11 @@ class PiecewiseForecast(Forecast):
     def __init__(self, y: FloatArray, levels: FloatArray, tails: Tails) -> None:
         self._y, self._levels = frozen(y), frozen(levels)
         n = max(len(y), len(levels))
-        scales = np.zeros((n, 2)) if tails == "atoms" else _tail_scales(self._y, self._levels)
-        self._scales = frozen(np.broadcast_to(scales, (n, 2)))
+        scales = np.zeros((n, 2))
+        if tails == "exponential":
+            scales[:, 0] = _scale_beside(self._y, self._levels)
+            scales[:, 1] = _scale_beside(-self._y[:, ::-1], 1.0 - self._levels[:, ::-1])
+        self._scales = frozen(scales)
 
     def __len__(self) -> int:
         return len(self._scales)
@@ -273,12 +276,6 @@ class GridForecast(PiecewiseForecast):
         refuse(is_flat, levels[:, 0], "cdf", problem, "Pass points where it rises.", InvalidProbabilityError)
         refuse(is_point, points[:, 0], "y", "at all points", "Pass distinct points.")
         super().__init__(points, levels, tails)
-
-
-def _tail_scales(y: FloatArray, levels: FloatArray) -> FloatArray:
-    left = _scale_beside(y, levels)
-    right = _scale_beside(-y[:, ::-1], 1.0 - levels[:, ::-1])
-    return np.column_stack((left, right))
 
 
 def _scale_beside(y: FloatArray, levels: FloatArray) -> FloatArray:

@@ -14,11 +14,10 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
-from calibrant.numerics import EPS, SMALLEST_CLIP, TINY, BoolArray, FloatArray, IntArray
+from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray
 
 RowNumbers = npt.NDArray[np.intp]
 #: Halvings of [0, 1] after which the two ends are neighbours, or nearly.
@@ -113,51 +112,20 @@ class MeanRows(RowMaps):
         return type(self)(tuple(part.take(rows) for part in self.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class ProbitRows(RowMaps):
-    """The map z -> (z - shift) / scale of the levels' normal scores, the same in all rows."""
-
-    scale: float
-    shift: float
-
-    def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels; 0 and 1 stay what they are."""
-        mapped: FloatArray = ndtr((ndtri(v) - self.shift) / self.scale)
-        return mapped
-
-    def invert(self, u: FloatArray) -> FloatArray:
-        level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
-        return level
-
-    def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the log of the maps' slopes; levels near 0 and 1 are first moved inward."""
-        z = ndtri(np.clip(v, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
-        slope: FloatArray = 0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale)
-        return slope
-
-    def take(self, rows: RowNumbers) -> Self:  # noqa: ARG002 - one map for all rows
-        return self
-
-
 class DerivedForecast(Forecast):
     """A forecast made of another, its base: the base's rows, and the base's density where it has one."""
 
-    __slots__ = ("_base",)
+    __slots__ = ("base",)
 
     def __init__(self, base: Forecast) -> None:
-        self._base = base
-
-    @property
-    def base(self) -> Forecast:
-        """The forecast before."""
-        return self._base
+        self.base = base
 
     @property
     def has_density(self) -> bool:
-        return self._base.has_density
+        return self.base.has_density
 
     def __len__(self) -> int:
-        return len(self._base)
+        return len(self.base)
 
 
 class RecalibratedForecast(DerivedForecast):
@@ -175,24 +143,24 @@ class RecalibratedForecast(DerivedForecast):
 
     @property
     def has_atoms(self) -> bool:
-        return self._base.has_atoms
+        return self.base.has_atoms
 
     def _take(self, rows: RowNumbers) -> Self:
-        return type(self)(self._base[rows], self._maps.take(rows))
+        return type(self)(self.base[rows], self._maps.take(rows))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._maps.apply(self._base.cdf(y))
+        return self._maps.apply(self.base.cdf(y))
 
     def _cdf_below(self, y: FloatArray) -> FloatArray:
-        return self._maps.apply(self._base.cdf_below(y))
+        return self._maps.apply(self.base.cdf_below(y))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
-        return refine_quantiles(self, base_quantiles(self._base, self._maps.invert(u), u), u)
+        return refine_quantiles(self, base_quantiles(self.base, self._maps.invert(u), u), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        density = self._base.logpdf(y)
-        return density + self._maps.log_slope(self._base.cdf(y))
+        density = self.base.logpdf(y)
+        return density + self._maps.log_slope(self.base.cdf(y))
 
 
 def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArray:

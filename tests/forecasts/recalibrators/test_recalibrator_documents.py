@@ -190,4 +190,4 @@ def test_a_class_that_documents_have_no_name_for_is_not_saved() -> None:
 def test_what_was_fitted_is_said_in_a_few_words(made: cb.forecasts.Recalibrator, text: str) -> None:
     forecast = GaussianForecast(np.arange(8.0), 1.0)
     fitted = made.fit(forecast, np.arange(8.0) + 0.5 + np.tile([-2.0, 2.0], 4))
-    assert fitted.in_words() == from_document(to_document(fitted)).in_words() == text
+    assert fitted.describe() == from_document(to_document(fitted)).describe() == ([text] if text else [])

@@ -15,7 +15,6 @@ from calibrant.fitted import Storable, register
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import LARGEST
-from calibrant.forecasts.recalibrated import RecalibratedForecast, RowMaps
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
@@ -70,19 +69,6 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_encoded(each) for each in value]
     return value.encode() if hasattr(value, "encode") and not isinstance(value, str) else value
-
-
-class MapLayer(Layer):
-    """A recalibration that maps the levels of each row."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the map of each row of a forecast."""
-
-    def apply(self, forecast: Forecast) -> Forecast:
-        return RecalibratedForecast(forecast, self.rows(forecast))
 
 
 @register("forecast_recalibrator")
@@ -149,15 +135,11 @@ class Recalibrator(Configured, Storable):
     def is_fitted(self) -> bool:
         return hasattr(self, "layers_")
 
-    def in_words(self) -> str:
-        """Say in a few words what was fitted; nothing where the method's name says it all."""
-        return ""
-
     def facts(self) -> dict[str, str]:
         return {"recalibrator": self.name, "fitted to": count(self.n_rows_, "row")}
 
     def describe(self) -> list[str]:
-        return [self.in_words()] if self.in_words() else []
+        return []  # the method's name says it all
 
     @abstractmethod
     def _check_settings(self) -> None:

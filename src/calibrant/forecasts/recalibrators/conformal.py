@@ -82,8 +82,8 @@ class ConformalRecalibrator(Recalibrator):
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
 
-    def in_words(self) -> str:
-        return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
+    def describe(self) -> list[str]:
+        return [{"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]]
 
     def restore(self, body: DocumentField) -> None:
         super().restore(body)
@@ -152,7 +152,7 @@ class ConformalForecast(DerivedForecast):
     """Distributions of `centre` + `scale` * score: straight between the scores, and beyond them a base's shape."""
 
     __slots__ = ("_at", "_centre", "_levels", "_outer", "_scale")
-    _by_row = ("_base", "_centre", "_outer", "_scale")
+    _by_row = ("base", "_centre", "_outer", "_scale")
 
     def __init__(
         self, base: Forecast, centre: FloatArray, scale: FloatArray, at: FloatArray, levels: FloatArray
@@ -167,7 +167,7 @@ class ConformalForecast(DerivedForecast):
     def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""
         low, high = self._outer[:, :1], self._outer[:, 1:]
-        below, above = self._base.cdf(y), self._base.sf(y)
+        below, above = self.base.cdf(y), self.base.sf(y)
         with np.errstate(over="ignore"):  # of a tail that is next to nothing
             left = np.divide(below, low, out=np.zeros_like(below), where=low > 0.0)
             right = np.divide(above, high, out=np.zeros_like(above), where=high > 0.0)
@@ -191,8 +191,8 @@ class ConformalForecast(DerivedForecast):
         below = np.minimum(u / first, 1.0) * low
         above = np.minimum((1.0 - u) / (1.0 - last), 1.0) * high
         # A base without probability beyond the outer score has its tail on that score.
-        left = np.where(low > 0.0, np.minimum(base_quantiles(self._base, below, u), inner), inner)
-        right = np.where(high > 0.0, np.maximum(base_quantiles(self._base, 1.0 - above, u), inner), inner)
+        left = np.where(low > 0.0, np.minimum(base_quantiles(self.base, below, u), inner), inner)
+        right = np.where(high > 0.0, np.maximum(base_quantiles(self.base, 1.0 - above, u), inner), inner)
         return refine_quantiles(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -200,7 +200,7 @@ class ConformalForecast(DerivedForecast):
         is_left = score < self._at[0]
         mass = np.where(is_left, self._levels[0], 1.0 - self._levels[-1])
         with np.errstate(divide="ignore", invalid="ignore"):  # no density is right where the base has none
-            tail = self._base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
+            tail = self.base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
         tail = np.where(np.isfinite(tail), tail, -np.inf)
         if self._at.size < 2:
             return tail

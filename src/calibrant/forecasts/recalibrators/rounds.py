@@ -29,8 +29,8 @@ from calibrant.forecasts.level_maps import (
     smooth_map,
     weighted_quantiles,
 )
-from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RowMaps
-from calibrant.forecasts.recalibrators.base import MapLayer, named, numbers_within_reach
+from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RecalibratedForecast
+from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 
@@ -71,7 +71,7 @@ class ThresholdRound:
 
 @named("rounds")
 @dataclass(frozen=True, slots=True)
-class ThresholdChain(MapLayer):
+class ThresholdChain(Layer):
     """Rounds of splits: a row takes map 2 t or 2 t + 1 of round t, as its level at a threshold is at most alpha or not.
 
     `thresholds`, rising, are the distinct ones; round t asks for number `column[t]` of them.
@@ -85,7 +85,10 @@ class ThresholdChain(MapLayer):
     def __len__(self) -> int:
         return self.column.size
 
-    def rows(self, forecast: Forecast) -> RowMaps:
+    def apply(self, forecast: Forecast) -> Forecast:
+        return RecalibratedForecast(forecast, self.rows(forecast))
+
+    def rows(self, forecast: Forecast) -> ChainRows:
         """Return the chain of each row: every round maps the probabilities that later rounds ask for."""
         chosen: MapNumbers = np.empty((len(forecast), len(self)), dtype=np.int32)
         rounds = np.arange(len(self))
@@ -116,13 +119,13 @@ class ThresholdChain(MapLayer):
 
 @named("mean_of_chains")
 @dataclass(frozen=True, slots=True)
-class MeanOfChains(MapLayer):
+class MeanOfChains(Layer):
     """The mixture, in equal parts, of several chains."""
 
     chains: tuple[ThresholdChain, ...]
 
-    def rows(self, forecast: Forecast) -> RowMaps:
-        return MeanRows(tuple(chain.rows(forecast) for chain in self.chains))
+    def apply(self, forecast: Forecast) -> Forecast:
+        return RecalibratedForecast(forecast, MeanRows(tuple(chain.rows(forecast) for chain in self.chains)))
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
