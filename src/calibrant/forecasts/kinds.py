@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrant import kernels
-from calibrant.errors import DataWarning, InvalidProbabilityError, InvalidWeightError, ShapeError
+from calibrant.errors import DataWarning, InvalidProbabilityError, InvalidWeightError, ShapeError, warn
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import (
     as_matrix,
@@ -218,11 +217,10 @@ class QuantileForecast(PiecewiseForecast):
             )
         crossed = (np.diff(quantiles, axis=1) < 0.0).any(axis=1)
         if crossed.any():
-            warnings.warn(
+            warn(
                 f"values: the quantiles of {crossed.sum():,} of {crossed.size:,} rows cross, first in row "
                 f"{int(crossed.argmax())}; they were sorted.",
                 DataWarning,
-                stacklevel=2,
             )
             quantiles = np.sort(quantiles, axis=1)
         super().__init__(quantiles, heights[None, :], tails)

@@ -12,7 +12,6 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.kernels import SortedColumns
-from calibrant.prior import match_names, read_names
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
@@ -28,7 +27,16 @@ from calibrant.rank_preserving.problem import (
 from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
 from calibrant.rank_preserving.result import Progress, RankPreservingResult, StoppingCriteria
 from calibrant.rank_preserving.splitting import alternate, split
-from calibrant.validation import ArrayLike, as_groups, check_choice, check_integer, check_number, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    as_groups,
+    check_choice,
+    check_integer,
+    check_number,
+    check_same_length,
+    match_names,
+    read_names,
+)
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
 #: The gap that is good enough, and the one that small matrices are taken on to.
