@@ -78,8 +78,8 @@ def maximise(
 ) -> Shares:
     """Return the most likely shares, from a positive start that sums to one, to a gap of at most `tol`.
 
-    With `basis`, of shape (K, m), its columns summing to one, only shares ``basis @ v`` with v on the simplex are looked
-    at, and the answer is v. The first `n_em` steps are of EM, better far from the optimum; `max_iter` counts them too.
+    With `basis`, of shape (K, m), its columns summing to one, shares are ``basis @ v`` with v on the simplex, and the
+    answer is v. The first `n_em` steps are of EM, which are better far from the optimum; `max_iter` counts them too.
     """
     if basis is None:
         basis = np.eye(start.size)
