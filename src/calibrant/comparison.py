@@ -146,9 +146,16 @@ def compare(
     >>> [method.name for method in ranked.methods]
     ['sigmoid', 'temperature', 'none']
     """
+    rows = read_rows(scores, y, input=input, sample_weight=sample_weight, classes=classes, both_classes=True)
+    return compare_rows(rows, methods=methods, cv=cv, seed=seed, level=level)
+
+
+def compare_rows(
+    rows: Rows, *, methods: Sequence[str | Calibrator] | None, cv: int, seed: int, level: float
+) -> Comparison:
+    """Compare methods on checked rows of both classes, as `compare` does."""
     cv, level = check_integer("cv", cv, minimum=2), check_fraction("level", level)
     seed = check_integer("seed", seed, minimum=0)
-    rows = read_rows(scores, y, input=input, sample_weight=sample_weight, classes=classes, both_classes=True)
     counts = np.bincount(rows.codes)
     smallest = int(counts[counts > 0].min())
     if smallest < 2:
@@ -158,7 +165,7 @@ def compare(
     as_they_are = rows.probabilities()
     held_out = {} if as_they_are is None else {NONE: as_they_are}
     n_columns = 1 if rows.is_binary else rows.n_classes
-    for name, calibrator in _named(methods, input, n_columns).items():
+    for name, calibrator in _named(methods, rows.input, n_columns).items():
         held_out[name] = out_of_fold(calibrator, rows, folds)
     baseline = NONE if NONE in held_out else next(iter(held_out))
     losses = {name: _row_losses(rows.with_scores(q)) for name, q in held_out.items()}

@@ -227,8 +227,8 @@ def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool,
 
 
 def _spread(scores: Mapping[str, Score]) -> Literal["", "over", "under"]:
-    """Say whether predictions of one column lie too far from the base rate or too near, by the calibration slope."""
-    if "slope" not in scores or scores["slope"].note or not excludes(scores["slope"], 1.0):
+    """Say whether predictions of an event lie too far from the base rate or too near, by the calibration slope."""
+    if "accuracy" in scores or scores["slope"].note or not excludes(scores["slope"], 1.0):
         return ""
     return "over" if scores["slope"].value < 1.0 else "under"
 

@@ -204,7 +204,7 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
         raise ShapeError(f"{name} has {checked.n_columns} columns for {n_classes} classes. Pass one per class.")
     p = checked.ordered(match_classes(checked.container.columns or (), labels.classes.tolist(), name=name)).values
     if p.ndim == 1:
-        check_one_column(labels, 1, "y_true", name)
+        check_one_column(labels, 1, "y_true")
         p = np.column_stack((1.0 - p, p))
     if kind == "hard":
         p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)

@@ -87,6 +87,7 @@ class Recalibrator(Configured, Storable):
     name: ClassVar[str] = ""
     #: Settings that documents leave out: what no document can hold, and what a layer has too.
     unsaved: ClassVar[tuple[str, ...]] = ()
+    called: ClassVar[str] = "a recalibrator of forecasts"
     fit_call: ClassVar[str] = "fit(forecast, y)"
     next_command: ClassVar[str] = "calibrant forecast apply {} new.csv -o out.csv"
     layers_: tuple[Layer, ...]
