@@ -116,8 +116,7 @@ def is_metric(value: object) -> bool:
 
 
 def metric_subjects() -> Iterator[tuple[str, Subject]]:
-    for name in cb.metrics.__all__:
-        function = getattr(cb.metrics, name)
+    for name, function in vars(cb.metrics).items():
         if not is_metric(function) or function is cb.calibration_curve:  # of two labels only: see `others`
             continue
         range_ = RANGES.get(name, (0.0, 1.0))
