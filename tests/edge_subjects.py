@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,9 +56,9 @@ def base_rows(subject: Subject) -> dict[str, Any]:
 
 def metric(function: Callable[..., Any]) -> Callable[..., Any]:
     sides = np.arange(N) % 2
-    third = {"by": [sides], "groups": [{"side": sides}]}
-    groups = [value for name in positional(function)[2:] for value in third[name]]
-    return lambda score, label, weight: function(label, score, *groups, sample_weight=weight)
+    takes_groups = "groups" in inspect.signature(function).parameters
+    groups = {"groups": {"side": sides} if function is cb.metrics.audit else sides} if takes_groups else {}
+    return lambda score, label, weight: function(label, score, **groups, sample_weight=weight)
 
 
 def positional(function: Callable[..., Any]) -> list[str]:
@@ -111,12 +114,23 @@ METRIC_NAMES = {"score": "y_prob", "label": "y_true", "weight": "sample_weight"}
 FIT_NAMES = {"score": "scores", "label": "y", "weight": "sample_weight"}
 
 
+def names_of(module: ModuleType) -> list[str]:
+    """Return a module's public names: those that it lists, or those that it defines or offers as a folder's face."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    face, *_ = Path(module.__file__ or "").read_text("utf-8").split("# For other folders of calibrant")
+    imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
+    own = [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
+    return own + [alias.asname for node in imports for alias in node.names if alias.asname]
+
+
 def is_metric(value: object) -> bool:
     return inspect.isfunction(value) and positional(value)[:2] == ["y_true", "y_prob"]
 
 
 def metric_subjects() -> Iterator[tuple[str, Subject]]:
-    for name, function in vars(cb.metrics).items():
+    for name in names_of(cb.metrics):
+        function = getattr(cb.metrics, name)
         if not is_metric(function) or function is cb.calibration_curve:  # of two labels only: see `others`
             continue
         range_ = RANGES.get(name, (0.0, 1.0))
@@ -205,8 +219,8 @@ def compared(score: Any, label: Any, weight: Any) -> Any:
 
 def grouped(score: Any, label: Any, weight: Any) -> Any:
     sides = np.arange(N) % 2
-    calibrator = cb.GroupedCalibrator("sigmoid").fit(score, label, by=sides, sample_weight=weight)
-    return calibrator.predict_proba(base_rows(Subject(metric, {}))["score"], by=sides)
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(score, label, groups=sides, sample_weight=weight)
+    return calibrator.predict_proba(base_rows(Subject(metric, {}))["score"], groups=sides)
 
 
 def summarised(score: Any, label: Any, weight: Any) -> Any:

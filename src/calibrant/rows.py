@@ -258,7 +258,7 @@ class Rows:
 
 def read_rows(
     scores: ArrayLike,
-    y: ArrayLike | None,
+    y: ArrayLike,
     *,
     names: tuple[str, str] = ("scores", "y"),
     input: InputKind = "probability",
@@ -275,8 +275,7 @@ def read_rows(
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
-    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `y` may be None
-    where rows are only to be calibrated; `classes` are all classes, sorted, where `y` may lack some; `pos_label` is the
+    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `classes` are all classes, sorted, where `y` may lack some; `pos_label` is the
     positive one of two labels, by default the larger; with `both_classes`, rows of one class only are refused; with
     `sum_to_one`, each row of K probabilities must sum to one. Raises CalibrantError where an argument can't be used.
     """
@@ -287,17 +286,15 @@ def read_rows(
             f"pos_label={pos_label!r} is for one column of probabilities, but {names[0]} has {n_columns}. "
             "Leave pos_label out: columns follow the sorted classes."
         )
-    labels = None
-    if y is not None:
-        labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
-        check_one_column(labels, n_columns, names[1], names[0])
-        if names[1] == "y_true":  # the caller's labels come first
-            check_same_length(labels.codes.size, n, names[1], names[0])
-        else:
-            check_same_length(n, labels.codes.size, *names)
-        checked = by_class(checked, labels.classes, names[0])
+    labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
+    check_one_column(labels, n_columns, names[1], names[0])
+    if names[1] == "y_true":  # the caller's labels come first
+        check_same_length(labels.codes.size, n, names[1], names[0])
+    else:
+        check_same_length(n, labels.codes.size, *names)
+    checked = by_class(checked, labels.classes, names[0])
     weight = as_weight(sample_weight, n, rows=names[0])
-    if both_classes and labels is not None:
+    if both_classes:
         check_both_classes(labels, names[1], weight)
     if (time is None) != (label_end is None):
         raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
