@@ -6,7 +6,7 @@ import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,7 @@ import numpy as np
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning, InvalidInputError
+from calibrant.results import Score
 from edge_forecasts import subjects as forecast_subjects
 
 N = 48
@@ -52,6 +53,26 @@ def base_rows(subject: Subject) -> dict[str, Any]:
     if subject.kind != "probability":
         p = 8.0 * p - 4.0
     return {"score": p, "label": y, "weight": rng.integers(1, 9, N) / 4.0}
+
+
+def numbers(answer: Any) -> list[np.ndarray]:
+    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
+    match answer:
+        case None | str():
+            return []
+        case Score():
+            is_said = bool(answer.note) and not np.isfinite(answer.value)
+            return [] if is_said else numbers([answer.value, answer.low, answer.high])
+        case float() | int() | np.generic() | np.ndarray():
+            return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
+        case dict() | cb.results.Scores():
+            return [a for part in answer.values() for a in numbers(part)]
+        case list() | tuple():
+            return [a for part in answer for a in numbers(part)]
+        case _ if is_dataclass(answer):
+            return [a for field in fields(answer) for a in numbers(getattr(answer, field.name))]
+        case _:
+            return [np.asarray(answer, dtype=np.float64)]  # a series or frame
 
 
 def metric(function: Callable[..., Any]) -> Callable[..., Any]:

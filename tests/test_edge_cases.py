@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,9 +15,8 @@ import pytest
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning
-from calibrant.results import Score
 from edge_inputs import ARGUMENT_CASES, Case, Refused, Same, is_place
-from edge_subjects import SUBJECTS, Subject, base_rows, names_of
+from edge_subjects import SUBJECTS, Subject, base_rows, names_of, numbers
 
 #: Displays that take a mapping of models.
 TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
@@ -106,26 +105,6 @@ ELSEWHERE = {
     "to_document": "a fitted calibrator: tests/persistence",
     "unknown_name": "names: tests/validation",
 }
-
-
-def numbers(answer: Any) -> list[np.ndarray]:
-    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
-    match answer:
-        case None | str():
-            return []
-        case Score():
-            is_said = bool(answer.note) and not np.isfinite(answer.value)
-            return [] if is_said else numbers([answer.value, answer.low, answer.high])
-        case float() | int() | np.generic() | np.ndarray():
-            return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
-        case dict() | cb.results.Scores():
-            return [a for part in answer.values() for a in numbers(part)]
-        case list() | tuple():
-            return [a for part in answer for a in numbers(part)]
-        case _ if is_dataclass(answer):
-            return [a for field in fields(answer) for a in numbers(getattr(answer, field.name))]
-        case _:
-            return [np.asarray(answer, dtype=np.float64)]  # a series or frame
 
 
 def answers(subject: Subject, rows: dict[str, Any]) -> list[np.ndarray]:

@@ -15,8 +15,8 @@ import numpy as np
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
 from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
-from calibrant.prior.names import in_class_order
 from calibrant.prior.rates import weighted_rates
+from calibrant.rows import by_class
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -207,7 +207,7 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
     elif p.shape[1] != n_classes:
         raise ShapeError(f"{name} has {p.shape[1]} columns for {n_classes} classes. Pass one per class.")
     else:
-        p = in_class_order(p, checked.container.columns or (), labels.classes.tolist())
+        p = by_class(checked, labels.classes, name).values
     if kind == "hard":
         p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)
     return normalise_rows(p)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, ShapeError, did_you_mean
+from calibrant.errors import ColumnOrderError, InvalidInputError, ShapeError, did_you_mean
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_labels
 
@@ -87,7 +87,7 @@ def match_names(names: Sequence[Any] | None, known: Sequence[Any] | None, *, nam
             missing = [label for label in map(str, known) if label not in set(map(str, listed))]
             extra = [label for label in map(str, listed) if label not in set(map(str, known))]
             meant = did_you_mean(missing[0], extra) if missing else ""
-            raise InvalidInputError(
+            raise ColumnOrderError(
                 f"{name} has the names {listed!r:.200}, and {of} {list(known)!r:.200}.{meant} Give both the same "
                 "names, or leave out those of one side: it then goes by position."
             )
@@ -96,7 +96,7 @@ def match_names(names: Sequence[Any] | None, known: Sequence[Any] | None, *, nam
     if ordered == list(range(len(listed))):
         return [listed.index(k) for k in ordered]
     if ordered != listed:
-        raise InvalidInputError(
+        raise ColumnOrderError(
             f"{name} has the names {listed!r:.200}, whose sorted order is {ordered!r:.200}, and {of} has no names to "
             "go by. Give it these names, such as columns of a frame, or pass an array in the order that it has."
         )
