@@ -216,7 +216,7 @@ def test_columns_named_after_the_classes_may_come_in_any_order(name: str) -> Non
 @takes_labels
 def test_columns_whose_names_contradict_the_classes_are_refused_with_both_orders(name: str) -> None:
     p = base_rows(TAKE_LABELS[name])["score"]
-    with pytest.raises(ColumnOrderError, match="'sell', 'buy', 'other'.*'buy', 'hold', 'sell'"):
+    with pytest.raises(ColumnOrderError, match=r"'sell', 'buy', 'other'.*'buy', 'hold', 'sell'"):
         run(name, pd.DataFrame(p, columns=["sell", "buy", "other"]))
 
 

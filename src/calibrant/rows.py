@@ -275,9 +275,10 @@ def read_rows(
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
-    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `classes` are all classes, sorted, where `y` may lack some; `pos_label` is the
-    positive one of two labels, by default the larger; with `both_classes`, rows of one class only are refused; with
-    `sum_to_one`, each row of K probabilities must sum to one. Raises CalibrantError where an argument can't be used.
+    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `classes` are
+    all classes, sorted, where `y` may lack some; `pos_label` is the positive one of two labels, by default the larger;
+    with `both_classes`, rows of one class only are refused; with `sum_to_one`, each row of K probabilities must sum to
+    one. Raises CalibrantError where an argument can't be used.
     """
     checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
     n, n_columns = checked.values.shape[0], checked.n_columns

@@ -57,11 +57,9 @@ class VennAbersCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (VennAbersMap,)
-
     map_: VennAbersMap | OneVsRestMap
 
     def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
-        """Fit the rows or their summary with one more object at each score, of either label."""
         distinct = data.summary().distinct
         scores, m = distinct.scores, distinct.scores.size
         points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)

@@ -195,7 +195,6 @@ class VennAbersMap(SingleMap):
         return np.union1d(self.lower.edges, self.edges1)
 
     def fitted_scores(self) -> FloatArray:
-        """Return the scores at which p0 or p1 changes."""
         return np.union1d(self.edges0, self.edges1)
 
     def in_words(self) -> str:
