@@ -21,7 +21,7 @@ LAYERS = (
     ("_lazy", "_version", "errors", "phrases"),
     ("numerics", "settings"),
     ("document_field", "files", "kernels", "results", "terms", "validation"),
-    ("binning", "dependence", "lookup", "summary"),
+    ("dependence", "summary"),
     ("rows", "splits"),
     ("logistic", "maps", "softmax_fit"),
     ("fitted",),

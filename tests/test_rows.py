@@ -157,7 +157,7 @@ def test_any_frame_gives_the_same_rows(frame: Any) -> None:
 
 
 def test_rows_without_labels_say_so_when_they_are_asked_for_them() -> None:
-    rows = read_rows([0.1, 0.9], None)
+    rows = Rows(np.array([0.1, 0.9]))
     assert rows.labels is None
     with pytest.raises(InvalidInputError, match="these rows have no labels"):
         _ = rows.codes

@@ -125,7 +125,7 @@ class Builder(ABC):
 
     @abstractmethod
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
-        """Return y interpolated at s between at least two knots, flat outside them, as `calibrant.lookup` does."""
+        """Return y interpolated at s between at least two knots, flat outside them, as `calibrant.maps.tables` does."""
 
     @abstractmethod
     def couple_likeliest(self, rates: Term) -> Term:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant import lookup
+from calibrant.maps import tables
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap
 
 FLOATS = st.one_of(
@@ -16,9 +16,9 @@ KNOTS = st.lists(FLOATS, min_size=2, max_size=12, unique=True).map(sorted)
 
 
 def both(fitted, values, monkeypatch):
-    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: True)
+    monkeypatch.setattr(tables, "_wants_slots", lambda *_: True)
     compiled = fitted.apply(values)
-    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: False)
+    monkeypatch.setattr(tables, "_wants_slots", lambda *_: False)
     return compiled, fitted.apply(values)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.fitted import apply_map
-from calibrant.lookup import step_levels
-from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap
+from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap, step_levels
 from calibrant.numerics import FloatArray, softmax
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary

@@ -41,4 +41,5 @@ from calibrant.maps.tables import (
     StepMap as StepMap,
     VennAbersMap as VennAbersMap,
     is_identity as is_identity,
+    step_levels as step_levels,
 )

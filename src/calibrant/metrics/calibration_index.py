@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.binning import equal_mass_starts
 from calibrant.metrics.column import Column
 from calibrant.metrics.estimates import Estimate, noise_bounds
 from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import EPS, FloatArray, IntArray
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
 
 #: Share of the rows that each local regression takes in: the default of R's `loess`, which the index was defined by.

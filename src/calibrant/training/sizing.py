@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.binning import equal_mass_bins
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.summary import equal_mass_bins
 from calibrant.training.directions import Amount, Directions, check_amount, read_directions, read_moves
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer, check_number
 
