@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant.maps import tables
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap
+from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap, tables
 
 FLOATS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1), st.sampled_from([0.0, 5e-324, 1.0, 1.7e308])

@@ -9,8 +9,7 @@ from typing import Any
 from calibrant.calibrators import Calibrator
 from calibrant.cli.data import Request, labelled_classes, order_classes, positive_class, split_names
 from calibrant.cli.output import count, progress
-from calibrant.engines import evaluate, fit
-from calibrant.engines.rows import RowReader
+from calibrant.engines import RowReader, evaluate, fit
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import GroupScores
 from calibrant.report import Report

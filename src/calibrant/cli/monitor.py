@@ -11,7 +11,7 @@ import click
 from calibrant.cli.data import check_output, data_options, split_list
 from calibrant.cli.examples import Command
 from calibrant.cli.output import count, interval, table, write_json
-from calibrant.engines.rows import RowReader
+from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import open_target
 from calibrant.monitor import CalibrationMonitor, MonitorReport

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.engines.folding import FoldState
-from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.engines.summarise import MAX_DISTINCT
+from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.numerics import IntArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import Labels
 
 if TYPE_CHECKING:
     import datetime
@@ -42,13 +39,12 @@ class _Open:
         self.n_rows = 0
         self.largest_weight = 0.0
 
-    def add(self, rows: CheckedRows, reader: RowReader, at: IntArray | slice) -> None:
-        weight = None if rows.weight is None else rows.weight[at]
-        column = Rows(rows.scores[at], Labels(rows.codes[at], reader.classes), weight).one_column()
+    def add(self, rows: Rows) -> None:
+        column = rows.one_column()
         self.state.add(column.scores, column.positive, column.weight)
-        self.state.settle()
-        self.n_rows += column.scores.size
-        self.largest_weight = max(self.largest_weight, 1.0 if weight is None else float(weight.max()))
+        self.state.flush()
+        self.n_rows += column.n_rows
+        self.largest_weight = max(self.largest_weight, 1.0 if column.weight is None else float(column.weight.max()))
 
     def close(self) -> NamedSummary:
         return NamedSummary(self.name, self.state.summary(), self.largest_weight)
@@ -57,12 +53,12 @@ class _Open:
 def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
     """Yield a window for each file of a folder, in the order of their names."""
     now: _Open | None = None
-    for rows in reader:
-        if now is None or now.name != rows.where:
+    for batch in reader:
+        if now is None or now.name != batch.where:
             if now is not None:
                 yield now.close()
-            now = _Open(rows.where)
-        now.add(rows, reader, slice(None))
+            now = _Open(batch.where)
+        now.add(batch.rows)
     if now is not None:
         yield now.close()
 
@@ -70,11 +66,11 @@ def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
 def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[NamedSummary]:
     """Yield a window for each `size` rows, in their order; the last one may be shorter."""
     now = _Open(f"window {first}")
-    for rows in reader:
+    for rows, _, _ in reader:
         start = 0
-        while start < len(rows.scores):
-            stop = min(len(rows.scores), start + size - now.n_rows)
-            now.add(rows, reader, slice(start, stop))
+        while start < rows.n_rows:
+            stop = min(rows.n_rows, start + size - now.n_rows)
+            now.add(rows.take(np.arange(start, stop)))
             start = stop
             if now.n_rows == size:
                 yield now.close()
@@ -95,14 +91,14 @@ def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTI
         If the windows together hold more than `max_distinct` distinct scores.
     """
     opened: dict[str, _Open] = {}
-    for rows in reader:
-        assert rows.kept is not None  # noqa: S101
-        days, place = np.unique(_days(rows.kept, f"column {reader.keep!r} of {rows.where}"), return_inverse=True)
+    for rows, where, kept in reader:
+        assert kept is not None  # noqa: S101
+        days, place = np.unique(_days(kept, f"column {reader.keep!r} of {where}"), return_inverse=True)
         names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
         distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
         codes = np.array([distinct[name] for name in names])[place]
         for name, i in distinct.items():
-            opened.setdefault(name, _Open(name)).add(rows, reader, np.flatnonzero(codes == i))
+            opened.setdefault(name, _Open(name)).add(rows.take(codes == i))
         if sum(window.state.runs.size for window in opened.values()) > max_distinct:
             raise InvalidInputError(
                 f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "
