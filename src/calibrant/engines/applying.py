@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, overload
 
 from calibrant.engines.fitted_columns import FittedColumns
@@ -114,7 +115,8 @@ def apply(
     0.7,1,1
     """
     check_integer("part_rows", part_rows, minimum=1)
-    where = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+    is_file = isinstance(source, (str, os.PathLike)) and not Path(source).is_dir()  # files of a folder name themselves
+    where = os.fspath(source) if is_file else ""
     columns = FittedColumns.of(fitted, score=score, group=group, where="standard input" if where == "-" else where)
     new = columns.new_columns(column)
     if is_spark(source):
