@@ -164,9 +164,8 @@ def evaluate_classes(
     -----
     A class is found off where the interval of one of its three gaps excludes zero. These are Chernoff's (see
     `calibrant.metrics.gap_bounds`), which hold for any number of independent rows, or as many fewer as the design
-    effect says; by
-    Bonferroni's correction some class of calibrated predictions is found off with probability at most 1 - `level`.
-    The other intervals are those of `evaluate`, right for many events only, so no class is judged by them.
+    effect says; by Bonferroni's correction some class of calibrated predictions is found off with probability at most
+    1 - `level`. The other intervals are those of `evaluate`, right for many events only: no class is judged by them.
 
     Where a figure is undefined, as the slope of a class without rows, it is NaN and its note says why.
 
