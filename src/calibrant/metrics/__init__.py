@@ -51,6 +51,7 @@ from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.metrics.audit import audit_rows as audit_rows
 from calibrant.metrics.binned_curve import (
     CurveBins as CurveBins,
     curve_bins as curve_bins,

@@ -188,14 +188,19 @@ def audit(
     >>> audit(y, p, groups={"sex": sex, "city": city}).findings[0].label
     'sex = f, city = Rome'
     """
-    max_order = check_integer("max_order", max_order, minimum=1)
-    min_rows = check_integer("min_rows", min_rows, minimum=1)
-    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
-    level = check_fraction("level", level)
     named = _columns(groups)
     rows = measured_rows(
         y_true, y_prob, groups=named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
+    return audit_rows(rows, max_order=max_order, min_rows=min_rows, n_score_bins=n_score_bins, level=level)
+
+
+def audit_rows(rows: Rows, *, max_order: int, min_rows: int, n_score_bins: int, level: float) -> Audit:
+    """Look for groups by the columns of checked rows, as `audit` does."""
+    max_order = check_integer("max_order", max_order, minimum=1)
+    min_rows = check_integer("min_rows", min_rows, minimum=1)
+    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
+    level = check_fraction("level", level)
     data = rows.one_column()
     bins, edges = _score_bins(data, n_score_bins)
     families, n_left_out = _families(rows.groups, bins, max_order, min_rows)

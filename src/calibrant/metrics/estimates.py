@@ -38,8 +38,7 @@ def measured_rows(y_true: ArrayLike, y_prob: ArrayLike, **what: Any) -> Rows:
 class Estimate:
     """A value, the ends of its interval, how that was found, what a reader must know, and of which rows it is.
 
-    `level` is that of the interval where it isn't the one that was asked for, `n` the number of rows where these are
-    some only.
+    `level` and `n` are told where the interval is not of the level that was asked for, or not of all rows.
     """
 
     value: float

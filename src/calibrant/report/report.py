@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
+from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
 from calibrant.phrases import clean, listed, percent_level
@@ -14,6 +14,7 @@ from calibrant.report.page import Answer, Facts, Page, PageReport, Section, coun
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.rows import Rows
 from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
 
@@ -102,17 +103,23 @@ class Report(PageReport):
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        settings = check_settings(SCORE_BINS, level, rng)
-        check_integer("n_bins", n_bins, minimum=1)
         groups = None if by is None else {"by": by}
         known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        found = of_rows(rows, settings)
-        of_groups = None if by is None else (group_name, groups_of_rows(rows, "by", settings, ON))
-        self._summary = summarise(
-            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=of_groups, rng=rng
+        self._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
         )
+
+    @classmethod
+    def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
+        """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
+        made, names = cls.__new__(cls), [clean(each) for each in rows.columns or ()]
+        group_name = next(iter(rows.groups), "")
+        made._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
+        )
+        return made
 
     @classmethod
     def from_source(
@@ -165,20 +172,20 @@ class Report(PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        check_integer("max_distinct", max_distinct, minimum=1)
-        opened = open_rows(source, format=format, table=table)
-        reader = RowReader(opened, score=score, label=label, weight=weight, group=group, classes=classes)
-        names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
-        rows = probabilities_of(reader)
-        labels = reader.classes.tolist()
-        if pos_label is not None and is_flipped(pos_label, reader):
-            rows = flipped(rows)
-            labels.reverse()
-        groups = None if group is None else (group, groups_in_source(rows, settings, max_distinct))
-        found = of_source(rows, labels, settings, max_distinct)
+        rows = open_rows(source, format=format, table=table)
+        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
+        groups = None if group is None else (group, groups_in_source(found, settings))
         made = cls.__new__(cls)
         made._summary = summarise(
-            found, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng
+            of_source(found, settings),
+            n_bins=n_bins,
+            title=title,
+            source=where,
+            score_names=names,
+            groups=groups,
+            rng=rng,
         )
         return made
 
@@ -197,6 +204,17 @@ class Report(PageReport):
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
+
+
+def _summary_of_rows(
+    rows: Rows, group_name: str, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
+) -> dict[str, Any]:
+    """Return what a report says of checked rows; `what` goes to `summarise`."""
+    settings = check_settings(SCORE_BINS, level, rng)
+    check_integer("n_bins", n_bins, minimum=1)
+    by = next(iter(rows.groups), None)
+    groups = None if by is None else (group_name, groups_of_rows(rows, by, settings, ON))
+    return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 
 def _data_section(summary: dict[str, Any]) -> Section:
