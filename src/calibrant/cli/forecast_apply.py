@@ -9,13 +9,13 @@ import click
 import numpy as np
 
 from calibrant import persistence
+from calibrant.cli.common import Command, progress
 from calibrant.cli.data import check_output, split_list
-from calibrant.cli.examples import Command
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options
-from calibrant.cli.output import count, listed, progress
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count, listed
 from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:

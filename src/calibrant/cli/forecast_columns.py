@@ -11,10 +11,10 @@ import click
 import numpy as np
 
 from calibrant.cli.data import format_option, split_list, split_names
-from calibrant.cli.output import listed
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 from calibrant.numerics import FloatArray
+from calibrant.phrases import listed
 from calibrant.tables import RowSource, check_numbers, open_rows
 from calibrant.validation import as_scores, as_weight
 

@@ -202,7 +202,7 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
     """Return what is averaged, one column for each of the sorted classes."""
     p, n_classes = checked.values, len(labels.classes)
     if p.ndim == 1:
-        check_one_column(labels, 1, "y_true", name)
+        check_one_column(labels, 1, "y_true")
         p = np.column_stack((1.0 - p, p))
     elif p.shape[1] != n_classes:
         raise ShapeError(f"{name} has {p.shape[1]} columns for {n_classes} classes. Pass one per class.")

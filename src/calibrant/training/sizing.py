@@ -328,7 +328,7 @@ def read_moves(
     checked = as_probabilities(y_prob, name="y_prob")
     known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
     labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
-    check_one_column(labels, checked.n_columns, "y_true", "y_prob")
+    check_one_column(labels, checked.n_columns, "y_true")
     prob = _directions(by_class(checked, labels.classes, "y_prob").values, "y_prob")
     check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
     codes, weight = labels.codes.astype(np.int64), as_weight(sample_weight, prob.up.size)

@@ -102,6 +102,7 @@ class Recalibrator(Storable):
     _own_fields: ClassVar[tuple[str, ...]] = ()
     _not_settings: ClassVar[tuple[str, ...]] = ()
 
+    called: ClassVar[str] = "a recalibrator of forecasts"
     fit_call: ClassVar[str] = "fit(forecast, y)"
     next_command: ClassVar[str] = "calibrant forecast apply {} new.csv -o out.csv"
     layers_: tuple[Layer, ...]
