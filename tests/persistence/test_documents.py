@@ -428,9 +428,7 @@ def test_metadata_that_holds_itself_is_refused(tmp_path: Path, fitted: Any) -> N
 def test_parameters_changed_after_the_fit_are_refused(tmp_path: Path) -> None:
     fitted = cb.SigmoidCalibrator(input="score").fit([-1.0, 0.5, 1.0, 2.0], [0, 1, 0, 1])
     fitted.set_params(input="probability")
-    with pytest.raises(
-        DocumentError, match=r"map.kind: 'logistic' does not go with input 'probability'"
-    ):
+    with pytest.raises(DocumentError, match=r"map.kind: 'logistic' does not go with input 'probability'"):
         save(fitted, tmp_path / "c.json")
 
 
