@@ -69,7 +69,6 @@ class Chain(Fitted):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The numbers of columns that all steps take."""
         return _widths_of_all(self.steps)
 
     @property
@@ -82,7 +81,6 @@ class Chain(Fitted):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers the maps of all steps hold."""
         return sum(step.n_numbers for step in self.steps)
 
     def apply(self, rows: Rows) -> FloatArray:

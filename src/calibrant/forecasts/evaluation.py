@@ -17,7 +17,6 @@ from calibrant.forecasts.calibration import (
     mean_distance_in_bins,
     rows_in_bins,
     table_of_errors,
-    uniform_distance,
 )
 from calibrant.forecasts.decisions import (
     SCALE,
@@ -30,8 +29,14 @@ from calibrant.forecasts.decisions import (
     table_of_gaps,
 )
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
+from calibrant.forecasts.scores import (
+    Outcomes,
+    read_outcomes,
+    row_interval_score,
+    row_is_covered,
+    row_log_score,
+    row_pinball,
+)
 from calibrant.metrics import Estimate, Verdict, rate_estimate
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
@@ -144,8 +149,6 @@ def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evalua
 
 
 def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:
-    """Estimate what is a mean over rows."""
-
     def mean(values: FloatArray, least: float) -> Estimate:
         found = rows.mean_estimate(values, level, least=least)
         if np.isfinite(found.value):
@@ -168,9 +171,8 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
 
 
 def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
-    """Return every gap."""
     return {
-        "average_calibration_error": uniform_distance(rows),
+        "average_calibration_error": distance_of_sides(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
         "distribution_calibration_error": mean_distance_in_bins(rows, *_BINS),
@@ -180,7 +182,6 @@ def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dic
 
 
 def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str, NoiseFloor]:
-    """Measure every gap on outcomes drawn from the forecast."""
     kept = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
     drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
     found = [_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
@@ -191,7 +192,6 @@ def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str,
 def _noise(
     rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Draw the noise of every gap, shape (draws,) each."""
     thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
     n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
     drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)

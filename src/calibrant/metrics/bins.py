@@ -8,10 +8,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calibrant import kernels
-from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
-from calibrant.summary import DistinctScores, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_bins, midpoints
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.binning import equal_mass_starts
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import EPS, FloatArray, IntArray
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
 
 #: Share of the rows that each local regression takes in: the default of R's `loess`, which the index was defined by.

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.binning import equal_mass_starts
 from calibrant.metrics.bins import merged
 from calibrant.numerics import TINY, BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit
-from calibrant.summary import DistinctScores, ScoreSummary
+from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts
 
 #: Shift on the logit that takes any prediction to 0 or 1.
 _FAR = 80.0

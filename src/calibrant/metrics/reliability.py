@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant import kernels
-from calibrant.binning import equal_mass_starts
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins, merged
 from calibrant.metrics.design_effect import as_independent, design_effect, with_effect
@@ -16,7 +15,7 @@ from calibrant.metrics.estimates import measured_rows, wilson
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.results import Curve
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
 Band: TypeAlias = Literal["consistency"]

@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.binning import equal_mass_bins
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.rows import by_class
+from calibrant.summary import equal_mass_bins
 from calibrant.validation import (
     ArrayLike,
     as_generator,
