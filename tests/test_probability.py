@@ -342,7 +342,7 @@ def test_bad_input_is_named(call, kind, text):
 
 def test_loading_another_kind_is_refused(tmp_path):
     cb.save(cb.IsotonicCalibrator().fit([0.1, 0.9], [0, 1]), tmp_path / "isotonic.json")
-    with pytest.raises(DocumentError, match=r"holds a IsotonicCalibrator, not a ProbabilityCalibrator"):
+    with pytest.raises(DocumentError, match=r"holds a calibrator \(IsotonicCalibrator\), not a ProbabilityCalibrator"):
         cb.ProbabilityCalibrator.load(tmp_path / "isotonic.json")
 
 
@@ -353,7 +353,7 @@ def test_a_document_with_a_wrong_config_is_refused(tmp_path):
         ('"cv":5', '"cv":1', "cv=1 is too small"),
         ('"method":"auto"', '"method":"best"', "best"),
         ('"n_folds":5', '"n_folds":"5"', "n_folds"),
-        ('"name":"one_vs_rest"', '"name":"isotonic"', "is none of 'one_vs_rest'"),
+        ('"method":"one_vs_rest"', '"method":"isotonic"', "is none of 'one_vs_rest'"),
     ):
         text_now = path.read_text()
         assert old in re.sub(r"\s", "", text_now)

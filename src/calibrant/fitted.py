@@ -52,6 +52,8 @@ class Storable(ABC):
 
     #: The kind of document that holds it.
     document_kind: ClassVar[str]
+    #: What messages call it.
+    called: ClassVar[str] = "a calibrator"
     #: How it is fitted, for the message of what is not fitted yet.
     fit_call: ClassVar[str] = "fit(scores, y)"
     #: The command line that one enters next, with {} for the file.
@@ -65,7 +67,7 @@ class Storable(ABC):
 
     @abstractmethod
     def encode(self) -> dict[str, Any]:
-        """Return all of it as plain data: the body of a document.
+        """Return all of it as plain data, arrays and tuples: the body of a document.
 
         A field has the name of the attribute, without its underscore, or is `settings`: the constructor's arguments.
         """
@@ -73,13 +75,7 @@ class Storable(ABC):
     @classmethod
     @abstractmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Return the object that the body of a document of the version `body.version` holds, or refuse it.
-
-        Raises
-        ------
-        DocumentError
-            If a field is missing, unknown, wrong in itself or does not go with the others.
-        """
+        """Return the object that the body of a document of the version `body.version` holds, or raise DocumentError."""
 
     @abstractmethod
     def facts(self) -> dict[str, str]:
@@ -226,11 +222,18 @@ class Fitted(Storable):
         return rows.container.wrap(self.apply(rows))
 
     def read(
-        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+        self,
+        scores: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        name: str = "",
+        where: str = "",  # noqa: ARG002 - for what reads groups
+        in_given_order: bool = False,
     ) -> Rows:
         """Check the scores of new rows, and put their columns into the order of the fit.
 
         Columns whose names say nothing are refused, or, with `in_given_order`, taken in the order that they have.
+        `name` is what messages call the scores, and `where` the table that the column of groups is of.
         """
         self.check_fitted()
         if groups is not None:
@@ -319,7 +322,6 @@ class MapFitted(Fitted):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers the map holds."""
         return self.fitted_map.n_numbers
 
     def apply(self, rows: Rows) -> FloatArray:
@@ -342,7 +344,6 @@ class MapFitted(Fitted):
         return self.fitted_map.describe(self.classes_.tolist())
 
     def examples(self) -> Examples | None:
-        """Return what becomes of some scores; None where that takes a row of several scores."""
         return self.fitted_map.examples(self.classes_.tolist(), self.input)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from calibrant import persistence
+from calibrant.cli.common import Command
 from calibrant.cli.data import check_output, split_list
-from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.persistence import DIALECTS, FLOAT_TYPES, DialectName, FloatType, write_whole

@@ -9,13 +9,13 @@ import click
 import numpy as np
 
 from calibrant import persistence
+from calibrant.cli.common import Command, progress
 from calibrant.cli.data import check_output, split_list
-from calibrant.cli.examples import Command
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options
-from calibrant.cli.output import count, listed, progress
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count, listed
 from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
@@ -116,13 +116,7 @@ def parts_to_write(
     seed: int,
     column: str,
 ) -> list[Part]:
-    """Return the new columns that options ask for: quantiles, moments, probabilities, samples.
-
-    Raises
-    ------
-    CalibrantError
-        If levels or thresholds can't be used.
-    """
+    """Return the new columns that options ask for: quantiles, moments, probabilities, samples."""
     stem = column.removesuffix("q")
     parts = []
     if levels is not None or not (moments or thresholds is not None or draws is not None):
@@ -131,7 +125,7 @@ def parts_to_write(
     if moments:
         parts.append(Part([f"{stem}mean", f"{stem}std"], lambda f: np.column_stack((f.mean(), f.std()))))
     if thresholds is not None:
-        points = thresholds_to_write(thresholds)
+        points = _numbers(thresholds, "--thresholds", "0,2.5,10")
         parts.append(Part([f"{stem}cdf_{_decimal(t)}" for t in points], lambda f: f.cdf([points])))
     if draws is not None:
         generator = np.random.default_rng(seed)  # goes on from batch to batch, so that these change nothing
@@ -143,33 +137,19 @@ def _decimal(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def thresholds_to_write(given: str) -> list[float]:
-    """Return the thresholds whose probabilities are written, rising.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are not finite numbers.
-    """
+def _numbers(given: str, option: str, example: str) -> list[float]:
+    """Return the distinct numbers that an option lists, rising."""
     try:
-        points = sorted({float(text) + 0.0 for text in split_list(given)})
+        found = sorted({float(text) + 0.0 for text in split_list(given)})
     except ValueError:
-        points = []
-    if not points or not np.isfinite(points).all():
-        raise InvalidInputError(
-            f"--thresholds {given!r} are not finite numbers. Write them so: --thresholds 0,2.5,10."
-        ) from None
-    return points
+        found = []
+    if not found or not np.isfinite(found).all():
+        raise InvalidInputError(f"{option} {given!r} are not finite numbers. Write them so: {option} {example}.")
+    return found
 
 
 def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: str | None) -> FoundColumns:
-    """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers.
-
-    Raises
-    ------
-    CalibrantError
-        If neither names any, or the file lacks one.
-    """
+    """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
     if given == ForecastColumns():
         given = stored_columns(fitted)
     given.check()
@@ -202,23 +182,11 @@ def stored_columns(fitted: Recalibrator) -> ForecastColumns:
 
 
 def levels_to_write(given: str | None, own: tuple[float, ...]) -> list[float]:
-    """Return the levels of the new columns, rising.
-
-    Raises
-    ------
-    CalibrantError
-        If they are not numbers between 0 and 1.
-    """
+    """Return the levels of the new columns, rising."""
     if given is None:
         return sorted({*_LEVELS, *(level for level in own if 0.0 < level < 1.0)})
-    try:
-        asked = sorted({float(text) for text in split_list(given)})
-    except ValueError:
-        raise InvalidInputError(
-            f"--output-levels {given!r} are not numbers. Write them so: --output-levels 0.1,0.5,0.9."
-        ) from None
+    asked = _numbers(given, "--output-levels", "0.1,0.5,0.9")
     odd = next((level for level in asked if not 0.0 < level < 1.0), None)
-    if odd is not None or not asked:
-        what = "names no level" if odd is None else f"{odd!r} is not between 0 and 1"
-        raise InvalidProbabilityError(f"--output-levels: {what}. Write them so: --output-levels 0.1,0.5,0.9.")
+    if odd is not None:
+        raise InvalidProbabilityError(f"--output-levels: {odd!r} is not between 0 and 1. Write them so: 0.1,0.5,0.9.")
     return asked

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from calibrant.cli.common import with_options
 from calibrant.cli.data import format_option, split_list, split_names
-from calibrant.cli.output import listed
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 from calibrant.numerics import FloatArray
+from calibrant.phrases import listed
 from calibrant.tables import RowSource, check_numbers, open_rows
 from calibrant.validation import as_scores, as_weight
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
-_WAYS = ("mean", "quantiles", "samples")
 
 
 def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -52,13 +52,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
         )
         weight = click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
         options = [label, *options[:-1], weight, options[-1]]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return with_options(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +65,9 @@ class ForecastColumns:
     levels: str | None = None
     samples: tuple[str, ...] = ()
 
-    @property
-    def ways(self) -> list[str]:
-        """The kinds of forecast that are named."""
-        return [f"--{name}" for name in _WAYS if getattr(self, name)]
-
     def check(self) -> None:
         """Refuse options that name no kind of forecast, more than one, or half of one."""
-        ways = self.ways
+        ways = [f"--{name}" for name in ("mean", "quantiles", "samples") if getattr(self, name)]
         if len(ways) != 1:
             said = "none of" if not ways else f"{' and '.join(ways)} of"
             raise InvalidInputError(
@@ -91,13 +80,7 @@ class ForecastColumns:
             raise InvalidInputError("--levels are those of --quantiles. Name the columns, or leave --levels out.")
 
     def select(self, opened: RowSource) -> FoundColumns:
-        """Find the columns in a file.
-
-        Raises
-        ------
-        CalibrantError
-            If a column is missing, or levels are missing or other than columns.
-        """
+        """Find the columns in a file."""
         self.check()
         spread = [] if self.mean else opened.select(split_names(self.quantiles or self.samples, opened.names))
         return self.match(spread, opened.name)
@@ -174,13 +157,7 @@ class ForecastRows:
 def read_forecasts(
     file: str, *, outcome: str, weight: str | None = None, format: str | None = None, **options: Any
 ) -> ForecastRows:
-    """Read and check the rows that the options name.
-
-    Raises
-    ------
-    CalibrantError
-        If the file can't be read, lacks a column, or holds what can't be used.
-    """
+    """Read and check the rows that the options name."""
     columns = ForecastColumns(**options)
     columns.check()
     opened = open_rows(file, format=format)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.data import check_output, format_option, group_column, match_by_name, read_scores, split_names
-from calibrant.cli.examples import Command
-from calibrant.cli.output import count, listed
+from calibrant.cli.common import Command
+from calibrant.cli.data import called, check_output, format_option, split_names
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
+from calibrant.phrases import count, listed
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
-from calibrant.tables import NewColumns, append_columns, open_rows
+from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
+from calibrant.validation import as_groups, as_probabilities, column_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,12 +120,16 @@ def command(
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
     others = [name for name in (group, weight) if name is not None]
     found = opened.read(list(dict.fromkeys([*names, *others])))
-    p = read_scores(found, names, file, input="probability")
-    if p.ndim == 1:
+    if len(names) == 1:
         raise ShapeError(f"{margins} has one margin, and one column is no matrix. Name at least two classes.")
+    for name in names:
+        check_numbers(found.column(name), called(name, file))
+    p = as_probabilities(found.select(names), name=file).values
     if normalise:
         p = p / row_sum(p)[:, None]
-    by = None if group is None else group_column(found.column(group), f"column {group!r} of {file}")
+    by = None if group is None else found.column(group)
+    if group is not None:
+        as_groups(by, name=called(group, file))  # refused here, where the column has a name
     w = None if weight is None else found.column(weight)
     matrix = _framed(p, classes)
     with _names_of_options():
@@ -240,13 +245,13 @@ def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...]
             f"--score names {count(len(score), 'column')}, {listed(score)}, and {path} "
             f"{len(classes)} margins, {listed(classes)}. Name one column per margin."
         )
-    matched = match_by_name(score, classes)
-    if matched is None:
+    places = column_places(score, classes)
+    if places is None:
         raise InvalidInputError(
             f"{path} names {listed(classes)}, and none of these names is what is left of {listed(score)} without a "
             "common prefix. Name the margins as the columns are."
         )
-    return matched
+    return [score[place] for place in places]
 
 
 def _numbers(matrix: pa.Table) -> FloatArray:

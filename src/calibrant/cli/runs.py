@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from calibrant.cli import oof, train
-from calibrant.cli.examples import Command, ExamplesMixin
-from calibrant.cli.output import number, table, write_json
+from calibrant.cli.common import Command, ExamplesMixin, number, table, write_json
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import count
 from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs

@@ -121,8 +121,8 @@ def load_as(cls: type[_Class], path: AnyPath) -> _Class:
     loaded = load(path)
     if not isinstance(loaded, cls):
         raise DocumentError(
-            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load, or "
-            f"use it so: {loaded.next_command.format(shlex.quote(os.fspath(path)))}"
+            f"{os.fspath(path)} holds {loaded.called} ({type(loaded).__name__}), not {cls.called}. Use it so: "
+            f"{loaded.next_command.format(shlex.quote(os.fspath(path)))}"
         )
     return loaded
 

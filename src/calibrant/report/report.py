@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
+from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean, percent_level
-from calibrant.report.classes import class_sections
-from calibrant.report.formats import count
-from calibrant.report.groups import group_section
 from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
+from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
+from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.rows import Rows
 from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
 
@@ -104,8 +103,6 @@ class Report(PageReport):
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        settings = check_settings(SCORE_BINS, level, rng)
-        check_integer("n_bins", n_bins, minimum=1)
         rows = measured_rows(
             y_true,
             y_prob,
@@ -118,11 +115,19 @@ class Report(PageReport):
             groups=None if by is None else {"by": by},
         )
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
-        found = of_rows(rows, settings)
-        self._summary = summarise(
-            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
+        self._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
         )
+
+    @classmethod
+    def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
+        """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
+        made, names = cls.__new__(cls), [clean(each) for each in rows.columns or ()]
+        group_name = next(iter(rows.groups), "")
+        made._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
+        )
+        return made
 
     @classmethod
     def from_source(
@@ -175,25 +180,14 @@ class Report(PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        check_integer("max_distinct", max_distinct, minimum=1)
-        reader = RowReader(
-            open_rows(source, format=format, table=table),
-            score=score,
-            label=label,
-            weight=weight,
-            group=group,
-            classes=classes,
-        )
-        names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
-        found = probabilities_of(reader)
-        labels = reader.classes.tolist()
-        if pos_label is not None and is_flipped(pos_label, reader):
-            found = flipped(found)
-            labels.reverse()
-        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
+        rows = open_rows(source, format=format, table=table)
+        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
+        groups = None if group is None else (group, groups_in_source(found, settings))
         made = cls.__new__(cls)
         made._summary = summarise(
-            of_source(found, labels, settings, max_distinct),
+            of_source(found, settings),
             n_bins=n_bins,
             title=title,
             source=where,
@@ -204,7 +198,6 @@ class Report(PageReport):
         return made
 
     def page(self) -> Page:
-        """Return all that the page says."""
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
@@ -219,6 +212,17 @@ class Report(PageReport):
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
+
+
+def _summary_of_rows(
+    rows: Rows, group_name: str, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
+) -> dict[str, Any]:
+    """Return what a report says of checked rows; `what` goes to `summarise`."""
+    settings = check_settings(SCORE_BINS, level, rng)
+    check_integer("n_bins", n_bins, minimum=1)
+    by = next(iter(rows.groups), None)
+    groups = None if by is None else (group_name, groups_in_rows(rows, by, settings))
+    return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 
 def _data_section(summary: dict[str, Any]) -> Section:
