@@ -173,11 +173,6 @@ def compare(
     MatrixComparison
         Printed, it is a table.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     "prior_shift" takes the means of the columns of `P` for the old base rates. It is exact where only base rates have
