@@ -7,6 +7,8 @@ import numpy as np
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.numerics import FloatArray
+from calibrant.quantised import QuantisedSummary
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.summary import Blocks, ScoreSummary
 from calibrant.validation import InputKind, check_flag
@@ -63,6 +65,13 @@ class IsotonicCalibrator(BinaryCalibrator):
         kept[1::2] = blocks.first != blocks.last
         rate = block_rates(blocks, summary, bounded=self.bounded)
         return InterpolatedMap(x[kept], np.repeat(rate, 2)[kept])
+
+    def stream_summary(self, stream: RowStream) -> ScoreSummary:
+        return stream.packed_summary() or super().stream_summary(stream)
+
+    def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
+        """Fit to blocks that are exact, of rows that are partitioned by their scores."""
+        return self.fit_map(stream.pooled_summary(cells))
 
 
 def block_rates(blocks: Blocks, summary: ScoreSummary, *, bounded: bool) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
+from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean, percent_level
@@ -182,25 +182,14 @@ class Report(PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        check_integer("max_distinct", max_distinct, minimum=1)
-        reader = RowReader(
-            open_rows(source, format=format, table=table),
-            score=score,
-            label=label,
-            weight=weight,
-            group=group,
-            classes=classes,
-        )
-        names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
-        found = probabilities_of(reader)
-        labels = reader.classes.tolist()
-        if pos_label is not None and is_flipped(pos_label, reader):
-            found = flipped(found)
-            labels.reverse()
-        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
+        rows = open_rows(source, format=format, table=table)
+        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
+        groups = None if group is None else (group, groups_in_source(found, settings))
         made = cls.__new__(cls)
         made._summary = summarise(
-            of_source(found, labels, settings, max_distinct),
+            of_source(found, settings),
             n_bins=n_bins,
             title=title,
             source=where,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import kernels
-from calibrant.numerics import EPS, FloatArray, IntArray, dot
+from calibrant.numerics import EPS, BoolArray, FloatArray, IntArray, clip_from_data, dot
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import check_integer
 
@@ -29,7 +29,7 @@ def n_cells(n_bits: int, *, is_probability: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """Cells of neighbouring scores in rising order: a fold's state of fixed size.
+    """Cells of neighbouring scores in rising order: the sums of any number of rows in a table of fixed size.
 
     Tables of the same resolution add up, in any order: counts exactly, sums of weights and scores to rounding.
 
@@ -57,13 +57,13 @@ class CellTable:
         """Return a table without rows; the system gives it memory where rows fall."""
         return cls(np.zeros((n_cells(n_bits, is_probability=is_probability), 6)), n_bits, is_probability)
 
-    def add_rows(self, scores: FloatArray, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+    def add_rows(self, scores: FloatArray, positive: BoolArray) -> None:
         """Add rows of weight one."""
         kernels.fold_rows(scores, positive, self.n_bits, self.is_probability, self.cells)
 
-    def add_groups(self, groups: DistinctScores) -> None:
-        """Add groups of rows."""
-        columns = (groups.scores, groups.weight, groups.weight_squared, groups.positives)
+    def add_distinct(self, scores: DistinctScores) -> None:
+        """Add distinct scores with their sums."""
+        columns = (scores.scores, scores.weight, scores.weight_squared, scores.positives)
         kernels.fold_groups(*columns, self.n_bits, self.is_probability, self.cells)
 
     def merge(self, other: CellTable) -> None:
@@ -159,6 +159,11 @@ class QuantisedSummary(ScoreSummary):
             spans = _log_span(positives, self.low, self.high) + _log_span(negatives, 1.0 - self.high, 1.0 - self.low)
             log_loss = spans / total
         return ErrorBounds(float(far.max()), dot(weight, far) / total, float(brier), float(log_loss), float(auc))
+
+    @property
+    def clip(self) -> float:
+        """The clip of 0 and 1 that the rows support, which depends on the outermost scores alone."""
+        return clip_from_data(np.concatenate((self.low, self.high)), self.total_weight)
 
     @property
     def is_counted(self) -> bool:
