@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
 
 from calibrant.calibrators import Calibrator
 from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
@@ -156,6 +157,7 @@ class CalibratedPair(Pair):
 
 def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any]) -> Output:
     """Return what a fitted classifier says of X, checked."""
+    model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
     name = f"{type(model).__name__}.{method.response}"
     known = _positions(estimator.classes_, classes)
     raw = np.asarray(getattr(estimator, method.response)(X))
