@@ -159,7 +159,7 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("apply r.json f.csv -o o.csv --output-levels 0.5,1", "--output-levels: 1.0 is not between 0 and 1"),
         ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not numbers"),
         ("apply r.json f.csv -o o.csv --mean mu --std y", "std row "),
-        ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not finite numbers"),
+        ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not numbers"),
         ("apply r.json f.csv -o o.csv --thresholds inf", "--thresholds 'inf' are not finite numbers"),
         ("apply r.json - -o - --samples draw_*", "standard input can't be read twice"),
         ("report f.csv --mean mu --std sigma -o page.pdf", "-o page.pdf doesn't say what to write"),

@@ -15,6 +15,7 @@ from calibrant import persistence
 from calibrant.cli.common import (
     Command,
     Group,
+    check_taken,
     interval,
     level_option,
     notes,
@@ -22,13 +23,14 @@ from calibrant.cli.common import (
     progress,
     seed_option,
     table,
+    take_params,
     write_json,
 )
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
-from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.errors import unknown_name
 from calibrant.files import open_target
 from calibrant.forecasts import (
     AverageRecalibrator,
@@ -53,13 +55,8 @@ METHODS: dict[str, type[Recalibrator]] = {
     "variance": VarianceScalingRecalibrator,
     "conformal": ConformalRecalibrator,
 }
-#: Options of the command by the parameter of a recalibrator that they set.
-_OPTIONS = {
-    "algorithm": "--algorithm",
-    "direct_layer": "--direct-layer",
-    "shift": "--shift",
-    "conformity": "--conformity",
-}
+#: Parameters of recalibrators that options of the command set.
+_OPTIONS = ("algorithm", "direct_layer", "shift", "conformity")
 _SHOWN = (
     "crps",
     "log_score",
@@ -175,23 +172,13 @@ def evaluate_command(
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
 @click.option("--conformity", metavar="NAME", help="conformal: normalised, residual or level.")
 @seed_option("the held-out rows, folds and intervals")
-def fit_command(
-    output: str,
-    method: str,
-    algorithm: str | None,
-    direct_layer: bool | None,
-    shift: bool | None,
-    conformity: str | None,
-    seed: int,
-    **options: Any,
-) -> None:
+def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
 
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
     the others; the recalibrator that is saved is fitted to all rows.
     """
-    given = {"algorithm": algorithm, "direct_layer": direct_layer, "shift": shift, "conformity": conformity}
-    params = {key: value for key, value in given.items() if value is not None}
+    params = take_params(options, _OPTIONS)
     single = new_recalibrator(method, params, seed)
     check_output(output, options["file"])
     rows = read_forecasts(**options)
@@ -260,11 +247,7 @@ def new_recalibrator(method: str, params: dict[str, Any], seed: int, advance: An
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     parameters = inspect.signature(METHODS[method]).parameters
-    taken = [option for key, option in _OPTIONS.items() if key in parameters]
-    for key in params:
-        if key not in parameters:
-            takes = f"It takes {' and '.join(taken)}." if taken else "It takes no such option."
-            raise InvalidInputError(f"method {method!r} does not take {_OPTIONS[key]}. {takes}")
+    check_taken(method, params, [key for key in _OPTIONS if key in parameters])
     if method != "threshold":
         return METHODS[method](**params)
     told = None if advance is None else lambda done, *_: advance(done)
