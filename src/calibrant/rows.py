@@ -266,7 +266,7 @@ class Rows:
 
 def read_rows(
     scores: ArrayLike,
-    y: ArrayLike | None,
+    y: ArrayLike,
     *,
     names: tuple[str, ...] = ("scores", "y"),
     where: str = "",

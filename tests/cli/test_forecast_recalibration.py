@@ -16,8 +16,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli.forecast import METHODS
-from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
+from calibrant.forecasts import RECALIBRATORS, Forecast, GaussianForecast, QuantileForecast, SampleForecast
 
 Run = Callable[..., Result]
 LEVELS = (0.01, 0.1, 0.5, 0.9)
@@ -70,7 +69,7 @@ def test_new_columns_are_the_quantiles_of_the_recalibrated_forecast(
     assert applied.output.startswith(f"Wrote out.{suffix}: 120 rows with recalibrated_q0.0")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RECALIBRATORS)
 def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     run: Run, table: dict[str, Any], method: str
 ) -> None:
@@ -80,7 +79,7 @@ def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     assert "Held out (24 rows, recalibrated by a fit to the other 96):" in result.output
     assert "crps, after less before: " in result.output
     loaded = cb.load("r.pkl")
-    assert type(loaded) is METHODS[method]
+    assert type(loaded) is RECALIBRATORS[method]
     assert loaded.metadata_ == {"outcome": "y", "columns": {"mean": "mu", "std": "sigma"}}
     shown = run("inspect r.pkl").output
     assert re.search(rf"^recalibrator +{method}", shown, re.M)
@@ -157,9 +156,9 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("apply r.json f.csv -o o.csv --mean mu", "--mean and --std go together"),
         ("apply r.json f.csv -o o.csv --column q --output-levels 0.5", "f.csv already has a column 'q0.5'"),
         ("apply r.json f.csv -o o.csv --output-levels 0.5,1", "--output-levels: 1.0 is not between 0 and 1"),
-        ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not numbers"),
+        ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not finite numbers"),
         ("apply r.json f.csv -o o.csv --mean mu --std y", "std row "),
-        ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not numbers"),
+        ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not finite numbers"),
         ("apply r.json f.csv -o o.csv --thresholds inf", "--thresholds 'inf' are not finite numbers"),
         ("apply r.json - -o - --samples draw_*", "standard input can't be read twice"),
         ("report f.csv --mean mu --std sigma -o page.pdf", "-o page.pdf doesn't say what to write"),

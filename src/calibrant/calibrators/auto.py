@@ -139,7 +139,6 @@ class AutoCalibrator(BinaryCalibrator):
         check_integer("seed", self.seed, minimum=0)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Weigh the candidates on folds of the rows, and blend their fits to all of them."""
         summary = data.summary()
         if summary.scores.size == 1:
             return self._fit_constant(summary)

@@ -113,9 +113,7 @@ class Calibrator(Configured, MapFitted):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to checked rows, of scores of the calibrator's kind."""
         self.map_ = self.map_of(rows)
-        self.classes_ = rows.classes
-        self.n_rows_ = rows.n_rows
-        self.score_names_ = rows.columns
+        self.classes_, self.n_rows_, self.score_names_ = rows.classes, rows.n_rows, rows.columns
         return self
 
     @abstractmethod
@@ -167,12 +165,11 @@ class Calibrator(Configured, MapFitted):
         field.member("kind").refuse(f"is a kind of map that {self!r} doesn't produce for {n_classes} classes")
 
     def encode(self) -> dict[str, Any]:
-        names = self.score_names_
         return {
             **encode_settings(self),
-            "classes": self.classes_.tolist(),
+            "classes": self.classes_,
             "n_rows": self.n_rows_,
-            "score_names": None if names is None else list(names),
+            "score_names": self.score_names_,
             "map": self.fitted_map.encode(),
         }
 
@@ -217,9 +214,7 @@ class BinaryCalibrator(Calibrator):
                 "Pass rows of both classes."
             )
         self.map_ = self.fit_map(summary)
-        self.classes_ = np.array([False, True])
-        self.n_rows_ = round(summary.total_weight)
-        self.score_names_ = None
+        self.classes_, self.n_rows_, self.score_names_ = np.array([False, True]), round(summary.total_weight), None
         return self
 
     def of_probabilities(self) -> Self:
@@ -274,7 +269,7 @@ class WrappingCalibrator(Calibrator):
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores are: as the calibrator of the columns has it."""
+        """What the scores are that the calibrator of the columns takes."""
         return self.inner().input
 
     def inner(self) -> BinaryCalibrator:
@@ -291,7 +286,6 @@ class WrappingCalibrator(Calibrator):
 
     @classmethod
     def takes_input(cls) -> bool:
-        """Say that the calibrator of the columns can be told what its scores are."""
         return True
 
     @classmethod
@@ -347,13 +341,11 @@ def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     if is_logit:
         rows = rows.with_scores(softmax(rows.scores))
         calibrator = calibrator.of_probabilities()
-    counts = rows.class_weight
-    maps: list[BinaryMap] = []
-    for k, label in enumerate(rows.classes.tolist()):
-        if counts[k] == 0.0:
-            maps.append(map_without_rows(calibrator.input, label))
-        else:
-            maps.append(calibrator.fit_map(rows.of_class(k)))
+    each = enumerate(zip(rows.classes.tolist(), rows.class_weight.tolist(), strict=True))
+    maps = (
+        calibrator.fit_map(rows.of_class(k)) if weight > 0.0 else map_without_rows(calibrator.input, label)
+        for k, (label, weight) in each
+    )
     return OneVsRestMap(tuple(maps), is_logit)
 
 

@@ -57,7 +57,6 @@ class DirichletCalibrator(SoftmaxCalibrator):
 
     map_kinds = (BetaMap,)
     matrix_problem = CorrelatedProblem
-
     input: InputKind = "probability"
 
     def __init__(self, *, penalty: Penalty = "evidence") -> None:

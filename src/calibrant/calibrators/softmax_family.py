@@ -34,7 +34,6 @@ class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, with a penalty on the distance from temperature scaling."""
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
-
     #: The kind of problem of a matrix and intercepts.
     matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
@@ -137,8 +136,7 @@ class SoftmaxCalibrator(Calibrator):
 
     def centred(self, rows: FloatArray) -> FloatArray:
         """Take the mean off each row: a shift of all logits then changes nothing, by `x` as by the matrix."""
-        centred: FloatArray = rows - rows.mean(axis=1, keepdims=True)
-        return centred
+        return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:

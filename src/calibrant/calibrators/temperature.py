@@ -43,8 +43,7 @@ class TemperatureCalibrator(Calibrator):
     Parameters
     ----------
     input : {"probability", "logit", "score"}
-        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
-        data set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logarithms, zeros clipped by `calibrant.numerics.clip_from_data`.
 
     Attributes
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import shlex
 from pathlib import Path
@@ -33,13 +32,9 @@ from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_
 from calibrant.errors import unknown_name
 from calibrant.files import open_target
 from calibrant.forecasts import (
-    AverageRecalibrator,
-    ConformalRecalibrator,
-    DistributionRecalibrator,
+    RECALIBRATORS,
     Outcomes,
     Recalibrator,
-    ThresholdRecalibrator,
-    VarianceScalingRecalibrator,
     crps_change,
     evaluate,
     scores_and_floors,
@@ -48,15 +43,8 @@ from calibrant.phrases import count
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
 
-METHODS: dict[str, type[Recalibrator]] = {
-    "threshold": ThresholdRecalibrator,
-    "average": AverageRecalibrator,
-    "distribution": DistributionRecalibrator,
-    "variance": VarianceScalingRecalibrator,
-    "conformal": ConformalRecalibrator,
-}
-#: Parameters of recalibrators that options of the command set.
-_OPTIONS = ("algorithm", "direct_layer", "shift", "conformity")
+#: Options of `fit` that are parameters of some of the recalibrators.
+_SETTINGS = ("algorithm", "direct_layer", "shift", "conformity")
 _SHOWN = (
     "crps",
     "log_score",
@@ -166,7 +154,7 @@ def evaluate_command(
 @click.argument("file")
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="threshold", show_default=True, metavar="NAME", help=f"{', '.join(METHODS)}.")
+@click.option("--method", default="threshold", show_default=True, metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
 @click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
@@ -178,18 +166,19 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
     the others; the recalibrator that is saved is fitted to all rows.
     """
-    params = take_params(options, _OPTIONS)
-    single = new_recalibrator(method, params, seed)
+    fitted = new_recalibrator(method, take_params(options, _SETTINGS))
     check_output(output, options["file"])
     rows = read_forecasts(**options)
     with progress("Fitting, round", "") as advance:
-        figures = held_out_table(rows, new_recalibrator(method, params, seed, advance), seed)
-        fitted = new_recalibrator(method, params, seed, advance) if advance is not None else single
+        if method == "threshold":
+            fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
+        figures = held_out_table(rows, fitted.fresh(), seed)
         fitted.fit(rows.forecast, rows.y, sample_weight=rows.weight)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
     persistence.save(fitted, output, metadata=metadata)
     click.echo(rows.describe())
-    click.echo(f"Fitted {describe(fitted)}.\n")
+    what = "".join(f": {line}" for line in fitted.describe())
+    click.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{what}.\n")
     click.echo(figures)
     click.echo(f"\nSaved {output}")
     suffix = Path(rows.file).suffix or ".csv"
@@ -242,23 +231,13 @@ def report_command(
     click.echo(f"Wrote {output}")
 
 
-def new_recalibrator(method: str, params: dict[str, Any], seed: int, advance: Any = None) -> Recalibrator:
+def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
     """Return an unfitted recalibrator, or say which option its method doesn't take."""
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    parameters = inspect.signature(METHODS[method]).parameters
-    check_taken(method, params, [key for key in _OPTIONS if key in parameters])
-    if method != "threshold":
-        return METHODS[method](**params)
-    told = None if advance is None else lambda done, *_: advance(done)
-    return ThresholdRecalibrator(**params, seed=seed, progress=told)
-
-
-def describe(fitted: Recalibrator) -> str:
-    """Say what was fitted, and on how much."""
-    name = next(name for name, cls in METHODS.items() if isinstance(fitted, cls))
-    what, more = f"{name} on {count(fitted.n_rows_, 'row')}", fitted.in_words()
-    return f"{what}: {more}" if more else what
+    if method not in RECALIBRATORS:
+        raise unknown_name("method", method, RECALIBRATORS)
+    own = RECALIBRATORS[method].param_names()
+    check_taken(method, params, [name for name in _SETTINGS if name in own])
+    return RECALIBRATORS[method](**params)
 
 
 def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:

@@ -181,11 +181,14 @@ def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
 
 
 def numbers_in(option: str, given: str, example: str) -> list[float]:
-    """Return the numbers that an option lists."""
+    """Return the finite numbers that an option lists."""
     try:
-        return [float(text) + 0.0 for text in split_list(given)]  # no negative zero
+        found = [float(text) + 0.0 for text in split_list(given)]  # no negative zero
     except ValueError:
-        raise InvalidInputError(f"{option} {given!r} are not numbers. Write them so: {option} {example}.") from None
+        found = []
+    if not found or not np.isfinite(found).all():
+        raise InvalidInputError(f"{option} {given!r} are not finite numbers. Write them so: {option} {example}.")
+    return found
 
 
 def _levels(names: Sequence[str], given: str | None) -> FloatArray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.calibration import uniform_distance
+from calibrant.forecasts.calibration import distance_of_sides
 from calibrant.forecasts.decisions import ThresholdRule, as_rule
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
@@ -216,7 +216,7 @@ def _curve(rows: Outcomes, level: float, label: str) -> LevelCurve:
     share = _share_up_to(_LEVELS, rows)
     low, high = _binomial_band(rows.effective_size, _LEVELS, level)
     low[[0, -1]] = high[[0, -1]] = [0.0, 1.0]
-    return LevelCurve(_LEVELS, share, low, high, uniform_distance(rows), len(rows), level, label)
+    return LevelCurve(_LEVELS, share, low, high, distance_of_sides(rows), len(rows), level, label)
 
 
 def pit_test(

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidScoreError, InvalidTypeError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation import ArrayLike, as_scores, check_integer, check_number, check_same_length
+from calibrant.validation import ArrayLike, as_scores, check_integer, check_same_length
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
@@ -40,14 +40,6 @@ def as_levels(values: ArrayLike, n: int, *, name: str) -> FloatArray:
     bad = (levels < 0.0) | (levels > 1.0)
     refuse(bad, levels, name, "is outside [0, 1]", "Pass levels such as 0.9.", InvalidProbabilityError)
     return levels
-
-
-def as_level(value: object, *, name: str) -> float:
-    """Check one level in [0, 1]."""
-    level = check_number(name, value)
-    if not 0.0 <= level <= 1.0:
-        raise InvalidProbabilityError(f"{name}={value!r} is outside [0, 1]. Pass a level such as 0.5.")
-    return level
 
 
 def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatArray:

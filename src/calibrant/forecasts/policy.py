@@ -19,8 +19,8 @@ from calibrant.forecasts.decisions import (
     expected_losses,
     realised_losses,
 )
-from calibrant.forecasts.outcomes import read_outcomes
 from calibrant.forecasts.points import as_matrix, as_numbers
+from calibrant.forecasts.scores import read_outcomes
 from calibrant.metrics import mean_of, normal_estimate
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.results import Score

@@ -1,6 +1,6 @@
 """Finding the interval of a sorted table that each value lies in, without a binary search through the whole table.
 
-The table's range is cut into equal slots, at least 16 per entry (`calibrant.lookup`); `starts[c]` is the number of
+The table's range is cut into equal slots, at least 16 per entry (`calibrant.maps.tables`); `starts[c]` is the number of
 entries in the slots before slot c. A value's slot is one multiplication away, and only the entries in it are searched.
 Values and entries are put into slots by the same operations, so that rounding can't part them.
 """

@@ -18,7 +18,3 @@ from calibrant.prior.shift import (
     undo_class_weight as undo_class_weight,
     undo_sampling as undo_sampling,
 )
-
-# isort: split
-# For other folders of calibrant; no part of the public API.
-from calibrant.prior.names import match_names as match_names, read_names as read_names

@@ -109,7 +109,7 @@ def class_rates(
 
 def class_rates_of_groups(
     y: ArrayLike,
-    by: ArrayLike,
+    groups: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -120,7 +120,7 @@ def class_rates_of_groups(
 
     Parameters
     ----------
-    by : array-like of shape (n,)
+    groups : array-like of shape (n,)
         The group of each row: booleans, integers, strings or a categorical.
     y, sample_weight, classes, level, simultaneous
         As for `class_rates`; `simultaneous` is over the classes of a group, not over groups.
@@ -138,12 +138,12 @@ def class_rates_of_groups(
     array([0.333, 0.667])
     """
     labels = as_labels(y, name="y", classes=classes)
-    groups = as_groups(by)
-    check_same_length(labels.codes.size, groups.codes.size, "y", "by")
+    grouped = as_groups(groups)
+    check_same_length(labels.codes.size, grouped.codes.size, "y", "groups")
     weight = as_weight(sample_weight, labels.codes.size, rows="y")
     found = {}
-    for code, group in enumerate(groups.classes.tolist()):
-        rows = groups.codes == code
+    for code, group in enumerate(grouped.classes.tolist()):
+        rows = grouped.codes == code
         part = None if weight is None else weight[rows]
         if part is None or part.any():
             found[group] = _rates_of(Labels(labels.codes[rows], labels.classes), part, level, simultaneous)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
-from calibrant.prior import ClassRates, PriorEstimate, class_rates, match_names, read_names
+from calibrant.prior import ClassRates, PriorEstimate, class_rates
 from calibrant.results import Plain
-from calibrant.validation import ArrayLike, match_classes
+from calibrant.validation import ArrayLike, match_classes, match_names, read_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)

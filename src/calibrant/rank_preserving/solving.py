@@ -12,7 +12,6 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.kernels import SortedColumns
-from calibrant.prior import match_names, read_names
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.problem import (
     EpsilonSlack,
@@ -38,6 +37,8 @@ from calibrant.validation import (
     check_integer,
     check_number,
     check_same_length,
+    match_names,
+    read_names,
 )
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from calibrant import engines, metrics
 from calibrant._version import __version__
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
-from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
-from calibrant.report.groups import summarise_groups
+from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
 from calibrant.report.reliability import curve_of, side_by_side
 from calibrant.report.scores import plain_scores
 from calibrant.results import Scores
@@ -137,17 +136,10 @@ def summarise(
     level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
     class_curves = []
     if found.by_class is not None:
+        strategy: Literal["quantile", "uniform"] = "quantile" if len(labels) == 2 else "uniform"
         class_curves = [
-            curve_of(
-                found.by_class[k],
-                n_bins,
-                level,
-                labels[k],
-                n_rows=n,
-                effect=effect,
-                strategy="quantile" if len(labels) == 2 else "uniform",
-            )
-            for k in list(found.order)[:MAX_CLASS_PANELS]
+            curve_of(found.by_class[k], n_bins, level, labels[k], n_rows=n, effect=effect, strategy=strategy)
+            for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())
     label = "positive class" if is_binary else "top label"

@@ -9,11 +9,9 @@ from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean, percent_level
-from calibrant.report.classes import class_sections
-from calibrant.report.formats import count
-from calibrant.report.groups import group_section
 from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
+from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
+from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
 from calibrant.rows import Rows
@@ -200,7 +198,6 @@ class Report(PageReport):
         return made
 
     def page(self) -> Page:
-        """Return all that the page says."""
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]

@@ -14,9 +14,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.forecasts.level_maps import Knots, sum_by
-from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrators.chains import ThresholdChain
-from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
+from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, ThresholdChain, middle_thresholds
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 
 Choice: TypeAlias = Literal["none", "average", "rounds"]
@@ -31,9 +30,6 @@ _PATIENCE = 40
 _TOLERANCE = 0.5
 #: Parts of the held-out rows from which standard errors are taken.
 _N_PARTS = 200
-#: Least and greatest number of folds, and the rows at which the least is used: few rows can spare only few.
-_FOLDS = (5, 20)
-_ROWS_OF_LEAST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +132,3 @@ def _simplest(scores: FloatArray) -> int:
     n = excess.shape[1]
     error = np.sqrt(np.square(excess - excess.mean(axis=1, keepdims=True)).sum(axis=1) * n / max(n - 1, 1))
     return int(np.argmax(excess.sum(axis=1) <= _TOLERANCE * error))
-
-
-def random_folds(n: int, n_folds: int | None, seed: int) -> IntArray:
-    """Return a random fold for each row; None stands for 5 folds, or more for less than 1,000 rows."""
-    least, most = _FOLDS
-    if n_folds is None:
-        n_folds = min(max(least * _ROWS_OF_LEAST // n, least), most)
-    return np.random.default_rng(seed).permutation(n) % min(n_folds, n)
-
-
-def random_part(n: int, share: float, seed: int) -> IntArray:
-    """Return 0 for a random share of the rows, at least one, and -1 for the others."""
-    part = np.full(n, -1, dtype=np.int64)
-    part[np.random.default_rng(seed).permutation(n)[: max(round(share * n), 1)]] = 0
-    return part

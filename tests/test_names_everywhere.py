@@ -1,12 +1,14 @@
 """Names of columns are never ignored: shuffled columns give what sorted ones give, names that don't fit are refused.
 
-Each calibrator with columns, fitted to and applied to frames of pandas, polars and Arrow.
+Whatever takes columns of scores: each calibrator, fitted to and applied to frames of pandas, polars and Arrow; metrics,
+reports and displays; margins and priors; files.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ import calibrant as cb
 from calibrant.calibrators import CALIBRATORS, make_calibrator
 from calibrant.errors import ColumnOrderError, DataWarning
 from calibrant.fitted import Fitted
+from edge_subjects import SUBJECTS, base_rows, numbers
 
 CLASSES = ["buy", "hold", "sell"]
 #: None of them the sorted order, and none its own inverse.
@@ -180,7 +183,105 @@ def test_labels_that_are_only_counted_are_taken_by_position() -> None:
     np.testing.assert_array_equal(out, fitted.predict_proba(p))
 
 
-# --- metrics and comparison ----------------------------------------------------------------------------------
+# --- whatever takes labels and one column of scores per class ------------------------------------------------
+
+TAKE_LABELS = {
+    name: subject
+    for name, subject in SUBJECTS.items()
+    if subject.n_columns == 3 and {"score", "label"} <= set(subject.names)
+}
+takes_labels = pytest.mark.parametrize("name", TAKE_LABELS)
+
+
+def run(name: str, scores: Any) -> list[Any]:
+    """Return the numbers that a subject answers to these scores, in text labels' order."""
+    subject = TAKE_LABELS[name]
+    rows = {**base_rows(subject), "score": scores}
+    rows["label"] = np.array(CLASSES)[rows["label"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return numbers(subject.run(**{role: rows[role] for role in subject.names}))
+
+
+@takes_labels
+def test_columns_named_after_the_classes_may_come_in_any_order(name: str) -> None:
+    p = base_rows(TAKE_LABELS[name])["score"]
+    wanted = run(name, p)
+    for order, prefix, frame in zip(SHUFFLED, ("p_", ""), (pd.DataFrame, pl.DataFrame), strict=True):
+        found = run(name, as_frame(frame, p, order, prefix))
+        assert len(found) == len(wanted)
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, wanted, strict=True))
+
+
+@takes_labels
+def test_columns_whose_names_contradict_the_classes_are_refused_with_both_orders(name: str) -> None:
+    p = base_rows(TAKE_LABELS[name])["score"]
+    with pytest.raises(ColumnOrderError, match=r"'sell', 'buy', 'other'.*'buy', 'hold', 'sell'"):
+        run(name, pd.DataFrame(p, columns=["sell", "buy", "other"]))
+
+
+# --- margins, priors and files -------------------------------------------------------------------------------
+
+RATES = pd.Series([0.2, 0.5, 0.3], index=CLASSES)
+
+
+def of_rank_preserving(p: Any, rates: Any) -> Any:
+    made = cb.RankPreservingCalibrator(maps="straight").fit(p, margins=rates, margin_kind="rates")
+    return made.transform(p)
+
+
+#: What takes a matrix and numbers of its classes.
+TAKE_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": lambda p, rates: cb.rank_preserving.solve(p, rates, margin_kind="rates", gap_tol=1e-3).Q,
+    "rake": lambda p, rates: cb.rank_preserving.rake(p, rates, margin_kind="rates").Q,
+    "RankPreservingCalibrator": of_rank_preserving,
+    "prior_shift": lambda p, rates: cb.prior.prior_shift(p, old=RATES[CLASSES], new=rates),
+    "undo_sampling": lambda p, rates: cb.prior.undo_sampling(p, kept=rates),
+    "undo_class_weight": lambda p, rates: cb.prior.undo_class_weight(p, class_weight=rates),
+    "estimate_prior": lambda p, rates: cb.prior.estimate_prior(p, old=rates).new[:, None] * np.ones(3),
+}
+takes_numbers = pytest.mark.parametrize("way", TAKE_NUMBERS.values(), ids=TAKE_NUMBERS)
+
+
+@takes_numbers
+def test_numbers_of_classes_go_to_the_columns_of_their_names(way: Any) -> None:
+    p, _, _ = draw(80)
+    wanted = np.asarray(way(pd.DataFrame(p, columns=CLASSES), RATES.to_numpy()))
+    for order, back in zip(SHUFFLED, reversed(SHUFFLED), strict=True):
+        labels = [CLASSES[k] for k in order]
+        found = way(as_frame(pd.DataFrame, p, order), RATES[labels[::-1]])
+        if isinstance(found, pd.DataFrame):
+            assert found.columns.tolist() == [f"p_{label}" for label in labels]
+        np.testing.assert_allclose(np.asarray(found)[:, back], wanted, atol=1e-6)
+
+
+@takes_numbers
+def test_columns_whose_names_contradict_those_of_the_numbers_are_refused_with_both_lists(way: Any) -> None:
+    p, _, _ = draw(80)
+    with pytest.raises(ColumnOrderError) as refused:
+        way(pd.DataFrame(p, columns=["sell", "buy", "other"]), RATES)
+    assert "'sell', 'buy', 'other'" in str(refused.value)
+    assert "'buy', 'hold', 'sell'" in str(refused.value)
+
+
+@pytest.mark.parametrize("order", SHUFFLED)
+def test_columns_of_files_are_matched_too(order: list[int], tmp_path: Path) -> None:
+    p, y, _ = draw()
+    names = [f"p_{label}" for label in CLASSES]
+    given = [names[k] for k in order]
+    table = as_frame(pd.DataFrame, p, order).assign(y=y)
+    table.to_parquet(tmp_path / "rows.parquet")
+    for source in (tmp_path / "rows.parquet", table):
+        fitted = cb.engines.fit(cb.TemperatureCalibrator(), source, score=given)
+        np.testing.assert_allclose(fitted.predict_proba(p), cb.TemperatureCalibrator().fit(p, y).predict_proba(p))
+        scores = cb.engines.evaluate(source, score=given, rng=0)
+        assert scores["log_loss"].value == pytest.approx(cb.metrics.log_loss(y, p))
+    cb.engines.apply(fitted, tmp_path / "rows.parquet", tmp_path / "out.parquet", score=given)
+    out = pd.read_parquet(tmp_path / "out.parquet")
+    np.testing.assert_allclose(out[[f"p_calibrated_{label}" for label in CLASSES]], fitted.predict_proba(p))
+
+
+# --- comparison, and names that are numbers ------------------------------------------------------------------
 
 
 def test_comparison_matches_columns_to_classes() -> None:
