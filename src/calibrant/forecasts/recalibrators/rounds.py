@@ -44,12 +44,10 @@ class ThresholdRound:
 
     Attributes
     ----------
-    y0, alpha : float
-        The split: rows whose probability of Y <= y0 is at most alpha are on the left.
+    y0, alpha, n_left, n_right : float
+        The split, rows whose probability of Y <= y0 is at most alpha being on the left, and the weight on both sides.
     error_before, error_after : float
         The greatest error over all (y0, alpha) that were searched; "after" is NaN where no split was left.
-    n_left, n_right : float
-        Weight of the rows on both sides.
     """
 
     y0: float

@@ -315,12 +315,10 @@ class Chosen:
 
     Attributes
     ----------
-    choice : {"none", "average", "rounds"}
-    n_rounds : int
-    score_average : float
-        Mean squared error at the scored thresholds of the average recalibration.
-    score_rounds : ndarray
-        That of 0, 1, 2, ... rounds; of 0 it is that of no recalibration.
+    choice, n_rounds : {"none", "average", "rounds"}, int
+    score_average, score_rounds : float, ndarray
+        Mean squared error at the scored thresholds of the average recalibration, and of 0, 1, 2, ... rounds; of 0 it
+        is that of no recalibration.
     chains : tuple of ThresholdChain
         What was fitted on all but each fold, up to `n_rounds`.
     """
