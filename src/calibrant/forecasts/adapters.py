@@ -172,9 +172,9 @@ def from_ngboost(model: Any, X: Any) -> GaussianForecast | ScipyForecast:
     predicted = model.pred_dist(X)
     frozen = getattr(predicted, "dist", None)
     params = getattr(predicted, "params", None)
-    if frozen is None and isinstance(params, Mapping) and set(params) == {"loc", "scale"}:
-        return GaussianForecast(params["loc"], params["scale"])
     if frozen is None:
+        if isinstance(params, Mapping) and set(params) == {"loc", "scale"}:
+            return GaussianForecast(params["loc"], params["scale"])
         raise InvalidTypeError(
             f"model predicts a {type(predicted).__name__} without a SciPy distribution as dist. Pass its parameters "
             "to a forecast, such as GaussianForecast(mean, std)."

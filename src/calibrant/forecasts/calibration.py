@@ -26,14 +26,10 @@ class ThresholdErrors:
 
     Attributes
     ----------
-    y0 : ndarray of shape (K,)
-        Thresholds on the number line.
-    alpha : ndarray of shape (A,)
-        Levels that P(Y <= y0) is compared with.
-    values : ndarray of shape (K, A)
-        Both sides added; NaN where a side has too few rows.
-    weighted : ndarray of shape (K, A)
-        The sides' errors, weighted by their shares of the rows.
+    y0, alpha : ndarray of shape (K,) and (A,)
+        Thresholds on the number line, and the levels that P(Y <= y0) is compared with.
+    values, weighted : ndarray of shape (K, A)
+        The errors of both sides added, and weighted by the sides' shares of the rows; NaN where one has too few.
     """
 
     y0: FloatArray

@@ -117,10 +117,8 @@ class DecisionLoss:
 
     Attributes
     ----------
-    predicted : float
-        Mean loss by the forecasts.
-    true : float
-        Mean loss by what happened.
+    predicted, true : float
+        Mean loss by the forecasts, and by what happened.
     """
 
     predicted: float
@@ -141,10 +139,8 @@ class ReliabilityGaps:
 
     Attributes
     ----------
-    y0 : ndarray of shape (K,)
-    alpha : ndarray of shape (A,)
-    cost : ndarray of shape (C,)
-        Cost ratios c.
+    y0, alpha, cost : ndarray of shape (K,), (A,) and (C,)
+        Thresholds, levels and cost ratios c.
     predicted, true : ndarray of shape (K, A, C)
         Mean losses.
     """

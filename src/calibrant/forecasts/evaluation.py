@@ -327,8 +327,11 @@ def evaluate_rule(
     estimates["threshold_calibration_error"] = error
     if checked is not None:
         gaps = [abs(rows.mean(np.subtract(*rule_losses(each, rule, checked)))) for each in drawn]
-        gap = _size(rows.mean_estimate(promised - realised, level))
-        estimates["reliability_gap"] = replace(gap, note=f"noise floor {np.mean(gaps):.4f}")
+        signed = rows.mean_estimate(promised - realised, level)
+        near, far = sorted((abs(signed.low), abs(signed.high)))
+        low = 0.0 if signed.low <= 0.0 <= signed.high else near
+        note = f"noise floor {np.mean(gaps):.4f}"
+        estimates["reliability_gap"] = Estimate(abs(signed.value), low, far, signed.method, note)
     return Scores(_scores(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, floor.high))
 
 
@@ -342,10 +345,3 @@ def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
         promised, realised = (estimates[name].value for name in ("promised_loss", "realised_loss"))
         said.append(f"Decisions lose {realised:.3f} where {promised:.3f} was promised.")
     return " ".join(said) or "Neither its sides nor its promise are off by more than chance."
-
-
-def _size(difference: Estimate) -> Estimate:
-    """Return the size of a difference, from its interval."""
-    ends = abs(difference.low), abs(difference.high)
-    low = 0.0 if difference.low <= 0.0 <= difference.high else min(ends)
-    return Estimate(abs(difference.value), low, max(ends), difference.method)

@@ -12,7 +12,6 @@ from calibrant import kernels
 from calibrant.errors import DataWarning, InvalidProbabilityError, InvalidWeightError, ShapeError, warn
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import (
-    as_matrix,
     as_numbers,
     as_rising_levels,
     check_rising,
@@ -210,7 +209,7 @@ class QuantileForecast(PiecewiseForecast):
     def __init__(self, levels: ArrayLike, values: ArrayLike, *, tails: Tails = "exponential") -> None:
         check_choice("tails", tails, TAILS)
         heights = as_rising_levels(levels, name="levels", more=", and the columns of values likewise")
-        quantiles = as_matrix(values, name="values")
+        quantiles = as_numbers(values, name="values", ndim=2)
         if quantiles.shape[1] != heights.size:
             raise ShapeError(
                 f"values has {quantiles.shape[1]} columns for {heights.size} levels. Pass one column per level."
@@ -259,7 +258,7 @@ class GridForecast(PiecewiseForecast):
 
     def __init__(self, y: ArrayLike, cdf: ArrayLike, *, tails: Tails = "exponential") -> None:
         check_choice("tails", tails, TAILS)
-        levels = as_matrix(as_probabilities(cdf, name="cdf", sum_to_one=False).values, name="cdf")
+        levels = as_numbers(as_probabilities(cdf, name="cdf", sum_to_one=False).values, name="cdf", ndim=2)
         check_rising(levels, name="cdf", fix="Pass a CDF; numpy.maximum.accumulate(cdf, axis=1) mends rounding.")
         points = within_reach(as_scores(y, name="y").values, "y")
         points = points[None, :] if points.ndim == 1 else points
@@ -323,7 +322,7 @@ class SampleForecast(Forecast):
     __slots__ = _by_row = ("_samples", "_shares")
 
     def __init__(self, samples: ArrayLike, weights: ArrayLike | None = None) -> None:
-        given = as_matrix(samples, name="samples")
+        given = as_numbers(samples, name="samples", ndim=2)
         if weights is None:
             self._samples = frozen(np.sort(given, axis=1))
             self._shares = frozen(np.arange(1, given.shape[1] + 1)[None, :] / given.shape[1])

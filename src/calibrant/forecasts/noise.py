@@ -29,12 +29,10 @@ class NoiseFloor:
 
     Attributes
     ----------
-    mean : float
-        Mean over draws of the outcomes from the forecast.
-    low, high : float
-        Where `level` of the draws lie.
-    level : float
-    n_draws : int
+    mean, n_draws : float, int
+        Mean over so many draws of the outcomes from the forecast.
+    low, high, level : float
+        Where the share `level` of the draws lies.
     """
 
     mean: float

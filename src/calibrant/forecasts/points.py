@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from typing import Literal
 
 import numpy as np
 
@@ -51,19 +52,12 @@ def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatAr
     return levels
 
 
-def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check one finite number per row, of any container, shape (n,)."""
+def as_numbers(values: ArrayLike, *, name: str, ndim: Literal[1, 2] = 1) -> FloatArray:
+    """Check finite numbers of any container: one per row, shape (n,), or several, shape (n, m)."""
     checked = as_scores(values, name=name).values
-    if checked.ndim != 1:
-        raise ShapeError(f"{name} has shape {checked.shape}. Pass one number per row, shape (n,).")
-    return within_reach(checked, name)
-
-
-def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check finite numbers of shape (n, m) with m of at least 2."""
-    checked = as_scores(values, name=name).values
-    if checked.ndim != 2:
-        raise ShapeError(f"{name} has shape {checked.shape}. Pass several numbers per row, shape (n, m).")
+    if checked.ndim != ndim:
+        wanted = "one number per row, shape (n,)" if ndim == 1 else "several numbers per row, shape (n, m)"
+        raise ShapeError(f"{name} has shape {checked.shape}. Pass {wanted}.")
     return within_reach(checked, name)
 
 

@@ -8,16 +8,14 @@ from typing import Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
-from calibrant.forecasts.points import as_numbers
 from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.maps import OneMap
-from calibrant.forecasts.scores import Outcomes
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
-from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
+from calibrant.validation import ArrayLike, as_generator, check_choice
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
 CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
@@ -93,10 +91,13 @@ class ConformalRecalibrator(Recalibrator):
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
         self.check_fitted()
-        forecast = as_forecast(forecast)
-        values = as_numbers(y, name="y")
-        check_same_length(len(forecast), values.size, "forecast", "y")
-        return cast("ConformalScores", self.layers_[0]).bounds(forecast, values)
+        rows, fitted = read_outcomes(forecast, y), cast("ConformalScores", self.layers_[0])
+        scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
+        below = np.concatenate(([0.0], np.cumsum(fitted.mass)))
+        total = below[-1] + 1.0
+        low = below[np.searchsorted(fitted.at, scores, side="left")]
+        high = below[np.searchsorted(fitted.at, scores, side="right")]
+        return low / total, (high + 1.0) / total
 
     def randomised_pit(
         self, forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | None = None
@@ -122,14 +123,6 @@ class ConformalScores(Layer):
             inside = (self.at > 0.0) & (self.at < 1.0)
             return OneMap(*with_ends(self.at[inside], self.levels[inside])).apply(forecast)
         return ConformalForecast(forecast, *_centre_and_scale(forecast, self.conformity), self.at, self.levels)
-
-    def bounds(self, forecast: Forecast, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        scores = _conformity_scores(forecast, y, self.conformity)
-        below = np.concatenate(([0.0], np.cumsum(self.mass)))
-        total = below[-1] + 1.0
-        low = below[np.searchsorted(self.at, scores, side="left")]
-        high = below[np.searchsorted(self.at, scores, side="right")]
-        return low / total, (high + 1.0) / total
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:

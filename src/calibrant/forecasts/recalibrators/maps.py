@@ -273,7 +273,11 @@ class VarianceScalingRecalibrator(Recalibrator):
         check_flag("shift", self.shift)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        z, weight = normal_scores(rows), rows.weights
+        if isinstance(rows.forecast, GaussianForecast):
+            z = (rows.y - rows.forecast.mean()) / rows.forecast.std()
+        else:
+            z = ndtri(np.clip(rows.levels(), SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
+        weight = rows.weights
         total = float(weight.sum())
         self.shift_ = dot(weight, z) / total if self.shift else 0.0
         centred = z - self.shift_
@@ -345,11 +349,3 @@ class ProbitScale(Layer):
         numbers_within_reach(fields["scale"], np.array([scale]))
         numbers_within_reach(fields["shift"], np.array([shift]))
         return cls(scale, shift)
-
-
-def normal_scores(rows: Outcomes) -> FloatArray:
-    """Return the normal score of each outcome: exactly (y - mean) / std of normal forecasts."""
-    if isinstance(rows.forecast, GaussianForecast):
-        return (rows.y - rows.forecast.mean()) / rows.forecast.std()
-    scores: FloatArray = ndtri(np.clip(rows.levels(), SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
-    return scores

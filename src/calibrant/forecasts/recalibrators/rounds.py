@@ -44,12 +44,10 @@ class ThresholdRound:
 
     Attributes
     ----------
-    y0, alpha : float
-        The split: rows whose probability of Y <= y0 is at most alpha are on the left.
+    y0, alpha, n_left, n_right : float
+        The split, rows whose probability of Y <= y0 is at most alpha being on the left, and the weight on both sides.
     error_before, error_after : float
         The greatest error over all (y0, alpha) that were searched; "after" is NaN where no split was left.
-    n_left, n_right : float
-        Weight of the rows on both sides.
     """
 
     y0: float
@@ -60,10 +58,12 @@ class ThresholdRound:
     n_right: float
 
     def encode(self) -> dict[str, float | None]:
+        """Return the round as plain data."""
         return {key: None if math.isnan(value) else value for key, value in asdict(self).items()}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
+        """Check plain data, and return the round that they are of."""
         found = body.members([field.name for field in fields(cls)])
         numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}
         return cls(**{"error_after": math.nan} | numbers)
@@ -187,6 +187,7 @@ class Paper:
         return None if error < 0.0 else Split(k, float(self.alphas[a]), error)
 
     def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:
+        """Return the empirical distribution."""
         return empirical_map(level, weight)
 
 
@@ -218,6 +219,7 @@ class Regularised:
         return Split(k, low if middle >= high else middle, float(np.sqrt(distance)))
 
     def smooth_map(self, level: FloatArray, weight: FloatArray) -> Knots:
+        """Return the smoothed distribution of levels."""
         return smooth_map(level, weight, self.n_knots, self.pseudo_counts)
 
     def fit_map(self, level: FloatArray, weight: FloatArray) -> Knots:

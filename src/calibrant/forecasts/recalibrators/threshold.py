@@ -1,7 +1,15 @@
-"""Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose."""
+"""Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose.
+
+The number of rounds is chosen by the CRPS of held-out rows, with no recalibration and the average one among the
+candidates. Rounds are made on all but each fold, one at a time in all folds. After each, the rows left out are scored
+by the mean squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not
+fallen for 40 of them; taken is the simplest candidate whose score is within half a standard error of the best, by
+paired differences.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -11,6 +19,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.level_maps import Knots, sum_by
 from calibrant.forecasts.points import refuse
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
 from calibrant.forecasts.recalibrators.direct import fit_levels
@@ -20,23 +29,21 @@ from calibrant.forecasts.recalibrators.rounds import (
     Paper,
     Regularised,
     Rounds,
+    ThresholdChain,
     ThresholdRound,
     middle_thresholds,
 )
-from calibrant.forecasts.recalibrators.stopping import (
-    CHOICES,
-    Choice,
-    Chosen,
-    Progress,
-    choose,
-)
 from calibrant.forecasts.scores import Outcomes, read_outcomes
-from calibrant.numerics import IntArray
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
+Choice: TypeAlias = Literal["none", "average", "rounds"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+#: Called after each round with the number of rounds done, the most there may be, and the greatest error.
+Progress: TypeAlias = Callable[[int, int, float], None]
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
 _MOST_EXACT = 5_000
@@ -46,6 +53,14 @@ _N_CUTS = 64
 _LEAST_LEAF = 5
 #: Steps of equal weight of the regularised maps.
 _N_KNOTS = 20
+#: Thresholds at which the CRPS of held-out rows is taken.
+_N_SCORED = 40
+#: Rounds without a better held-out score after which no more are tried.
+_PATIENCE = 40
+#: A simpler candidate is taken where it is worse than the best by at most this many standard errors.
+_TOLERANCE = 0.5
+#: Parts of the held-out rows from which standard errors are taken.
+_N_PARTS = 200
 
 
 @named("threshold")
@@ -292,3 +307,103 @@ class ThresholdRecalibrator(Recalibrator):
         self.choice_ = body.member("choice").choice(CHOICES)
         self.rounds_ = tuple(map(ThresholdRound.decode, body.member("rounds").items(minimum=0)))
         self.cv_ = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen by held-out rows, and the mean score of each candidate.
+
+    Attributes
+    ----------
+    choice, n_rounds : {"none", "average", "rounds"}, int
+    score_average, score_rounds : float, ndarray
+        Mean squared error at the scored thresholds of the average recalibration, and of 0, 1, 2, ... rounds; of 0 it
+        is that of no recalibration.
+    chains : tuple of ThresholdChain
+        What was fitted on all but each fold, up to `n_rounds`.
+    """
+
+    choice: Choice
+    n_rounds: int
+    score_average: float
+    score_rounds: FloatArray
+    chains: tuple[ThresholdChain, ...]
+
+
+class _Fold:
+    """Rounds on the rows that a fold keeps, and what they make of the rows that it leaves out."""
+
+    def __init__(self, rounds: Rounds, left_out: Outcomes, scored: FloatArray) -> None:
+        self.rounds = rounds
+        self._n_searched = rounds.state.thresholds.size
+        points = np.concatenate((rounds.state.thresholds, scored))
+        self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
+        self._is_below = left_out.y[:, None] <= scored
+        self._weight = left_out.weights
+        self._part = np.arange(len(left_out)) * _N_PARTS // len(left_out)
+
+    def step(self) -> bool:
+        """Make a round, and map what is left out by it; return false where there is nothing to split."""
+        if not self.rounds.step():
+            return False
+        split = self.rounds.splits[-1]
+        side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
+        self.rounds.maps[-1].apply(self._levels, side)
+        return True
+
+    def score(self, by: Knots | None = None) -> FloatArray:
+        """Return, of each part of the rows, the sum of their mean squared errors at the scored thresholds."""
+        levels = self._levels[:, self._n_searched :]
+        if by is not None:
+            levels = np.interp(levels, *by)
+        return sum_by(self._part, self._weight * np.square(levels - self._is_below).mean(axis=1), _N_PARTS)
+
+
+def choose(
+    rows: Outcomes,
+    thresholds: FloatArray,
+    rule: Regularised,
+    epsilon: float,
+    fold_of: IntArray,
+    most: int,
+    progress: Progress | None,
+) -> Chosen:
+    """Choose by held-out rows: `fold_of` numbers the fold that leaves a row out, from 0 on; -1 is never left out."""
+    scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
+    folds = [
+        _Fold(Rounds(rows.take(fold_of != k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
+        for k in range(int(fold_of.max()) + 1)
+    ]
+    states = [fold.rounds.state for fold in folds]
+    average = [fold.score(rule.smooth_map(s.level, s.weight)) for fold, s in zip(folds, states, strict=True)]
+    scores = [[fold.score() for fold in folds]]
+    totals = [float(np.sum(scores[0]))]
+    while len(totals) <= most and len(totals) - int(np.argmin(totals)) <= _PATIENCE:
+        stepped = [fold.step() for fold in folds]
+        if not any(stepped):
+            break
+        scores.append([fold.score() for fold in folds])
+        totals.append(float(np.sum(scores[-1])))
+        if progress is not None:
+            progress(len(totals) - 1, most, max(fold.rounds.greatest_error for fold in folds))
+    simplest = _simplest(np.array([np.ravel(each) for each in (scores[0], average, *scores[1:])]))
+    n_rounds = max(simplest - 1, 0)
+    total = float(rows.weights[fold_of >= 0].sum())
+    return Chosen(
+        CHOICES[min(simplest, 2)],
+        n_rounds,
+        float(np.sum(average)) / total,
+        np.array(totals) / total,
+        tuple(fold.rounds.chain(n_rounds) for fold in folds),
+    )
+
+
+def _simplest(scores: FloatArray) -> int:
+    """Return the first candidate that is not worse than the best by more than chance, scores having shape (c, parts).
+
+    By paired differences, part by part: a score that hardly differs costs density for nothing.
+    """
+    excess = scores - scores[int(scores.sum(axis=1).argmin())]
+    n = excess.shape[1]
+    error = np.sqrt(np.square(excess - excess.mean(axis=1, keepdims=True)).sum(axis=1) * n / max(n - 1, 1))
+    return int(np.argmax(excess.sum(axis=1) <= _TOLERANCE * error))
