@@ -163,7 +163,7 @@ def test_many_classes_are_ordered_and_counted():
     errors = [found.classes[k]["ece_debiased"].value for k in found.off]
     assert len(errors) > 10
     assert errors == sorted(errors, reverse=True)
-    assert f", ... ({len(errors)} of 15)" in found.verdict
+    assert f", and {len(errors) - 10} more ({len(errors)} of 15)" in found.verdict
 
 
 def test_a_class_without_rows_says_what_is_undefined():
