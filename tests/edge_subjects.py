@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import numpy as np
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning, InvalidInputError
+from calibrant.results import Score
 from edge_forecasts import subjects as forecast_subjects
 
 N = 48
@@ -51,11 +55,31 @@ def base_rows(subject: Subject) -> dict[str, Any]:
     return {"score": p, "label": y, "weight": rng.integers(1, 9, N) / 4.0}
 
 
+def numbers(answer: Any) -> list[np.ndarray]:
+    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
+    match answer:
+        case None | str():
+            return []
+        case Score():
+            is_said = bool(answer.note) and not np.isfinite(answer.value)
+            return [] if is_said else numbers([answer.value, answer.low, answer.high])
+        case float() | int() | np.generic() | np.ndarray():
+            return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
+        case dict() | cb.results.Scores():
+            return [a for part in answer.values() for a in numbers(part)]
+        case list() | tuple():
+            return [a for part in answer for a in numbers(part)]
+        case _ if is_dataclass(answer):
+            return [a for field in fields(answer) for a in numbers(getattr(answer, field.name))]
+        case _:
+            return [np.asarray(answer, dtype=np.float64)]  # a series or frame
+
+
 def metric(function: Callable[..., Any]) -> Callable[..., Any]:
     sides = np.arange(N) % 2
-    third = {"by": [sides], "groups": [{"side": sides}]}
-    groups = [value for name in positional(function)[2:] for value in third[name]]
-    return lambda score, label, weight: function(label, score, *groups, sample_weight=weight)
+    takes_groups = "groups" in inspect.signature(function).parameters
+    groups = {"groups": {"side": sides} if function is cb.metrics.audit else sides} if takes_groups else {}
+    return lambda score, label, weight: function(label, score, **groups, sample_weight=weight)
 
 
 def positional(function: Callable[..., Any]) -> list[str]:
@@ -111,12 +135,22 @@ METRIC_NAMES = {"score": "y_prob", "label": "y_true", "weight": "sample_weight"}
 FIT_NAMES = {"score": "scores", "label": "y", "weight": "sample_weight"}
 
 
+def names_of(module: ModuleType) -> list[str]:
+    """Return a module's public names: those that it lists, or those that it defines or offers as a folder's face."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    face, *_ = Path(module.__file__ or "").read_text("utf-8").split("# For other folders of calibrant")
+    imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
+    own = [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
+    return own + [alias.asname for node in imports for alias in node.names if alias.asname]
+
+
 def is_metric(value: object) -> bool:
     return inspect.isfunction(value) and positional(value)[:2] == ["y_true", "y_prob"]
 
 
 def metric_subjects() -> Iterator[tuple[str, Subject]]:
-    for name in cb.metrics.__all__:
+    for name in names_of(cb.metrics):
         function = getattr(cb.metrics, name)
         if not is_metric(function) or function is cb.calibration_curve:  # of two labels only: see `others`
             continue
@@ -206,8 +240,8 @@ def compared(score: Any, label: Any, weight: Any) -> Any:
 
 def grouped(score: Any, label: Any, weight: Any) -> Any:
     sides = np.arange(N) % 2
-    calibrator = cb.GroupedCalibrator("sigmoid").fit(score, label, by=sides, sample_weight=weight)
-    return calibrator.predict_proba(base_rows(Subject(metric, {}))["score"], by=sides)
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(score, label, groups=sides, sample_weight=weight)
+    return calibrator.predict_proba(base_rows(Subject(metric, {}))["score"], groups=sides)
 
 
 def summarised(score: Any, label: Any, weight: Any) -> Any:

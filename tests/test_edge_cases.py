@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,9 +15,8 @@ import pytest
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning
-from calibrant.results import Score
 from edge_inputs import ARGUMENT_CASES, Case, Refused, Same, is_place
-from edge_subjects import SUBJECTS, Subject, base_rows
+from edge_subjects import SUBJECTS, Subject, base_rows, names_of, numbers
 
 #: Displays that take a mapping of models.
 TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
@@ -58,15 +56,20 @@ ELSEWHERE = {
     "ReliabilityGapDisplay": "forecasts: tests/displays/test_forecast_displays.py",
     "ScipyForecast": "a frozen distribution: tests/forecasts/test_points.py",
     "ThresholdPolicy": "a loss: tests/forecasts/test_policy.py",
-    "MultilabelCalibrator": "a matrix of labels: tests/calibrators/test_multilabel_calibrator.py",
+    "MultilabelCalibrator": "a matrix of labels: tests/test_multilabel.py",
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
-    "CombinatorialPurgedKFold": "times: tests/test_splits.py",
+    "CalibrationMartingale": "probabilities one by one: tests/monitor/test_martingale.py",
+    "Chain": "fitted objects: tests/test_fitted.py",
+    "FoldState": "a summary in progress: tests/engines/test_row_sources.py",
+    "fingerprint": "a fitted calibrator: tests/persistence/test_documents.py",
+    "warn": "a message: tests/test_errors.py",
+    "CombinatorialPurgedKFold": "times: tests/dependence/test_purged.py",
     "PriorShift": "a map of prior_shift and undo_sampling: tests/prior/test_prior_shift.py",
-    "PurgedKFold": "times: tests/test_splits.py",
-    "PurgedTimeSeriesSplit": "times: tests/test_splits.py",
-    "class_rates": "labels without scores: tests/prior/test_class_rates.py",
-    "class_rates_of_groups": "labels without scores: tests/prior/test_class_rates.py",
-    "ConvergenceDisplay": "what solve returned: tests/displays/test_convergence_display.py",
+    "PurgedKFold": "times: tests/dependence/test_purged.py",
+    "PurgedTimeSeriesSplit": "times: tests/dependence/test_purged.py",
+    "class_rates": "labels without scores: tests/prior/test_prior_rates.py",
+    "class_rates_of_groups": "labels without scores: tests/prior/test_prior_rates.py",
+    "ConvergenceDisplay": "what solve returned: tests/displays/test_rank_preserving_display.py",
     "MapKind": "a type",
     "MarginKind": "a type",
     "Method": "a type",
@@ -84,11 +87,7 @@ ELSEWHERE = {
     "fit": "files and other sources: tests/engines/test_source_fits.py",
     "open_rows": "files and other sources: tests/tables",
     "summarise": "files and other sources: tests/engines/test_row_sources.py",
-    "decode_calibrator": "documents: tests/attacks",
-    "decode_map": "documents: tests/attacks",
     "did_you_mean": "names: tests/validation",
-    "encode_calibrator": "a fitted calibrator: tests/persistence",
-    "encode_map": "a fitted map: tests/persistence",
     "from_document": "documents: tests/attacks",
     "from_ngboost": "a model: tests/forecasts/test_adapters.py",
     "from_quantile_forest": "a model: tests/forecasts/test_adapters.py",
@@ -99,34 +98,13 @@ ELSEWHERE = {
     "noise_floor": "a forecast and a metric: tests/forecasts/test_calibration.py",
     "read_columns": "files: tests/tables",
     "read_document": "files: tests/attacks",
-    "register_kind": "a class: tests/persistence/test_kinds.py",
     "save": "a calibrator and a path: tests/persistence",
-    "to_onnx": "a fitted calibrator: tests/persistence/test_onnx_graphs.py",
-    "to_sql": "a fitted calibrator: tests/persistence/test_sql_queries.py",
+    "to_onnx": "a fitted calibrator: tests/persistence/test_onnx_graph.py",
+    "to_sql": "a fitted calibrator: tests/persistence/test_sql.py",
     "threshold_curves": "forecasts and a rule: tests/displays/test_forecast_displays.py",
     "to_document": "a fitted calibrator: tests/persistence",
     "unknown_name": "names: tests/validation",
 }
-
-
-def numbers(answer: Any) -> list[np.ndarray]:
-    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
-    match answer:
-        case None | str():
-            return []
-        case Score():
-            is_said = bool(answer.note) and not np.isfinite(answer.value)
-            return [] if is_said else numbers([answer.value, answer.low, answer.high])
-        case float() | int() | np.generic() | np.ndarray():
-            return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
-        case dict() | cb.results.Scores():
-            return [a for part in answer.values() for a in numbers(part)]
-        case list() | tuple():
-            return [a for part in answer for a in numbers(part)]
-        case _ if is_dataclass(answer):
-            return [a for field in fields(answer) for a in numbers(getattr(answer, field.name))]
-        case _:
-            return [np.asarray(answer, dtype=np.float64)]  # a series or frame
 
 
 def answers(subject: Subject, rows: dict[str, Any]) -> list[np.ndarray]:
@@ -207,19 +185,6 @@ def public_names() -> set[str]:
     return {name for name, value in found.items() if not is_result(value)} | set(CALIBRATORS)
 
 
-def names_of(module: ModuleType) -> list[str]:
-    """Return a module's public names: those that it lists, those that a folder's face imports, or those it defines."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    if hasattr(module, "__path__"):
-        face, *_ = Path(module.__file__).read_text("utf-8").split("# For other folders of calibrant")
-        imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
-        return [alias.asname for node in imports for alias in node.names if alias.asname]
-    return [
-        n for n, value in vars(module).items() if n[0] != "_" and getattr(value, "__module__", "") == module.__name__
-    ]
-
-
 def is_result(value: object) -> bool:
     """Say whether this is a value that functions return or raise, or a module."""
     if isinstance(value, (ModuleType, str)):
@@ -233,6 +198,12 @@ def test_every_public_name_is_in_the_table_or_tested_elsewhere() -> None:
     calibrators = {type(make()).__name__ for make in CALIBRATORS.values()}
     known = owners | calibrators | set(ELSEWHERE)
     assert sorted(public_names() - known) == []
+
+
+def test_what_is_tested_elsewhere_is_there() -> None:
+    assert sorted(set(ELSEWHERE) - public_names()) == []
+    places = {place for text in ELSEWHERE.values() for place in text.split() if place.startswith("tests/")}
+    assert [place for place in sorted(places) if not (Path(__file__).parents[1] / place).exists()] == []
     assert sorted(set(ELSEWHERE) - public_names()) == [], "names that are gone"
 
 

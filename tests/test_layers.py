@@ -19,13 +19,14 @@ PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
 #: From the ground up. Modules on one line are neighbours.
 LAYERS = (
     ("_lazy", "_version", "errors", "phrases"),
-    ("numerics",),
+    ("numerics", "settings"),
     ("document_field", "files", "kernels", "results", "terms", "validation"),
-    ("binning", "dependence", "lookup", "summary"),
-    ("rows", "splits"),
+    ("dependence", "summary"),
+    ("quantised", "rows", "splits"),
+    ("row_stream",),
     ("logistic", "maps", "softmax_fit"),
     ("fitted",),
-    ("calibrators", "metrics"),
+    ("calibrators", "chain", "metrics"),
     ("persistence",),
     ("tables",),
     ("engines",),

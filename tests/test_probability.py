@@ -353,7 +353,7 @@ def test_a_document_with_a_wrong_config_is_refused(tmp_path):
         ('"cv":5', '"cv":1', "cv=1 is too small"),
         ('"method":"auto"', '"method":"best"', "best"),
         ('"n_folds":5', '"n_folds":"5"', "n_folds"),
-        ('"name":"one_vs_rest"', '"name":"isotonic"', "is none of 'one_vs_rest'"),
+        ('"method":"one_vs_rest"', '"method":"isotonic"', "is none of 'one_vs_rest'"),
     ):
         text_now = path.read_text()
         assert old in re.sub(r"\s", "", text_now)

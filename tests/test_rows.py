@@ -157,7 +157,7 @@ def test_any_frame_gives_the_same_rows(frame: Any) -> None:
 
 
 def test_rows_without_labels_say_so_when_they_are_asked_for_them() -> None:
-    rows = read_rows([0.1, 0.9], None)
+    rows = Rows(np.array([0.1, 0.9]))
     assert rows.labels is None
     with pytest.raises(InvalidInputError, match="these rows have no labels"):
         _ = rows.codes
@@ -314,11 +314,11 @@ def test_top_label_takes_the_first_of_equal_probabilities() -> None:
 
 def test_scores_as_probabilities() -> None:
     z = np.array([[0.0, 1.0], [2.0, -1.0]])
-    assert read_rows([0.2, 0.3], None).probabilities().tolist() == [0.2, 0.3]  # type: ignore[union-attr]
-    q = read_rows(z, None, input="logit").probabilities()
+    assert Rows(np.array([0.2, 0.3])).probabilities().tolist() == [0.2, 0.3]  # type: ignore[union-attr]
+    q = Rows(z, input="logit").probabilities()
     np.testing.assert_allclose(q, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(read_rows([0.0], None, input="logit").probabilities(), [0.5])
-    assert read_rows([0.0], None, input="score").probabilities() is None
+    np.testing.assert_allclose(Rows(np.zeros(1), input="logit").probabilities(), [0.5])
+    assert Rows(np.zeros(1), input="score").probabilities() is None
 
 
 @pytest.mark.parametrize("weighted", [False, True])

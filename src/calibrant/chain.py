@@ -69,7 +69,6 @@ class Chain(Fitted):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The numbers of columns that all steps take."""
         return _widths_of_all(self.steps)
 
     @property
@@ -82,7 +81,6 @@ class Chain(Fitted):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers the maps of all steps hold."""
         return sum(step.n_numbers for step in self.steps)
 
     def apply(self, rows: Rows) -> FloatArray:
@@ -111,7 +109,7 @@ class Chain(Fitted):
         try:
             return cls(steps)
         except CalibrantError as error:
-            field.refuse(f"can't be a chain: {error}")
+            field.refuse(f"can't be a chain: {str(error).removesuffix('.')}")
 
     def __repr__(self) -> str:
         return f"Chain([{', '.join(map(repr, self.steps))}])"

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.calibrators import (
-    CALIBRATORS,
-    Calibrator,
-    OneVsRestCalibrator,
-    TopLabelCalibrator,
-    calibrator_kind,
-    make_calibrator,
-    out_of_fold,
-)
+from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_kind, make_calibrator, out_of_fold
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import brier_losses, log_losses, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, InputKind, check_fraction, check_integer
 
@@ -59,7 +50,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Plain):
     """Methods ranked by held-out log loss, the best first.
 
     Attributes
@@ -77,11 +68,6 @@ class Comparison:
     n_rows: int
     n_folds: int
     level: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        result: dict[str, Any] = plain(asdict(self))
-        return result
 
 
 def compare(
@@ -156,18 +142,15 @@ def compare_rows(
     """Compare methods on checked rows of both classes, as `compare` does."""
     cv, level = check_integer("cv", cv, minimum=2), check_fraction("level", level)
     seed = check_integer("seed", seed, minimum=0)
-    counts = np.bincount(rows.codes)
-    smallest = int(counts[counts > 0].min())
+    smallest = int(np.unique(rows.codes, return_counts=True)[1].min())
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     n_folds = min(cv, smallest)
     folds = rows.folds(n_folds, rng=seed)
     as_they_are = rows.probabilities()
     held_out = {} if as_they_are is None else {NONE: as_they_are}
-    n_columns = 1 if rows.is_binary else rows.n_classes
-    for name, calibrator in _named(methods, rows.input, n_columns).items():
-        held_out[name] = out_of_fold(calibrator, rows, folds)
-    baseline = NONE if NONE in held_out else next(iter(held_out))
+    held_out |= {name: out_of_fold(made, rows, folds) for name, made in _named(methods, rows).items()}
+    baseline = next(iter(held_out))
     losses = {name: _row_losses(rows.with_scores(q)) for name, q in held_out.items()}
     z = normal_quantile(level)
     ranked = [_compared(name, loss, losses[baseline], rows.weights, z) for name, loss in losses.items()]
@@ -175,47 +158,38 @@ def compare_rows(
     return Comparison(tuple(ranked), baseline, rows.n_rows, n_folds, level)
 
 
-def _named(methods: Sequence[str | Calibrator] | None, input: InputKind, n_columns: int) -> dict[str, Calibrator]:
+def _named(methods: Sequence[str | Calibrator] | None, rows: Rows) -> dict[str, Calibrator]:
     """Return new calibrators by name, the sigmoid first: the baseline where nothing can be left alone."""
     if methods is None:
-        methods = sorted(_takers(input, n_columns), key=lambda name: name != "sigmoid")
+        methods = sorted(_takers(rows), key=lambda name: name != "sigmoid")
     named: dict[str, Calibrator] = {}
     for method in methods:
         if method == NONE:
             continue
-        made = make_calibrator(method)
-        if isinstance(method, str) and calibrator_kind(method).takes_input():
-            made = make_calibrator(method, input=input)
-        if made.input != input:
+        takes_input = isinstance(method, str) and calibrator_kind(method).takes_input()
+        made = make_calibrator(method, **({"input": rows.input} if takes_input else {}))
+        if made.input != rows.input:
             raise InvalidInputError(
-                f"{made!r} takes scores of input={made.input!r}, but input={input!r}. Leave it out or change it."
+                f"{made!r} takes scores of input={made.input!r}, but input={rows.input!r}. Leave it out or change it."
             )
         named[method if isinstance(method, str) else repr(made)] = made
     return named
 
 
-def _takers(input: InputKind, n_columns: int) -> list[str]:
+def _takers(rows: Rows) -> list[str]:
     """Return the names of calibrators that take such scores, each with a fit of its own."""
-    left_out = {OneVsRestCalibrator.name}
-    if n_columns <= 2 or input == "score":
-        left_out.add(TopLabelCalibrator.name)
-    return [
-        name
-        for name in CALIBRATORS
-        if name not in left_out and (input == "probability" or CALIBRATORS[name].takes_input())
-    ]
+    left_out = ("one_vs_rest",) if rows.n_classes > 2 and rows.input != "score" else ("one_vs_rest", "top_label")
+    takers = [name for name, kind in CALIBRATORS.items() if rows.input == "probability" or kind.takes_input()]
+    return [name for name in takers if name not in left_out]
 
 
 def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Return log loss and Brier score of each row, shape (n,) each."""
     if not rows.is_binary:
         return row_log_loss(rows), row_brier(rows)
-    positive = rows.positive
-    log, brier = log_losses(rows.scores), brier_losses(rows.scores)
-    return (
-        np.abs(np.where(positive, log.if_positive, log.if_negative)),
-        np.where(positive, brier.if_positive, brier.if_negative),
-    )
+    both = log_losses(rows.scores), brier_losses(rows.scores)
+    log, brier = (np.where(rows.positive, losses.if_positive, losses.if_negative) for losses in both)
+    return np.abs(log), brier
 
 
 def _compared(

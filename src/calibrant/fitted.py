@@ -67,7 +67,7 @@ class Storable(ABC):
 
     @abstractmethod
     def encode(self) -> dict[str, Any]:
-        """Return all of it as plain data: the body of a document.
+        """Return all of it as plain data, arrays and tuples: the body of a document.
 
         A field has the name of the attribute, without its underscore, or is `settings`: the constructor's arguments.
         """
@@ -75,13 +75,7 @@ class Storable(ABC):
     @classmethod
     @abstractmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Return the object that the body of a document of the version `body.version` holds, or refuse it.
-
-        Raises
-        ------
-        DocumentError
-            If a field is missing, unknown, wrong in itself or does not go with the others.
-        """
+        """Return the object that the body of a document of the version `body.version` holds, or raise DocumentError."""
 
     @abstractmethod
     def facts(self) -> dict[str, str]:
@@ -328,7 +322,6 @@ class MapFitted(Fitted):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers the map holds."""
         return self.fitted_map.n_numbers
 
     def apply(self, rows: Rows) -> FloatArray:
@@ -351,7 +344,6 @@ class MapFitted(Fitted):
         return self.fitted_map.describe(self.classes_.tolist())
 
     def examples(self) -> Examples | None:
-        """Return what becomes of some scores; None where that takes a row of several scores."""
         return self.fitted_map.examples(self.classes_.tolist(), self.input)
 
 

@@ -12,14 +12,17 @@ Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.numerics import LARGEST, TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
+from calibrant.quantised import QuantisedSummary
+from calibrant.row_stream import RowStream
 from calibrant.summary import TiedScores
 from calibrant.validation import InputKind
 
@@ -117,14 +120,19 @@ def base_logit(ties: TiedScores) -> float:
     return float(np.log(positives) - np.log(float(ties.weight.sum()) - positives))
 
 
-def platt_targets(ties: TiedScores) -> FloatArray:
-    """Return the target weight of each tie under Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2).
+def platt_rates(ties: TiedScores) -> tuple[float, float]:
+    """Return Platt's targets of negative and positive rows, 1/(n0 + 2) and (n1 + 1)/(n1 + 2).
 
     They are the posterior means of a uniform prior, and keep the fit finite where the classes separate.
     """
     n_positive = float(ties.positives.sum())
     n_negative = float(ties.weight.sum()) - n_positive
-    high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
+    return 1.0 / (n_negative + 2.0), (n_positive + 1.0) / (n_positive + 2.0)
+
+
+def platt_targets(ties: TiedScores, rates: tuple[float, float] | None = None) -> FloatArray:
+    """Return the target weight of each tie under Platt's targets, by default those of the ties themselves."""
+    low, high = platt_rates(ties) if rates is None else rates
     targets = ties.positives * (high - low)
     is_one_number = ties.weight.strides == (0,)  # weights of one, as a broadcast that takes no memory
     targets += low * float(ties.weight[0]) if is_one_number else low * ties.weight
@@ -141,6 +149,34 @@ def separates(ties: TiedScores) -> bool:
     has_negative = ties.positives < ties.weight
     has_positive = ties.positives > 0.0
     return float(ties.scores[has_negative].max()) <= float(ties.scores[has_positive].min())
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamedProblem(LogisticProblem):
+    """A problem whose rows are read again for each evaluation; its own arrays are those of cells of them."""
+
+    total: Callable[[Callable[[LogisticProblem], Any]], Any]
+
+    def value(self, theta: FloatArray) -> float:
+        return float(self.total(lambda part: part.value(theta)))
+
+    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        sums: tuple[FloatArray, FloatArray, float] = self.total(lambda part: part.derivatives(theta))
+        return sums
+
+
+def minimise_streamed(
+    stream: RowStream, cells: QuantisedSummary, problem: Callable[[TiedScores], LogisticProblem], *, what: str
+) -> FloatArray:
+    """Return the minimiser over the rows of a stream, from that of their cells; `problem` is made of rows or cells."""
+    coarse = problem(cells.tied())
+    streamed = _StreamedProblem(
+        coarse.columns,
+        coarse.weight,
+        coarse.target_weight,
+        lambda find: stream.total(lambda rows: find(problem(rows.tied()))),
+    )
+    return minimise(streamed, what=what, coarse=coarse)
 
 
 def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | None = None) -> FloatArray:

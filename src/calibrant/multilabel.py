@@ -16,7 +16,7 @@ from calibrant.calibrators import (
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import Fitted, register
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of
+from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of, first_lines
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
@@ -77,7 +77,7 @@ class MultilabelCalibrator(Configured, Fitted):
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores are: as the calibrator of the labels has it."""
+        """What the scores are that the calibrator of the labels takes."""
         return make_binary_calibrator(self.calibrator).input
 
     @property
@@ -86,12 +86,10 @@ class MultilabelCalibrator(Configured, Fitted):
 
     @property
     def takes_one(self) -> bool:
-        """False: each label has a column of its own."""
         return False
 
     @property
     def sums_to_one(self) -> bool:
-        """False: a row may have any number of the labels."""
         return False
 
     @property
@@ -136,24 +134,19 @@ class MultilabelCalibrator(Configured, Fitted):
         weight = as_weight(sample_weight, len(values))
         labels = names or score_names or tuple(map(str, range(values.shape[1])))
         columns = [
-            Rows.of_positives(np.ascontiguousarray(values[:, j]), np.ascontiguousarray(has_label[:, j]), weight)
-            for j in range(len(labels))
+            Rows.of_positives(np.ascontiguousarray(column), np.ascontiguousarray(has), weight).counted()
+            for column, has in zip(values.T, has_label.T, strict=True)
         ]
-        counted = [column.counted() for column in columns]
-        self.maps_ = _fit_labels(inner, counted, labels)
-        self.label_names_ = labels
-        self.n_rows_ = counted[0].n_rows
-        self.score_names_ = score_names
+        self.maps_ = _fit_labels(inner, columns, labels)
+        self.label_names_, self.n_rows_, self.score_names_ = labels, columns[0].n_rows, score_names
         return self
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers the maps hold."""
         return sum(part.n_numbers for part in self.maps_)
 
     def apply(self, rows: Rows) -> FloatArray:
-        columns = [m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)]
-        return np.column_stack(columns)
+        return np.column_stack([m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)])
 
     def check_width(self, n_columns: int, name: str) -> None:
         if n_columns != len(self.maps_):
@@ -167,19 +160,17 @@ class MultilabelCalibrator(Configured, Fitted):
 
     def describe(self) -> list[str]:
         lines = [f"  {label!r}: {m.in_words()}" for label, m in zip(self.label_names_, self.maps_, strict=True)]
-        more = [f"  and {len(lines) - _MOST_NAMED:,} more"] if len(lines) > _MOST_NAMED else []
-        return ["One map per label:", *lines[:_MOST_NAMED], *more]
+        return ["One map per label:", *first_lines(lines)]
 
     def examples(self) -> Examples | None:
-        """Return what the maps of the first labels make of some scores."""
         return examples_of(self.maps_, self.label_names_, self.input)
 
     def encode(self) -> dict[str, Any]:
         return {
             "settings": {"calibrator": encode_calibrator_setting(self.calibrator)},
-            "label_names": list(self.label_names_),
+            "label_names": self.label_names_,
             "n_rows": self.n_rows_,
-            "score_names": None if self.score_names_ is None else list(self.score_names_),
+            "score_names": self.score_names_,
             "maps": [m.encode() for m in self.maps_],
         }
 
@@ -223,16 +214,12 @@ def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str,
 
 
 def _unchanged(input: InputKind, label: str) -> BinaryMap:
-    match input:
-        case "probability":
-            return IDENTITY
-        case "logit":
-            return IDENTITY_LOGIT
-        case "score":
-            raise InvalidInputError(
-                f"Y column {label!r} holds one class only, so nothing says what its raw scores mean. Drop the column, "
-                "or pass rows of both classes."
-            )
+    if input == "score":
+        raise InvalidInputError(
+            f"Y column {label!r} holds one class only, so nothing says what its raw scores mean. Drop the column, or "
+            "pass rows of both classes."
+        )
+    return IDENTITY if input == "probability" else IDENTITY_LOGIT
 
 
 def _decode_map(field: DocumentField, inner: BinaryCalibrator) -> BinaryMap:

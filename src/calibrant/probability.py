@@ -45,7 +45,6 @@ class CalibrationConfig:
         Rows of the smallest class from which "auto" trusts isotonic regression.
     seed : int
         Seed of the folds.
-
     """
 
     method: Method = "auto"
@@ -151,15 +150,14 @@ class ProbabilityCalibrator(MapFitted):
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to rows that the gate has checked, of probabilities."""
-        self.keep(_one_vs_rest(self._choose(rows)).fit_rows(rows))
-        self.metrics_ = self._measure(rows)
-        _LOG.info(
-            "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
-            self.metrics_.brier_before,
-            self.metrics_.brier_after,
-            self.metrics_.ece_before,
-            self.metrics_.ece_after,
-        )
+        method = {"platt": "sigmoid"}.get(self.config.method, self.config.method)
+        if method == "auto":
+            smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
+            method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
+        self.keep(_one_vs_rest(method).fit_rows(rows))
+        self.metrics_ = m = self._measure(rows)
+        figures = (m.brier_before, m.brier_after, m.ece_before, m.ece_after)
+        _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *figures)
         return self
 
     def keep(self, calibrator: OneVsRestCalibrator) -> None:
@@ -189,12 +187,10 @@ class ProbabilityCalibrator(MapFitted):
 
     @property
     def sums_to_one(self) -> bool:
-        """False: rows of probabilities that come in may have any sum."""
         return False
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The number of columns that it was fitted to."""
         return (1,) if self.takes_one else (len(self.classes_),)
 
     @property
@@ -228,12 +224,6 @@ class ProbabilityCalibrator(MapFitted):
                 f"is not what the settings and the method {made.method_!r} of the metrics ask for"
             )
         return made
-
-    def _choose(self, rows: Rows) -> str:
-        if self.config.method == "auto":
-            smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
-            return "isotonic" if smallest >= self.config.min_samples else "sigmoid"
-        return "sigmoid" if self.config.method == "platt" else self.config.method
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
         n_folds = min(self.config.cv, rows.n_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,8 +12,18 @@ from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
 
 
+class Plain:
+    """A dataclass whose fields can be had as plain Python values."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values; what is not finite becomes None."""
+        return {key: plain(value) for key, value in asdict(cast("Any", self)).items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Score:
+class Score(Plain):
     """A measured value with its interval, and where both come from.
 
     Attributes
@@ -51,10 +61,6 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        return {key: plain(value) for key, value in asdict(self).items()}
 
 
 class Scores(Mapping[str, Score]):
@@ -138,7 +144,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationMetrics:
+class CalibrationMetrics(Plain):
     """What `ProbabilityCalibrator.fit` measured.
 
     The "after" figures are out of fold: every row was calibrated by a map that was fitted without it. The
@@ -177,10 +183,6 @@ class CalibrationMetrics:
     n_rows: int = 0
     n_folds: int = 0
     evaluated_on: str = "out of fold"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values."""
-        return {key: plain(value) for key, value in asdict(self).items()}
 
 
 def plain(value: Any) -> Any:

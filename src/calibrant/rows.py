@@ -89,6 +89,14 @@ class Rows:
         """Make rows of one score from checked arrays."""
         return cls(scores, Labels(positive.view(np.uint8), _BINARY), weight)
 
+    @classmethod
+    def of_ties(cls, ties: TiedScores) -> Rows:
+        """Make a positive and a negative row of each tie, of its weight, where it has any."""
+        weight = np.concatenate((ties.positives, ties.weight - ties.positives))
+        positive = np.repeat(np.array([True, False]), ties.scores.size)
+        kept = weight > 0.0
+        return cls.of_positives(np.concatenate((ties.scores, ties.scores))[kept], positive[kept], weight[kept])
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -258,7 +266,7 @@ class Rows:
 
 def read_rows(
     scores: ArrayLike,
-    y: ArrayLike | None,
+    y: ArrayLike,
     *,
     names: tuple[str, ...] = ("scores", "y"),
     where: str = "",

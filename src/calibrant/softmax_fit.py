@@ -224,6 +224,40 @@ class VectorProblem(SoftmaxProblem):
         return np.vstack((np.einsum("ik,ik,ik->k", bend, x, x), bend.sum(axis=0)))
 
 
+@dataclass(frozen=True, slots=True)
+class StreamedSoftmax(SoftmaxProblem):
+    """A problem whose rows are read again for each evaluation; its own arrays are a sample of them."""
+
+    sample: SoftmaxProblem
+    total: Callable[[Callable[[SoftmaxProblem], Any]], Any]
+
+    @classmethod
+    def of(cls, sample: SoftmaxProblem, total: Callable[[Callable[[SoftmaxProblem], Any]], Any]) -> StreamedSoftmax:
+        """Return the problem of a sample, and of what sums over problems of all rows, which have no penalty."""
+        return cls(sample.x, sample.codes, sample.weight, sample.centre, sample.penalty, sample, total)
+
+    def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
+        return self.sample.logits(x, theta)
+
+    def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
+        return self.sample.pull_back(x, residual)
+
+    def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
+        return self.sample.curvature(x, q, w)
+
+    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
+        return self.sample.curvature_diagonal(x, bend)
+
+    def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        off = theta - self.centre
+        value, gradient = self.total(lambda part: part.value_gradient(theta))
+        return value + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
+
+    def few(self) -> Any:
+        """Return the problem of the sample, which a Hessian is made of."""
+        return replace(self.sample, penalty=self.penalty)
+
+
 def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
     """Return the minimiser, and the strength of the penalty: the one given, or the one of most evidence.
 

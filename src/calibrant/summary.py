@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.errors import InvalidLabelError, InvalidWeightError, ShapeError
-from calibrant.numerics import BoolArray, FloatArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import (
     ArrayLike,
     InputKind,
@@ -69,7 +69,7 @@ class TiedScores:
 
 
 @dataclass(frozen=True, slots=True)
-class _PackedRows:
+class PackedRows:
     """Unweighted rows as sorted integers.
 
     The label takes the place of the sign bit, so the `n_negative` rows of negative scores come first, as a part of
@@ -97,8 +97,8 @@ class ScoreSummary:
     ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
     """
 
-    def __init__(self, source: _PackedRows | DistinctScores) -> None:
-        self._source = source
+    def __init__(self, source: PackedRows | DistinctScores) -> None:
+        self.source = source
 
     @classmethod
     def from_arrays(
@@ -171,22 +171,21 @@ class ScoreSummary:
 
     def merge(self, other: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of both."""
-        a, b = self._source, other._source
-        if isinstance(a, _PackedRows) and isinstance(b, _PackedRows):
+        a, b = self.source, other.source
+        if isinstance(a, PackedRows) and isinstance(b, PackedRows):
             negative = (a.keys[: a.n_negative], b.keys[: b.n_negative])
             rest = (a.keys[a.n_negative :], b.keys[b.n_negative :])
             n_negative = a.n_negative + b.n_negative
-            return ScoreSummary(_PackedRows(_sort_parts(np.concatenate((*negative, *rest)), n_negative), n_negative))
-        joined = (np.concatenate(pair) for pair in zip(self.distinct, other.distinct, strict=True))
-        scores, weight, squared, positives = joined
+            return ScoreSummary(PackedRows(_sort_parts(np.concatenate((*negative, *rest)), n_negative), n_negative))
+        scores, weight, squared, positives = map(np.concatenate, zip(self.distinct, other.distinct, strict=True))
         return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
 
     @cached_property
     def distinct(self) -> DistinctScores:
         """The distinct scores with weight, sum of squared weights and positives."""
-        if isinstance(self._source, DistinctScores):
-            return self._source
-        keys, n_negative = self._source.keys, self._source.n_negative
+        if isinstance(self.source, DistinctScores):
+            return self.source
+        keys, n_negative = self.source.keys, self.source.n_negative
         m = kernels.count_distinct(keys, n_negative)
         codes, count, positives = np.empty(m, np.uint64), np.empty(m), np.empty(m)
         kernels.run_lengths(keys, n_negative, codes, count, positives)
@@ -224,23 +223,23 @@ class ScoreSummary:
     @cached_property
     def total_weight(self) -> float:
         """Weight of all rows: their number, where unweighted."""
-        if isinstance(self._source, _PackedRows):
-            return float(self._source.keys.size)
-        return float(self._source.weight.sum())
+        if isinstance(self.source, PackedRows):
+            return float(self.source.keys.size)
+        return float(self.source.weight.sum())
 
     @cached_property
     def total_positives(self) -> float:
         """Weight of all positive rows."""
-        if isinstance(self._source, _PackedRows):
-            return float(np.count_nonzero(self._source.keys & np.uint64(1)))
-        return float(self._source.positives.sum())
+        if isinstance(self.source, PackedRows):
+            return float(np.count_nonzero(self.source.keys & np.uint64(1)))
+        return float(self.source.positives.sum())
 
     @property
     def effective_size(self) -> float:
         """Kish's effective number of rows, (sum w)^2 / sum w^2: the number of rows, where unweighted."""
-        if isinstance(self._source, _PackedRows):
-            return float(self._source.keys.size)
-        return self.total_weight**2 / float(self._source.weight_squared.sum())
+        if isinstance(self.source, PackedRows):
+            return self.total_weight
+        return self.total_weight**2 / float(self.source.weight_squared.sum())
 
     @property
     def base_rate(self) -> float:
@@ -249,26 +248,43 @@ class ScoreSummary:
 
     def isotonic_blocks(self) -> Blocks:
         """Pool adjacent violators: the maximal blocks of the isotonic regression of the labels on the scores."""
-        source = self._source
+        source = self.source
         if isinstance(source, DistinctScores):
             m = source.scores.size
             weight, positives, end = np.empty(m), np.empty(m), np.empty(m, np.int64)
             top = kernels.pool_weighted(source.weight, source.positives, weight, positives, end)
-            first = np.concatenate(([0], end[: top - 1]))
-            last = end[:top] - 1
+            first, last = np.append(0, end[: top - 1]), end[:top] - 1
             return Blocks(source.scores[first], source.scores[last], weight[:top].copy(), positives[:top].copy())
         keys, n_negative = source.keys, source.n_negative
         room = int(keys.size ** (2 / 3)) + 64
         count, positive, ends = (np.empty(room, np.int64) for _ in range(3))
         top = kernels.pool_keys(keys, n_negative, count, positive, ends)
-        last_row = ends[:top] - 1
-        first_row = np.concatenate(([0], ends[: top - 1]))
-        return Blocks(
-            _unpack(keys[first_row] >> np.uint64(1), int((first_row < n_negative).sum())),
-            _unpack(keys[last_row] >> np.uint64(1), int((last_row < n_negative).sum())),
-            count[:top].astype(np.float64),
-            positive[:top].astype(np.float64),
+        first_score, last_score = (
+            _unpack(keys[row] >> np.uint64(1), int((row < n_negative).sum()))
+            for row in (np.append(0, ends[: top - 1]), ends[:top] - 1)
         )
+        return Blocks(first_score, last_score, count[:top].astype(np.float64), positive[:top].astype(np.float64))
+
+
+def equal_mass_bins(weight: FloatArray, n_bins: int) -> IntArray:
+    """Return the bin, rising from 0, of each of the sorted distinct scores, so that bins have near-equal weight.
+
+    A score belongs to the bin that the middle of its own weight falls into, so that ties stay whole.
+    """
+    middle = np.cumsum(weight) - 0.5 * weight
+    bin_of: IntArray = np.minimum((middle * (n_bins / weight.sum())).astype(np.int64), n_bins - 1)
+    return bin_of
+
+
+def midpoints(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return edges midway between neighbours, never below `left` nor at or above a larger `right`."""
+    middle = 0.5 * left + 0.5 * right
+    return np.where((middle < left) | ((middle >= right) & (left < right)), left, middle)
+
+
+def equal_mass_starts(weight: FloatArray, n_bins: int) -> IntArray:
+    """Return the index of the first score of each of `equal_mass_bins` that holds one."""
+    return np.flatnonzero(np.diff(equal_mass_bins(weight, n_bins), prepend=-1))
 
 
 def sort_keys(keys: KeyArray, *, n_ignored: int = 0) -> KeyArray:
@@ -303,17 +319,17 @@ def _numpy_sorts_faster() -> bool:
     return bool(seconds["numpy"] <= seconds["radix"])
 
 
-def _pack(scores: FloatArray, positive: BoolArray) -> _PackedRows:
+def _pack(scores: FloatArray, positive: BoolArray) -> PackedRows:
     bits: npt.NDArray[np.uint64] = (scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same score as 0.0
     label = positive.view(np.uint8)
     if scores.min() >= 0.0:
         bits <<= np.uint64(1)  # the sign bit falls off
         bits |= label
-        return _PackedRows(sort_keys(bits, n_ignored=1), 0)
+        return PackedRows(sort_keys(bits, n_ignored=1), 0)
     n_negative = int(np.count_nonzero(scores < 0.0))
     keys = np.empty_like(bits)
     kernels.pack_signed(bits, label if label.flags.writeable else label.copy(), n_negative, keys)
-    return _PackedRows(_sort_parts(keys, n_negative), n_negative)
+    return PackedRows(_sort_parts(keys, n_negative), n_negative)
 
 
 def _sort_parts(keys: KeyArray, n_negative: int) -> KeyArray:

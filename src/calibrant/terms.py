@@ -6,8 +6,10 @@ what that becomes in its engine.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +20,16 @@ from calibrant.numerics import FloatArray
 Operation: TypeAlias = Literal[
     "+", "-", "*", "/", "<", "<=", ">", ">=", "case", "least", "greatest", "abs", "ln", "exp"
 ]
+
+
+def _operator(operation: Operation, *, is_swapped: bool = False) -> Callable[[Term, Term | float], Term]:
+    """Return the method of a term that stands for an operation with another one, or with a number."""
+
+    def apply(self: Term, other: Term | float) -> Term:
+        pair = (self, self.term(other))
+        return self.builder.each(operation, *(reversed(pair) if is_swapped else pair))
+
+    return apply
 
 
 class Term:
@@ -32,40 +44,15 @@ class Term:
         self.builder = builder
         self.payload = payload
 
-    def __add__(self, other: Term | float) -> Term:
-        return self.builder.each("+", self, self._term(other))
+    __add__, __radd__ = _operator("+"), _operator("+", is_swapped=True)
+    __sub__, __rsub__ = _operator("-"), _operator("-", is_swapped=True)
+    __mul__, __rmul__ = _operator("*"), _operator("*", is_swapped=True)
+    __truediv__ = _operator("/")
+    __lt__, __le__ = _operator("<"), _operator("<=")
+    __gt__, __ge__ = _operator(">"), _operator(">=")
 
-    def __radd__(self, other: float) -> Term:
-        return self.builder.each("+", self._term(other), self)
-
-    def __sub__(self, other: Term | float) -> Term:
-        return self.builder.each("-", self, self._term(other))
-
-    def __rsub__(self, other: float) -> Term:
-        return self.builder.each("-", self._term(other), self)
-
-    def __mul__(self, other: Term | float) -> Term:
-        return self.builder.each("*", self, self._term(other))
-
-    def __rmul__(self, other: float) -> Term:
-        return self.builder.each("*", self._term(other), self)
-
-    def __truediv__(self, other: Term | float) -> Term:
-        return self.builder.each("/", self, self._term(other))
-
-    def __lt__(self, other: Term | float) -> Term:
-        return self.builder.each("<", self, self._term(other))
-
-    def __le__(self, other: Term | float) -> Term:
-        return self.builder.each("<=", self, self._term(other))
-
-    def __gt__(self, other: Term | float) -> Term:
-        return self.builder.each(">", self, self._term(other))
-
-    def __ge__(self, other: Term | float) -> Term:
-        return self.builder.each(">=", self, self._term(other))
-
-    def _term(self, value: Term | float) -> Term:
+    def term(self, value: Term | float) -> Term:
+        """Return a term as it is, and a number as a constant."""
         return value if isinstance(value, Term) else self.builder.number(value)
 
 
@@ -138,7 +125,7 @@ class Builder(ABC):
 
     @abstractmethod
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
-        """Return y interpolated at s between at least two knots, flat outside them, as `calibrant.lookup` does."""
+        """Return y interpolated at s between at least two knots, flat outside them, as `calibrant.maps.tables` does."""
 
     @abstractmethod
     def couple_likeliest(self, rates: Term) -> Term:
@@ -170,11 +157,7 @@ class Builder(ABC):
 
     def weighted_total(self, parts: Sequence[Term], weights: FloatArray) -> Term:
         """Return the sum of terms, each times its weight."""
-        terms = [float(weight) * part for weight, part in zip(weights, parts, strict=True)]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        return reduce(operator.add, (float(weight) * part for weight, part in zip(weights, parts, strict=True)))
 
 
 def knot_pieces(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:

@@ -223,7 +223,7 @@ def test_module_is_reached_from_the_package() -> None:
         (lambda: PurgedKFold(1), InvalidInputError, "n_splits=1 is too small"),
         (lambda: PurgedKFold(2.0), InvalidTypeError, "n_splits=2.0 is not a whole number"),
         (lambda: PurgedKFold(5).split(4), ShapeError, "X is a single int"),
-        (lambda: PurgedKFold(5).split(np.array(4)), ShapeError, "X has no dimensions"),
+        (lambda: PurgedKFold(5).split(np.array(4)), ShapeError, "X is a single ndarray"),
         (lambda: list(PurgedKFold(5).split(range(4))), InvalidInputError, "n_splits=5 is more than the 4 rows of X"),
         (lambda: PurgedKFold(2, times=[1, 2]).split(range(3)), ShapeError, "X has 3 rows and times has 2"),
         (lambda: PurgedKFold(2, label_end=[1, 2]).split(range(3)), ShapeError, "X has 3 rows and label_end has 2"),

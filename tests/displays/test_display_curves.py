@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import calibrant as cb
-from calibrant.displays.curves import (
+from calibrant.displays.diagram import (
     AXIS_ENDS,
     DIAGONAL,
     MAX_BARS,

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import calibrant as cb
-from calibrant.displays.curves import DIAGONAL
+from calibrant.displays.diagram import DIAGONAL
 from calibrant.errors import InvalidTypeError, ShapeError
 
 

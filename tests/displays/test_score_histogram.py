@@ -26,15 +26,17 @@ def test_every_row_is_counted_once_and_as_numpy_does(data: list[tuple[float, boo
 
 
 def test_scores_of_zero_and_one_lie_in_the_outer_bins() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]), n_bins=4)
-    assert histogram.n.tolist() == [1, 0, 0, 2]
-    assert histogram.events.tolist() == [0, 0, 0, 1]
+    histogram = ScoreHistogram.from_rows(rows([0.0, 1.0, 1.0], [False, True, False]))
+    inner = [0] * (histogram.n.size - 2)
+    assert histogram.n.tolist() == [1, *inner, 2]
+    assert histogram.events.tolist() == [0, *inner, 1]
 
 
 def test_scores_above_the_end_fall_in_the_last_bin() -> None:
-    histogram = ScoreHistogram.from_rows(rows([0.01, 0.9], [False, True]), upper=0.1, n_bins=2)
-    assert histogram.n.tolist() == [1, 1]
-    assert histogram.edges.tolist() == [0.0, 0.05, 0.1]
+    summary = rows([0.0, 0.9], [False, True]).summary()
+    histogram = ScoreHistogram.from_summary(summary, n_rows=2, is_weighted=False, upper=0.1)
+    assert histogram.n.tolist() == [1, *[0] * (histogram.n.size - 2), 1]
+    assert histogram.edges[[0, -1]].tolist() == [0.0, 0.1]
 
 
 def test_weight_two_equals_two_rows() -> None:

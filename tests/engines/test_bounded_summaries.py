@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import calibrant as cb
-from calibrant.engines import FoldState, QuantisedSummary, open_rows, summarise
-from calibrant.engines.partitions import Column, pooled_summary
-from calibrant.engines.quantised import CellTable
-from calibrant.engines.rows import RowReader
+from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, summarise
+from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
+from calibrant.quantised import CellTable
 
 #: Scores of kinds that hurt cells: ties, ends, single precision, saturation, one narrow heap.
 KINDS = ("beta", "ties", "ends", "float32", "saturated", "narrow")
@@ -51,7 +50,7 @@ def test_metrics_of_cells_are_within_the_bounds_that_they_report(kind: str, weig
     found = summarise(columns, weight="w" if weighted else None, exact=False)
     assert isinstance(found, QuantisedSummary)
     bounds = found.bounds
-    scores, weight, _, positives = found.cells
+    scores, weight, _, positives = found.distinct
     total = weight.sum()
     assert found.base_rate == pytest.approx(np.average(y, weights=w), rel=1e-12)
     of_rows = {
@@ -89,7 +88,7 @@ def test_bounds_are_not_zero_where_something_moved_and_zero_where_nothing_did() 
     tied = summarise({"p": p.round(2), "y": y}, exact=False)
     assert tied.bounds.brier == tied.bounds.auc == tied.bounds.log_loss == tied.bounds.score == 0.0
     exact = cb.ScoreSummary.from_arrays(p.round(2), y)
-    for got, wanted in zip(tied.cells, exact.cells, strict=True):
+    for got, wanted in zip(tied.distinct, exact.distinct, strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -138,12 +137,12 @@ def test_states_of_parts_travel_and_merge_in_any_order(order: tuple[int, ...]) -
     for i in order:
         state = FoldState()
         state.add(np.ascontiguousarray(p[i::4]), np.ascontiguousarray(y[i::4]), None)
-        state.settle()
+        state.flush()
         states.append(pickle.loads(pickle.dumps(state)))
     for state in states[1:]:
         states[0].merge(state)
     wanted = cb.ScoreSummary.from_arrays(p, y)
-    for got, expected in zip(states[0].summary().distinct, wanted.cells, strict=True):
+    for got, expected in zip(states[0].summary().distinct, wanted.distinct, strict=True):
         np.testing.assert_array_equal(got, expected)
 
 
@@ -155,7 +154,7 @@ def test_a_state_of_cells_takes_in_an_exact_one_and_the_other_way_round() -> Non
         a.add(p[:2_000], y[:2_000], None)
         b.add(p[2_000:], y[2_000:], None)
         for state in (a, b):
-            state.settle()
+            state.flush()
         (a if first_is_table else b).quantise(8, is_probability=True)
         a.merge(b)
         results.append(a.summary().distinct)
@@ -167,15 +166,16 @@ def test_a_state_of_cells_takes_in_an_exact_one_and_the_other_way_round() -> Non
         a.merge(other)
 
 
-def reader(columns: dict[str, Any], input: Any = "probability", weight: str | None = None) -> RowReader:
-    return RowReader(open_rows(pa.table(columns)), score="p", label="y", input=input, weight=weight)
+def stream_of(columns: dict[str, Any], input: Any = "probability", weight: str | None = None) -> SourceStream:
+    reader = RowReader(open_rows(pa.table(columns)), score="p", label="y", input=input, weight=weight)
+    return SourceStream.of(reader)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_rows", [7, 300, 100_000])
 def test_blocks_from_range_partitions_are_those_of_all_rows_bit_for_bit(kind: str, max_rows: int) -> None:
     p, y = draw(kind, 3_000 if max_rows == 7 else 20_000, seed=3)
-    found = pooled_summary(Column(reader({"p": p, "y": y})), max_rows=max_rows).isotonic_blocks()
+    found = pooled_summary(stream_of({"p": p, "y": y}), max_rows=max_rows).isotonic_blocks()
     wanted = cb.ScoreSummary.from_arrays(p, y).isotonic_blocks()
     assert len(wanted.first) > 3
     for got, expected in zip(found, wanted, strict=True):
@@ -186,7 +186,7 @@ def test_blocks_of_scores_of_both_signs_and_of_sorted_and_hostile_labels_are_exa
     rng = np.random.default_rng(4)
     s = rng.normal(size=8_000) * 3.0
     for y in (rng.random(s.size) < 1.0 / (1.0 + np.exp(-s)), s > 0.1, s < 0.1, np.arange(s.size) % 2 == 0):
-        found = pooled_summary(Column(reader({"p": s, "y": y}, "score")), max_rows=200).isotonic_blocks()
+        found = pooled_summary(stream_of({"p": s, "y": y}, "score"), max_rows=200).isotonic_blocks()
         wanted = cb.ScoreSummary.from_arrays(s, y).isotonic_blocks()
         for got, expected in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
@@ -195,7 +195,7 @@ def test_blocks_of_scores_of_both_signs_and_of_sorted_and_hostile_labels_are_exa
 def test_weighted_blocks_are_those_of_all_rows_to_rounding() -> None:
     p, y = draw("beta", 20_000)
     w = np.random.default_rng(0).exponential(size=p.size) * 1e-3  # weights that are no counts of rows
-    found = pooled_summary(Column(reader({"p": p, "y": y, "w": w}, weight="w")), max_rows=500).isotonic_blocks()
+    found = pooled_summary(stream_of({"p": p, "y": y, "w": w}, weight="w"), max_rows=500).isotonic_blocks()
     wanted = cb.ScoreSummary.from_arrays(p, y, sample_weight=w).isotonic_blocks()
     np.testing.assert_array_equal(found.first, wanted.first)
     np.testing.assert_array_equal(found.last, wanted.last)

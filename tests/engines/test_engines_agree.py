@@ -133,7 +133,7 @@ def metrics_case(*, is_one: bool, exact: Any, weight: str | None = None) -> Call
 def groups_case(source: Any) -> None:
     rows = columns()
     found = evaluate(source, group="g")
-    wanted = evaluate_groups(rows["y"], rows["p"], rows["g"])
+    wanted = evaluate_groups(rows["y"], rows["p"], groups=rows["g"])
     assert list(found.groups) == list(wanted.groups)
     for got, expected in ((found.overall, wanted.overall), *((found.groups[g], wanted.groups[g]) for g in "abc")):
         assert list(got) == list(expected)
@@ -167,7 +167,7 @@ def summaries_case(*, exact: Any, group: str | None, is_one: bool) -> Callable[[
 
 def check_summary(found: cb.ScoreSummary, wanted: cb.ScoreSummary) -> None:
     if not isinstance(found, QuantisedSummary):
-        for got, expected in zip(found.cells, wanted.cells, strict=True):
+        for got, expected in zip(found.distinct, wanted.distinct, strict=True):
             np.testing.assert_array_equal(got, expected)
         return
     assert (found.total_weight, found.total_positives) == (wanted.total_weight, wanted.total_positives)

@@ -109,7 +109,7 @@ def test_every_source_gives_the_summary_of_the_rows_in_memory_bit_for_bit(name: 
     if name == "Arrow dataset":
         expected = cb.ScoreSummary.from_arrays(ROWS["p"][:1_000], ROWS["y"][:1_000])
     assert isinstance(found, cb.ScoreSummary)
-    for got, wanted in zip(found.cells, expected.cells, strict=True):
+    for got, wanted in zip(found.distinct, expected.distinct, strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -237,7 +237,7 @@ def test_groups_come_apart_and_so_do_classes() -> None:
         for k, summary in by_class.items():
             at = g == name
             wanted = cb.ScoreSummary.from_rows(np.ascontiguousarray(P[at, k]), y[at] == k, None)
-            for got, expected in zip(summary.distinct, wanted.cells, strict=True):
+            for got, expected in zip(summary.distinct, wanted.distinct, strict=True):
                 np.testing.assert_array_equal(got, expected)
 
 
@@ -257,7 +257,7 @@ def test_weights_sum_to_rounding_and_zero_is_no_row() -> None:
     found = summarise(pa.table({**ROWS, "w": w}).to_reader(200), weight="w")
     wanted = cb.ScoreSummary.from_arrays(ROWS["p"], ROWS["y"], sample_weight=w)
     np.testing.assert_array_equal(found.scores, wanted.scores)
-    for got, expected in zip(found.cells[1:], wanted.cells[1:], strict=True):
+    for got, expected in zip(found.distinct[1:], wanted.distinct[1:], strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-13)
     with pytest.raises(InvalidWeightError, match=r"column 'w' of the table row 0: -1\.0 is negative"):
         summarise(pa.table({**ROWS, "w": np.full(N, -1.0)}), weight="w")
@@ -280,7 +280,7 @@ def test_folders_named_like_a_value_are_a_column(tmp_path: Path) -> None:
     assert list(found) == ["New York/JFK", "Rome"]
     at = ROWS["id"] % 3 == 0
     wanted = cb.ScoreSummary.from_arrays(ROWS["p"][at], ROWS["y"][at])
-    for got, expected in zip(found["New York/JFK"].cells, wanted.cells, strict=True):
+    for got, expected in zip(found["New York/JFK"].distinct, wanted.distinct, strict=True):
         np.testing.assert_array_equal(got, expected)
     assert list(summarise(tmp_path / "h", group="year")) == [0, 1]
     years = [batch.table["year"] for batch in source.scan(["year"])]

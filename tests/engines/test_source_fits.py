@@ -14,7 +14,9 @@ import pytest
 import calibrant as cb
 from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS, Calibrator, calibrator_kind, make_calibrator
 from calibrant.engines import evaluate, fit
-from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError, InvalidLabelError
+from calibrant.errors import CalibrantWarning, ColumnOrderError, DataWarning, InvalidInputError, InvalidLabelError
+from calibrant.maps import Map
+from calibrant.rows import Rows
 
 #: Fitted to the rows themselves, whatever their number.
 PARAMETRIC = ("sigmoid", "beta", "temperature", "vector", "matrix", "dirichlet", "ensemble_temperature")
@@ -265,3 +267,35 @@ def test_evaluate_is_that_of_memory_where_scores_fit_and_says_its_bounds_where_n
         limit = float(found[name].note.split("within ")[1].split(" of")[0])
         assert abs(found[name].value - wanted[name].value) <= 1.06 * limit, name
     assert found.verdict == wanted.verdict
+
+
+@pytest.mark.parametrize("max_distinct", [100_000, 1_000])
+def test_columns_are_matched_to_classes_by_name_whatever_their_order(max_distinct: int) -> None:
+    z, y = classes(4_000)
+    labels = np.array(["buy", "hold", "keep", "sell"])
+    columns = {f"p_{label}": softmax(z)[:, k] for k, label in enumerate(labels)}
+    source, names = in_parts({**columns, "y": labels[y]}), ["p_sell", "p_keep", "p_buy", "p_hold"]
+    calibrator = fit(cb.TemperatureCalibrator(), source, score=names, max_distinct=max_distinct)
+    assert calibrator.score_names_ == tuple(columns)
+    wanted = fit(cb.TemperatureCalibrator(), source, score=list(columns), max_distinct=max_distinct)
+    assert calibrator.inverse_temperature_ == wanted.inverse_temperature_
+    found = evaluate(source, score=names, max_distinct=max_distinct)
+    assert found["brier"].value == pytest.approx(cb.evaluate(labels[y], softmax(z))["brier"].value, rel=1e-12)
+    odd = {"p_sell": "p_sell", "p_hold": "p_hold", "b": "p_buy", "k": "p_keep"}
+    source = in_parts({**{name: columns[of] for name, of in odd.items()}, "y": labels[y]})
+    with pytest.raises(ColumnOrderError, match="contradicts that of the classes"):
+        evaluate(source, score=list(odd))
+
+
+def test_a_method_of_all_columns_without_passes_says_that_it_needs_all_rows() -> None:
+    class OfOneKind(Calibrator):
+        name = "of_one_kind"
+
+        def map_of(self, rows: Rows) -> Map:
+            return cb.TemperatureCalibrator().map_of(rows)
+
+    z, y = classes(4_000)
+    columns = {f"p{k}": softmax(z)[:, k] for k in range(4)}
+    assert fit(OfOneKind(), in_parts({**columns, "y": y}), score="p*").n_rows_ == 4_000
+    with pytest.raises(InvalidInputError, match="more rows than fit in memory, and of_one_kind needs all of them"):
+        fit(OfOneKind(), in_parts({**columns, "y": y}), score="p*", max_distinct=1_000)

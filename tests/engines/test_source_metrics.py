@@ -103,7 +103,7 @@ def test_groups_of_any_source_are_those_of_memory(max_distinct: int, weighted: b
     columns = {"p": p, "y": y, "city": city, "w": np.ones(p.size) if w is None else w}
     source = in_parts(columns)
     found = evaluate(source, group="city", weight="w" if weighted else None, max_distinct=max_distinct)
-    wanted = evaluate_groups(y, p, city, sample_weight=w)
+    wanted = evaluate_groups(y, p, groups=city, sample_weight=w)
     assert isinstance(found, GroupScores)
     assert found.off == wanted.off == ("Rome",)
     assert list(found.groups) == list(wanted.groups)
@@ -120,7 +120,7 @@ def test_groups_of_any_source_are_those_of_memory(max_distinct: int, weighted: b
 def test_groups_of_several_columns_are_measured_by_their_top_label() -> None:
     z, y = classes(9_000)
     g = np.arange(y.size) % 3
-    wanted = evaluate_groups(y, softmax(z), g)
+    wanted = evaluate_groups(y, softmax(z), groups=g)
     for max_distinct in (100_000, 3_000):
         found = evaluate(in_parts(columns_of(softmax(z), y=y, g=g)), score="p*", group="g", max_distinct=max_distinct)
         assert set(found.groups) == {0, 1, 2}

@@ -231,7 +231,7 @@ def test_comes_back_bit_for_bit(tmp_path: Path, suffix: str, shrinkage: Any, lab
     assert loaded.shrinkage == shrinkage
     assert loaded.metadata_ == {"group": "city"}
     assert repr(loaded) == repr(fitted)
-    assert to_document(loaded.fit(p, y, groups=by))["maps"] == to_document(fitted)["maps"]
+    assert to_document(loaded.fit(p, y, groups=by))["group_maps"] == to_document(fitted)["group_maps"]
 
 
 def test_groups_lacking_a_class_come_back(tmp_path: Path) -> None:
@@ -257,17 +257,17 @@ MAPS = [{"n_rows": 1, "share": 0.5, "clip": 0.1, "map": SOFTMAX}] * 2
         (("groups", 1), "Bonn", r"groups\[1\]: 'Bonn' is not above the class before it"),
         (("groups", 0), 3, r"groups\[1\]: 'Kyiv' is of another kind"),
         (("groups",), [], "groups: an empty list is too short"),
-        (("groups",), ["Bonn"], "does not go with 1 groups"),
-        (("maps", 0, "share"), 1.5, r"maps\[0\].share: 1.5 is outside \[0, 1\]"),
-        (("maps",), MAPS[:1], "maps: a list of 1 does not go with 3 groups"),
-        (("maps", 0, "clip"), 0.5, r"maps\[0\].clip: 0.5 is outside \(0, 0.5\)"),
-        (("pooled_clip",), 0.0, r"pooled_clip: 0.0 is outside \(0, 0.5\)"),
-        (("maps", 0, "n_rows"), 0, r"maps\[0\].n_rows: 0 is outside"),
+        (("groups",), ["Bonn"], "does not go with 1 group:"),
+        (("group_maps", 0, "share"), 1.5, r"group_maps\[0\].share: 1.5 is outside \[0, 1\]"),
+        (("group_maps",), MAPS[:1], "group_maps: a list of 1 does not go with 3 groups"),
+        (("group_maps", 0, "clip"), 0.5, r"group_maps\[0\].clip: 0.5 is outside \(0, 0.5\)"),
+        (("clip",), 0.0, r"clip: 0.0 is outside \(0, 0.5\)"),
+        (("group_maps", 0, "n_rows"), 0, r"group_maps\[0\].n_rows: 0 is outside"),
         (("shrinkage",), -1.0, "shrinkage: -1.0 is below 0"),
-        (("is_auto",), 1, "is_auto: 1 is not true or false"),
-        (("maps", 0, "map"), MAPS[1]["map"], "map: an object of 4 takes another number of columns"),
-        (("maps", 0, "map", "kind"), "step", r"maps\[0\]"),
-        (("pooled", "name"), "beet", "pooled.name: 'beet' is none of"),
+        (("settings", "shrinkage"), 1.0, "shrinkage: .* is another strength than that of the settings"),
+        (("group_maps", 0, "map"), MAPS[1]["map"], "map: an object of 4 takes another number of columns"),
+        (("group_maps", 0, "map", "kind"), "step", r"group_maps\[0\]"),
+        (("settings", "calibrator"), "beet", "settings.calibrator: 'beet' is none of"),
         (("extra",), 1, "unknown field 'extra'"),
     ],
 )

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant import lookup
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap
+from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap, tables
 
 FLOATS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1), st.sampled_from([0.0, 5e-324, 1.0, 1.7e308])
@@ -16,9 +15,9 @@ KNOTS = st.lists(FLOATS, min_size=2, max_size=12, unique=True).map(sorted)
 
 
 def both(fitted, values, monkeypatch):
-    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: True)
+    monkeypatch.setattr(tables, "_wants_slots", lambda *_: True)
     compiled = fitted.apply(values)
-    monkeypatch.setattr(lookup, "_wants_slots", lambda *_: False)
+    monkeypatch.setattr(tables, "_wants_slots", lambda *_: False)
     return compiled, fitted.apply(values)
 
 

@@ -234,10 +234,10 @@ def test_saved_and_loaded_it_gives_the_same_bits(
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("params.maps", "bent", r"params.maps: 'bent' is none of 'rising', 'straight'"),
-        ("params.tol", 0.0, r"params.tol: 0.0 is no tolerance"),
-        ("params.knot_tol", -1.0, r"params.knot_tol: -1.0 is no tolerance"),
-        ("params.max_iter", 2.5, r"params.max_iter: 2.5 is not a whole number"),
+        ("settings.maps", "bent", r"settings.maps: 'bent' is none of 'rising', 'straight'"),
+        ("settings.tol", 0.0, r"settings.tol: 0.0 is no tolerance"),
+        ("settings.knot_tol", -1.0, r"settings.knot_tol: -1.0 is no tolerance"),
+        ("settings.max_iter", 2.5, r"settings.max_iter: 2.5 is not a whole number"),
         ("classes", [0, 1], r"does not go with 2 classes: one item for each is needed"),
         ("margins", [0.5, 0.5], r"margins: a list of 2 does not go with 3 classes"),
         ("margins", [0.5, 0.5, 2.0], r"margins\[2\]: 2.0 is outside \[0, 1\]"),

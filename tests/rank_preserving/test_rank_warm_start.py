@@ -7,7 +7,7 @@ import pytest
 from exact_matrices import nearest
 
 from calibrant.kernels import SortedColumns, Workspace
-from calibrant.rank_preserving import solve, warm_start
+from calibrant.rank_preserving import solve, splitting
 from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point, check_problem, check_rows
 from calibrant.rank_preserving.projection import dual_value
 
@@ -22,8 +22,8 @@ def draw(seed: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start from the affine point however few the rows are."""
-    monkeypatch.setattr(warm_start, "_LEAST_ROWS", 0)
-    monkeypatch.setattr(warm_start, "_LEAST_ROWS_PER_SQUARE", 0)
+    monkeypatch.setattr(splitting, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(splitting, "_LEAST_ROWS_PER_SQUARE", 0)
 
 
 @pytest.mark.usefixtures("always")
@@ -49,7 +49,7 @@ def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighte
     weight = np.random.default_rng(1).integers(1, 4, len(P)).astype(float) if weighted else None
     columns = check_problem(check_rows(P, weight), margins, on_mismatch="rescale").columns()
     work, point = Workspace.of(columns), affine_feasible_point(columns)
-    start = warm_start.affine_start(columns, work, point, max_passes=100)
+    start = splitting.affine_start(columns, work, point, max_passes=100)
     assert start is not None
     assert start[2] <= 40
     work.reset(columns)
@@ -64,7 +64,7 @@ def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighte
 def test_search_from_the_affine_point_saves_most_of_the_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     P, margins = draw(0, 20_000, 3)
     from_there = solve(P, margins, gap_tol=1e-3)
-    monkeypatch.setattr(warm_start, "_LEAST_ROWS", 10**9)
+    monkeypatch.setattr(splitting, "_LEAST_ROWS", 10**9)
     from_afar = solve(P, margins, gap_tol=1e-3)
     assert from_there.converged
     assert from_afar.converged
@@ -73,7 +73,7 @@ def test_search_from_the_affine_point_saves_most_of_the_iterations(monkeypatch: 
 
 def start_of(P: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
     columns: SortedColumns = check_problem(check_rows(P, None), margins).columns()
-    return warm_start.affine_start(columns, Workspace.of(columns), affine_feasible_point(columns), max_passes=100)
+    return splitting.affine_start(columns, Workspace.of(columns), affine_feasible_point(columns), max_passes=100)
 
 
 def test_few_rows_and_margins_that_are_met_start_from_the_probabilities() -> None:
@@ -86,7 +86,7 @@ def test_few_rows_and_margins_that_are_met_start_from_the_probabilities() -> Non
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 1_000, 12_345])
 @pytest.mark.parametrize(("width", "rows_per_step"), [(12, 1.0), (12, 30.0), (40, 300.0)])
 def test_windows_cover_a_column_once_and_narrow_to_single_rows(count: int, width: int, rows_per_step: float) -> None:
-    edges = warm_start.windows(count, width, rows_per_step)
+    edges = splitting.windows(count, width, rows_per_step)
     sizes = np.diff(edges)
     assert edges[0] == 0
     assert edges[-1] == count

@@ -19,7 +19,6 @@ from calibrant.calibrators.base import (
     map_without_rows as map_without_rows,
 )
 from calibrant.calibrators.beta import BetaCalibrator as BetaCalibrator
-from calibrant.calibrators.centered_isotonic import CenteredIsotonicCalibrator as CenteredIsotonicCalibrator
 from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
 from calibrant.calibrators.dirichlet import DirichletCalibrator as DirichletCalibrator
 from calibrant.calibrators.ensemble_temperature import (
@@ -32,7 +31,10 @@ from calibrant.calibrators.ensemble_temperature import (
     parts_of as parts_of,
 )
 from calibrant.calibrators.histogram import HistogramCalibrator as HistogramCalibrator
-from calibrant.calibrators.isotonic import IsotonicCalibrator as IsotonicCalibrator
+from calibrant.calibrators.isotonic import (
+    CenteredIsotonicCalibrator as CenteredIsotonicCalibrator,
+    IsotonicCalibrator as IsotonicCalibrator,
+)
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator as MatrixScalingCalibrator
 from calibrant.calibrators.mimic import BinTable as BinTable, MimicCalibrator as MimicCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCalibrator

@@ -53,12 +53,15 @@ from calibrant.numerics import (
     minimise_on_simplex,
     softplus,
 )
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import InputKind, check_integer
 
 _MAX_ITER = 500
 _TOL = 1e-7
+#: Rows drawn of a stream, as a multiple of those that the choice looks at.
+_SPARE = 1.5
 
 
 @named("auto")
@@ -136,7 +139,6 @@ class AutoCalibrator(BinaryCalibrator):
         check_integer("seed", self.seed, minimum=0)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        """Weigh the candidates on folds of the rows, and blend their fits to all of them."""
         summary = data.summary()
         if summary.scores.size == 1:
             return self._fit_constant(summary)
@@ -174,6 +176,17 @@ class AutoCalibrator(BinaryCalibrator):
             return super().map_of(rows)
         fitted, self.report_ = fit_classes(rows, input=self.input, cv=self.cv, seed=self.seed)
         return fitted
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        """Weigh the candidates on a sample of the rows, and fit those that count to all of them."""
+        if len(stream.classes) == 2:
+            return super().map_of_stream(stream)
+        sample = stream.sample(_SPARE * MOST_ROWS, rng=self.seed)
+        fitted, self.report_ = fit_classes(sample, input=self.input, cv=self.cv, seed=self.seed, stream=stream)
+        return fitted
+
+    def takes_summary(self, stream: RowStream) -> bool:
+        return stream.is_binary
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes > 2 and isinstance(fitted, SoftmaxMap):
@@ -218,14 +231,7 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
 
 def _temperature(input: InputKind) -> _Fit:
     def fit(data: Rows | ScoreSummary) -> SingleMap:
-        """Fit each tie as one row of its positives and one of the others."""
-        ties = data.tied()
-        scores = np.concatenate((ties.scores, ties.scores))
-        positive = np.repeat(np.array([True, False]), ties.scores.size)
-        weight = np.concatenate((ties.positives, ties.weight - ties.positives))
-        held = weight > 0.0
-        rows = Rows.of_positives(scores[held], positive[held], weight[held])
-        return cast("SingleMap", TemperatureCalibrator(input=input).map_of(rows))
+        return cast("SingleMap", TemperatureCalibrator(input=input).map_of(Rows.of_ties(data.tied())))
 
     return fit
 

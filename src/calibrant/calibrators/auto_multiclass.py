@@ -20,9 +20,10 @@ from calibrant.calibrators.auto_report import (
     AutoReport,
     make_report,
 )
-from calibrant.calibrators.base import BinaryCalibrator, Calibrator, fit_one_vs_rest
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cross_fit import fits_by_fold, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
+from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
@@ -39,6 +40,7 @@ from calibrant.numerics import (
     project_simplex,
     softmax,
 )
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.validation import InputKind
 
@@ -51,7 +53,7 @@ _MOST_ENTRIES = 1 << 21
 _MAX_ITER = 50
 _TOL = 1e-9
 
-_Fit: TypeAlias = Callable[[Rows], PoolPart]
+_Fit: TypeAlias = Callable[[Rows | RowStream], PoolPart]
 
 
 def fit_classes(
@@ -60,17 +62,16 @@ def fit_classes(
     input: InputKind,
     cv: int,
     seed: int,
-    n_rows: int | None = None,
-    fit_all: Callable[[str], PoolPart] | None = None,
+    stream: RowStream | None = None,
 ) -> tuple[SoftmaxMap | LogPoolMap, AutoReport]:
     """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report.
 
-    Where these are a sample of `n_rows` rows, `fit_all` fits the named candidate to all of them.
+    Where they are a sample of a stream, the fits are to all of the stream.
     """
     rank = _ranks(rows)
     every = _in_order(rows, rank)
     sample, n_held = _sample(every, seed)
-    n_rows = n_rows or n_held
+    n_rows = n_held if stream is None else stream.count()
     codes = sample.codes.astype(np.intp)
     tried = _candidates(input, sample)
     n_folds = min(cv, codes.size)
@@ -85,14 +86,10 @@ def fit_classes(
     report = make_report(loss, -np.log(pooled), weights, w, n_folds)
     if report.chosen == NONE:
         return _leave_alone(rows.n_classes, input), report
-    shares = zip(tried.items(), weights.tolist(), strict=True)
+    shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-        kept = [
-            (fit(every) if fit_all is None or name == NONE else fit_all(name), share)
-            for (name, fit), share in shares
-            if share >= LEAST_WEIGHT
-        ]
+        kept = [(fit(every if stream is None else stream), share) for fit, share in shares if share >= LEAST_WEIGHT]
     return _pool(kept, uniform), report
 
 
@@ -102,14 +99,14 @@ def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
     tried: dict[str, _Fit] = {}
     if input != "score":
         tried[NONE] = lambda _: _leave_alone(n_classes, input)
-    tried["temperature"] = _softmax_fit(TemperatureCalibrator(input=input))
+    tried["temperature"] = _fit_of(TemperatureCalibrator(input=input))
     if n_classes > _MOST_CLASSES:
-        return {**tried, "vector": _softmax_fit(VectorScalingCalibrator(input=input))}
-    tried["matrix"] = _softmax_fit(MatrixScalingCalibrator(input=input))
+        return {**tried, "vector": _fit_of(VectorScalingCalibrator(input=input))}
+    tried["matrix"] = _fit_of(MatrixScalingCalibrator(input=input))
     # raw scores of a class say nothing without rows of it
     if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
-        tried["spline"] = _column_fit(SplineCalibrator(input=input))
-        tried["venn_abers"] = _column_fit(VennAbersCalibrator(input=input))
+        for name, calibrator in (("spline", SplineCalibrator), ("venn_abers", VennAbersCalibrator)):
+            tried[name] = _fit_of(OneVsRestCalibrator(calibrator(input=input), coupling="likelihood"))
     return tried
 
 
@@ -117,19 +114,12 @@ def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
     return SoftmaxMap(np.array(1.0), np.zeros(n_classes), SMALLEST_CLIP if input == "probability" else None)
 
 
-def _softmax_fit(calibrator: Calibrator) -> _Fit:
-    def fit(rows: Rows) -> PoolPart:
-        fitted = calibrator.map_of(rows)
-        if not isinstance(fitted, SoftmaxMap):
+def _fit_of(calibrator: Calibrator) -> _Fit:
+    def fit(data: Rows | RowStream) -> PoolPart:
+        fitted = calibrator.map_of(data) if isinstance(data, Rows) else calibrator.map_of_stream(data)
+        if not isinstance(fitted, (SoftmaxMap, OneVsRestMap)):
             raise TypeError(f"{calibrator!r} gave a {type(fitted).__name__}")
         return fitted
-
-    return fit
-
-
-def _column_fit(calibrator: BinaryCalibrator) -> _Fit:
-    def fit(rows: Rows) -> PoolPart:
-        return replace(fit_one_vs_rest(calibrator, rows), coupling="likelihood")
 
     return fit
 

@@ -15,6 +15,7 @@ from calibrant.errors import (
     DataWarning,
     DocumentError,
     InvalidInputError,
+    InvalidLabelError,
     InvalidTypeError,
     unknown_name,
     warn,
@@ -33,6 +34,8 @@ from calibrant.maps import (
 )
 from calibrant.numerics import softmax
 from calibrant.phrases import quoted
+from calibrant.quantised import QuantisedSummary
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
 from calibrant.summary import ScoreSummary
@@ -110,14 +113,33 @@ class Calibrator(Configured, MapFitted):
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to checked rows, of scores of the calibrator's kind."""
         self.map_ = self.map_of(rows)
-        self.classes_ = rows.classes
-        self.n_rows_ = rows.n_rows
-        self.score_names_ = rows.columns
+        self.classes_, self.n_rows_, self.score_names_ = rows.classes, rows.n_rows, rows.columns
         return self
 
     @abstractmethod
     def map_of(self, rows: Rows) -> Map:
         """Fit the map to checked rows."""
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        """Fit the map to rows that don't fit in memory: of two classes, to a summary of their one score if exact."""
+        if len(stream.classes) == 2:
+            stream = stream.pair()
+            summary = stream.summary()
+            if stream.wants_cells or not isinstance(summary, QuantisedSummary):
+                stream.check_both(summary)
+                return self.map_of(Rows.of_ties(summary.tied()))
+        return self.fit_passes(stream)
+
+    def fit_passes(self, stream: RowStream) -> Map:  # noqa: ARG002
+        """Fit the map in several passes over the rows."""
+        raise InvalidInputError(
+            f"there are more rows than fit in memory, and {self.name} needs all of them. Pass a larger max_distinct, "
+            "or another method such as isotonic."
+        )
+
+    def takes_summary(self, stream: RowStream) -> bool:  # noqa: ARG002
+        """Say whether a fit in memory too is one to summaries of scores, so that rows need not be held."""
+        return False
 
     def check_params(self) -> None:
         """Raise if a constructor argument can't be used."""
@@ -143,12 +165,11 @@ class Calibrator(Configured, MapFitted):
         field.member("kind").refuse(f"is a kind of map that {self!r} doesn't produce for {n_classes} classes")
 
     def encode(self) -> dict[str, Any]:
-        names = self.score_names_
         return {
             **encode_settings(self),
-            "classes": self.classes_.tolist(),
+            "classes": self.classes_,
             "n_rows": self.n_rows_,
-            "score_names": None if names is None else list(names),
+            "score_names": self.score_names_,
             "map": self.fitted_map.encode(),
         }
 
@@ -193,9 +214,7 @@ class BinaryCalibrator(Calibrator):
                 "Pass rows of both classes."
             )
         self.map_ = self.fit_map(summary)
-        self.classes_ = np.array([False, True])
-        self.n_rows_ = round(summary.total_weight)
-        self.score_names_ = None
+        self.classes_, self.n_rows_, self.score_names_ = np.array([False, True]), round(summary.total_weight), None
         return self
 
     def of_probabilities(self) -> Self:
@@ -206,6 +225,33 @@ class BinaryCalibrator(Calibrator):
         if rows.n_classes == 2:
             return self.fit_map(as_one_score(rows, self.input))
         return fit_one_vs_rest(self, rows)
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        """Fit the map to rows that don't fit in memory."""
+        if len(stream.classes) > 2:
+            return stream_one_vs_rest(self, stream)
+        stream = stream.pair()
+        summary = self.stream_summary(stream)
+        stream.check_both(summary)
+        return self.fit_score(stream, summary)
+
+    def takes_summary(self, stream: RowStream) -> bool:  # noqa: ARG002
+        return True
+
+    def stream_summary(self, stream: RowStream) -> ScoreSummary:
+        """Summarise a stream of one score for the fit."""
+        return stream.summary()
+
+    def fit_score(self, stream: RowStream, summary: ScoreSummary) -> BinaryMap:
+        """Fit to a stream of one score: to its summary where that is exact, else in several passes."""
+        if stream.wants_cells or not isinstance(summary, QuantisedSummary):
+            return self.fit_map(summary)
+        return self.fit_streamed(stream, summary)
+
+    def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
+        """Fit to a stream of one score in several passes; without such a fit, to cells, with a warning."""
+        stream.approximate(self.name, cells)
+        return self.fit_map(cells)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, OneVsRestMap):
@@ -223,7 +269,7 @@ class WrappingCalibrator(Calibrator):
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores are: as the calibrator of the columns has it."""
+        """What the scores are that the calibrator of the columns takes."""
         return self.inner().input
 
     def inner(self) -> BinaryCalibrator:
@@ -240,7 +286,6 @@ class WrappingCalibrator(Calibrator):
 
     @classmethod
     def takes_input(cls) -> bool:
-        """Say that the calibrator of the columns can be told what its scores are."""
         return True
 
     @classmethod
@@ -296,14 +341,27 @@ def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     if is_logit:
         rows = rows.with_scores(softmax(rows.scores))
         calibrator = calibrator.of_probabilities()
-    counts = rows.class_weight
-    maps: list[BinaryMap] = []
-    for k, label in enumerate(rows.classes.tolist()):
-        if counts[k] == 0.0:
-            maps.append(map_without_rows(calibrator.input, label))
-        else:
-            maps.append(calibrator.fit_map(rows.of_class(k)))
+    each = enumerate(zip(rows.classes.tolist(), rows.class_weight.tolist(), strict=True))
+    maps = (
+        calibrator.fit_map(rows.of_class(k)) if weight > 0.0 else map_without_rows(calibrator.input, label)
+        for k, (label, weight) in each
+    )
     return OneVsRestMap(tuple(maps), is_logit)
+
+
+def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVsRestMap:
+    """Fit `calibrator` to each column of a stream against the rows of its class, as `fit_one_vs_rest` does."""
+    found = stream.class_summaries()
+    if sum(summary.total_positives > 0.0 for summary in found) < 2:
+        raise InvalidLabelError(f"{stream.labels} holds one class only. Pass rows of at least two classes.")
+    inner = calibrator.of_probabilities() if calibrator.input == "logit" else calibrator
+    maps = [
+        inner.fit_score(stream.column(k), summary)
+        if summary.total_positives > 0.0
+        else map_without_rows(calibrator.input, label)
+        for k, (label, summary) in enumerate(zip(stream.classes.tolist(), found, strict=True))
+    ]
+    return OneVsRestMap(tuple(maps), calibrator.input == "logit")
 
 
 def map_without_rows(input: InputKind, label: object) -> BinaryMap:

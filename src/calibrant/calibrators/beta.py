@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import compress
 from typing import Literal, get_args
 
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import DataWarning, warn
-from calibrant.logistic import LogisticProblem, fit_slope_intercept, minimise, platt_targets, rising_slope, separates
+from calibrant.logistic import (
+    LogisticProblem,
+    fit_slope_intercept,
+    minimise,
+    minimise_streamed,
+    platt_rates,
+    platt_targets,
+    rising_slope,
+    separates,
+)
 from calibrant.maps import BetaMap, BinaryMap
 from calibrant.numerics import FloatArray, clip_from_data, clip_open
+from calibrant.quantised import QuantisedSummary
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import InputKind, check_choice
 
 BetaForm = Literal["abm", "am", "ab", "a"]
@@ -83,4 +96,28 @@ class BetaCalibrator(BinaryCalibrator):
         if a < 0.0 or b < 0.0:
             one, other = (rising_slope(of(column), what="beta fit") for column in (log_p, log_rest))
             _, a, b, c = min((one[0], one[1], 0.0, one[2]), (other[0], 0.0, other[1], other[2]))
+        return BetaMap(a, b, c, clip)
+
+    def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
+        """Fit to the rows themselves, with those parameters free that are free in the fit to their cells."""
+        start = self.fit_map(cells)
+        assert isinstance(start, BetaMap)  # noqa: S101 - for the type checker: there are no others
+        clip = cells.clip
+        is_free = (start.a != 0.0, start.b != 0.0)
+        if not any(is_free):
+            return replace(start, clip=clip)
+        rates = platt_rates(cells.tied()) if separates(cells.tied()) else (0.0, 1.0)
+
+        def problem(ties: TiedScores) -> LogisticProblem:
+            p = clip_open(ties.scores, clip)
+            log_p, log_rest = np.log(p), -np.log1p(-p)
+            columns = [log_p + log_rest] if "b" not in self.form else [*compress((log_p, log_rest), is_free)]
+            columns += [np.ones_like(p)] if "m" in self.form else []
+            return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
+
+        theta = minimise_streamed(stream, cells, problem, what="beta fit").tolist()
+        c = theta.pop() if "m" in self.form else 0.0
+        if min(theta) < 0.0:  # at the edge of what is allowed, to rounding
+            return replace(start, clip=clip)
+        a, b = (theta[0], theta[0]) if "b" not in self.form else (theta.pop(0) if free else 0.0 for free in is_free)
         return BetaMap(a, b, c, clip)

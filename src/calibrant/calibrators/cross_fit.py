@@ -15,17 +15,10 @@ from calibrant.rows import Rows
 _Result = TypeVar("_Result")
 
 
-class Fittable(Protocol):
-    """What can be fitted to rows anew and applied to others."""
-
-    def fresh(self) -> Self:
-        """Return an unfitted one with the same settings."""
-
-    def fit_rows(self, rows: Rows) -> Self:
-        """Fit to checked rows."""
-
-    def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows."""
+class _Fittable(Protocol):
+    def fresh(self) -> Self: ...
+    def fit_rows(self, rows: Rows) -> Self: ...
+    def apply(self, rows: Rows) -> FloatArray: ...
 
 
 def fits_by_fold(
@@ -52,7 +45,7 @@ def smoothed_shares(rows: Rows) -> FloatArray:
     return shares
 
 
-def out_of_fold(calibrator: Fittable, rows: Rows, folds: IntArray) -> FloatArray:
+def out_of_fold(calibrator: _Fittable, rows: Rows, folds: IntArray) -> FloatArray:
     """Return the probabilities of each fold by a fit to the others.
 
     Where the others show one class only, scores of the fold stay as they are; raw scores, which are no probabilities,

@@ -7,8 +7,10 @@ import numpy as np
 from calibrant.calibrators.base import named
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator
-from calibrant.maps import BetaMap, BinaryMap
-from calibrant.numerics import FloatArray
+from calibrant.calibrators.temperature import StreamedLogits
+from calibrant.maps import BetaMap, BinaryMap, Map
+from calibrant.numerics import FloatArray, dot
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.softmax_fit import CorrelatedProblem
 from calibrant.validation import InputKind
@@ -55,7 +57,6 @@ class DirichletCalibrator(SoftmaxCalibrator):
 
     map_kinds = (BetaMap,)
     matrix_problem = CorrelatedProblem
-
     input: InputKind = "probability"
 
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
@@ -67,9 +68,16 @@ class DirichletCalibrator(SoftmaxCalibrator):
         matrix, bias = super().fit_logits(z - middle, scale, rows)
         return matrix, bias - scale * middle * matrix.sum(axis=1)
 
+    def stream_middle(self, logits: StreamedLogits) -> float:
+        """Return the mean of all logarithms, which is taken off as in memory."""
+        return logits.sum(lambda z, _, share: dot(share, z.mean(axis=1)))
+
     def centred(self, rows: FloatArray) -> FloatArray:
         """Return the rows as they are: no shift leaves a matrix of logarithms alone."""
         return rows
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        return BetaCalibrator().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)
 
     def fit_binary(self, rows: Rows) -> BinaryMap:
         """Fit beta calibration, which is Dirichlet calibration of two classes."""

@@ -15,6 +15,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
 from calibrant.numerics import FloatArray, dot
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 
 Parts: TypeAlias = tuple[SoftmaxMap | BetaMap | LogisticMap, ...]
@@ -34,8 +35,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
     Parameters
     ----------
     input : {"probability", "logit", "score"}
-        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
-        data set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logarithms, zeros clipped by `calibrant.numerics.clip_from_data`.
 
     Attributes
     ----------
@@ -85,8 +85,13 @@ class EnsembleTemperatureCalibrator(Calibrator):
     def map_of(self, rows: Rows) -> Map:
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
-        problem = MixtureProblem(own_probabilities(parts, rows.scores, rows.codes), rows.weights)
-        return mixture_of(parts, find_shares(problem, len(parts), rows.total_weight))
+        return mixture_of(parts, find_shares(MixtureProblem.of(parts, rows), len(parts), rows.total_weight))
+
+    def fit_passes(self, stream: RowStream) -> Map:
+        """Fit the shares in sums over the rows, after the temperature."""
+        parts = parts_of(TemperatureCalibrator(input=self.input).fit_passes(stream))
+        total = stream.total(lambda rows: float(rows.weights.sum()))
+        return mixture_of(parts, find_shares(_StreamedMixture(stream, parts), len(parts), total))
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, MixtureMap):
@@ -161,6 +166,11 @@ class MixtureProblem:
     parts: Sequence[FloatArray]
     weight: FloatArray
 
+    @classmethod
+    def of(cls, parts: Parts, rows: Rows) -> MixtureProblem:
+        """Return the problem of parts applied to rows."""
+        return cls(own_probabilities(parts, rows.scores, rows.codes), rows.weights)
+
     def log_likelihood(self, shares: FloatArray) -> float:
         """Return sum_i w_i log(sum_j share_j parts_ji)."""
         return dot(self.weight, np.log(self._mixture(shares)))
@@ -177,6 +187,22 @@ class MixtureProblem:
         for share, part in zip(shares[1:], self.parts[1:], strict=True):
             out += share * part
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamedMixture:
+    """The log-likelihood of a mixture, whose rows are read again for each evaluation."""
+
+    stream: RowStream
+    parts: Parts
+
+    def log_likelihood(self, shares: FloatArray) -> float:
+        parts = self.parts
+        return self.stream.total(lambda rows: MixtureProblem.of(parts, rows).log_likelihood(shares))
+
+    def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        parts = self.parts
+        return self.stream.total(lambda rows: MixtureProblem.of(parts, rows).derivatives(shares))
 
 
 def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:

@@ -6,11 +6,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from calibrant.binning import equal_mass_bins, midpoints
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, StepMap
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, equal_mass_starts, midpoints
 from calibrant.validation import InputKind, check_choice, check_integer
 
 Strategy = Literal["quantile", "uniform"]
@@ -63,8 +62,7 @@ class HistogramCalibrator(BinaryCalibrator):
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         distinct = data.summary().distinct
         if self.strategy == "quantile":
-            bin_of = equal_mass_bins(distinct.weight, self.n_bins)
-            first = np.flatnonzero(np.diff(bin_of, prepend=-1))
+            first = equal_mass_starts(distinct.weight, self.n_bins)
             edges = midpoints(distinct.scores[first[1:] - 1], distinct.scores[first[1:]])
         else:
             low, high = (0.0, 1.0) if self.input == "probability" else (distinct.scores[0], distinct.scores[-1])

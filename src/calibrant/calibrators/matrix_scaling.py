@@ -17,8 +17,7 @@ class MatrixScalingCalibrator(SoftmaxCalibrator):
         K |b|^2 + 3 K |diag D|^2 + 3 K^1.5 |rest of D|^2 for K classes and W = (I + D) / T, T being the
         temperature. By default it is chosen by the evidence of the rows; with more than 25 classes it is 2.
     input : {"probability", "logit", "score"}
-        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
-        data set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logarithms, zeros clipped by `calibrant.numerics.clip_from_data`.
 
     Attributes
     ----------

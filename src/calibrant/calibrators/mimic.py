@@ -29,7 +29,7 @@ class _Fit(NamedTuple):
 
     map: InterpolatedMap
     final: BinTable
-    history: tuple[BinTable, ...] | None
+    history: list[BinTable] | None
 
 
 @named("mimic")
@@ -95,7 +95,7 @@ class MimicCalibrator(BinaryCalibrator):
     map_kinds = (InterpolatedMap,)
     rises = True
 
-    _fit: _Fit
+    _fit: _Fit | None = None
 
     def __init__(
         self,
@@ -124,14 +124,12 @@ class MimicCalibrator(BinaryCalibrator):
     @property
     def boundary_table_(self) -> FloatArray:
         """The recorded score of each final bin."""
-        boundary: FloatArray = self._tables("boundary_table_").final["boundary"]
-        return boundary
+        return np.asarray(self._tables("boundary_table_").final["boundary"])
 
     @property
     def history_(self) -> list[BinTable] | None:
         """The bins before the first merging pass and after each; None unless `record_history`."""
-        history = self._tables("history_").history
-        return None if history is None else list(history)
+        return self._tables("history_").history
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         bins = _Bins(data.summary().distinct, self.threshold_pos * (1.0 - _ROUNDING))
@@ -142,7 +140,7 @@ class MimicCalibrator(BinaryCalibrator):
                 history.append(bins.table(self.boundary))
         final = bins.table(self.boundary) if history is None else history[-1]
         fitted = InterpolatedMap(final["boundary"].copy(), final["rate"].copy())
-        self._fit = _Fit(fitted, final, None if history is None else tuple(history))
+        self._fit = _Fit(fitted, final, history)
         return fitted
 
     def _tables(self, name: str) -> _Fit:
@@ -152,7 +150,7 @@ class MimicCalibrator(BinaryCalibrator):
                 f"{name}: this MimicCalibrator was fitted to {len(self.classes_)} columns, with other bins for each. "
                 "Fit one to a single column to see its bins."
             )
-        if getattr(self, "_fit", None) is None or self._fit.map is not fitted:
+        if self._fit is None or self._fit.map is not fitted:
             raise NotFittedError(
                 f"{name}: the bins of this MimicCalibrator are not known: a document stores the map only. "
                 "Fit again to see them; map_.x and map_.y hold the recorded points."

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant.calibrators.base import BinaryCalibrator, WrappingCalibrator, check_columns, fit_one_vs_rest, named
+from calibrant.calibrators.base import (
+    BinaryCalibrator,
+    WrappingCalibrator,
+    check_columns,
+    fit_one_vs_rest,
+    named,
+    stream_one_vs_rest,
+)
 from calibrant.document_field import DocumentField
 from calibrant.maps import COUPLINGS, Coupling, Map, OneVsRestMap
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.validation import check_choice
 
@@ -69,6 +77,11 @@ class OneVsRestCalibrator(WrappingCalibrator):
         if rows.is_binary:
             return inner.map_of(rows)
         return replace(fit_one_vs_rest(inner, rows), coupling=self.coupling)
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        if stream.is_binary:
+            return self.inner().map_of_stream(stream)
+        return replace(stream_one_vs_rest(self.inner(), stream), coupling=self.coupling)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if not isinstance(fitted, OneVsRestMap):

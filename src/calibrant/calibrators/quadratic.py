@@ -22,8 +22,7 @@ class QuadraticCalibrator(BinaryCalibrator):
     Parameters
     ----------
     input : {"probability", "logit", "score"}
-        What the scores are. Probabilities enter as their logits, with 0 and 1 moved inward by a clip that the data
-        set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logits, 0 and 1 clipped by `calibrant.numerics.clip_from_data`.
 
     Notes
     -----

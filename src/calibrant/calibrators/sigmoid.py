@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from calibrant.calibrators.base import BinaryCalibrator, named
-from calibrant.logistic import fit_slope_intercept, on_logits
+from calibrant.logistic import (
+    LogisticProblem,
+    fit_slope_intercept,
+    minimise_streamed,
+    on_logits,
+    platt_rates,
+    platt_targets,
+)
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap
+from calibrant.numerics import FloatArray, clip_open, logit
+from calibrant.quantised import QuantisedSummary
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, TiedScores
 
 
 @named("sigmoid")
@@ -46,3 +58,24 @@ class SigmoidCalibrator(BinaryCalibrator):
         if clip is None:
             return LogisticMap(slope, intercept)
         return BetaMap(slope, slope, intercept, clip)
+
+    def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
+        """Fit to scores in the middle of [-1, 1], from the fit to their cells, by Newton's method."""
+        clip, rates = cells.clip if self.input == "probability" else None, platt_rates(cells.tied())
+
+        def on_line(s: FloatArray) -> FloatArray:
+            return s if clip is None else logit(clip_open(s, clip))
+
+        low, high = on_line(cells.low[:1]).item(), on_line(cells.high[-1:]).item()
+        if low == high:
+            return self.fit_map(cells)
+        unit, middle = 0.5 * high - 0.5 * low, 0.5 * high + 0.5 * low
+
+        def problem(ties: TiedScores) -> LogisticProblem:
+            columns = (on_line(ties.scores) - middle) / unit, np.broadcast_to(1.0, ties.scores.shape)
+            return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
+
+        slope, intercept = minimise_streamed(stream, cells, problem, what="sigmoid fit").tolist()
+        slope /= unit
+        intercept -= slope * middle
+        return LogisticMap(slope, intercept) if clip is None else BetaMap(slope, slope, intercept, clip)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
+from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, check_softmax
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
 from calibrant.numerics import LARGEST, FloatArray, clip_open, logit
 from calibrant.phrases import quoted
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.softmax_fit import MatrixProblem, SoftmaxProblem, fit_softmax
+from calibrant.softmax_fit import MatrixProblem, SoftmaxProblem, StreamedSoftmax, fit_softmax
 from calibrant.validation import InputKind, check_number
 
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -31,7 +34,6 @@ class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, with a penalty on the distance from temperature scaling."""
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
-
     #: The kind of problem of a matrix and intercepts.
     matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
@@ -70,6 +72,33 @@ class SoftmaxCalibrator(Calibrator):
             case other:
                 raise TypeError(f"temperature scaling gave a {type(other).__name__}")
 
+    def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
+        """Fit in sums over the rows, from what a sample of them gives: the temperature first, then the deviation."""
+        logits = StreamedLogits.read(stream)
+        slope = logits.inverse_temperature()
+        middle = self.stream_middle(logits)
+
+        def scaled(z: FloatArray) -> FloatArray:
+            x = np.clip(slope * (z - middle), -_SURE, _SURE)
+            return np.clip(self.centred(x), -_SURE, _SURE)
+
+        z, codes, share = logits.sample()
+        sample = self.problem(scaled(z), codes, share)
+        empty = replace(sample, x=z[:0], codes=codes[:0], weight=share[:0], penalty=np.zeros_like(sample.penalty))
+
+        def total(find: Callable[[SoftmaxProblem], Any]) -> Any:
+            return logits.sum(lambda z, codes, w: find(replace(empty, x=scaled(z), codes=codes, weight=w)))
+
+        matrix, bias = self.fit_problem(StreamedSoftmax.of(sample, total), logits.total)
+        if not stream.is_binary:
+            return SoftmaxMap(slope * matrix, bias - slope * middle * matrix.sum(axis=1), logits.clip)
+        line, intercept = line_of(matrix, bias, slope)
+        return LogisticMap(line, intercept) if logits.clip is None else BetaMap(line, line, intercept, logits.clip)
+
+    def stream_middle(self, logits: StreamedLogits) -> float:  # noqa: ARG002
+        """Return what is taken off all logits of a stream: nothing."""
+        return 0.0
+
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
@@ -96,7 +125,10 @@ class SoftmaxCalibrator(Calibrator):
         with np.errstate(over="ignore"):  # clipped
             x = np.clip(scale * z, -_LARGE, _LARGE)
         x = np.clip(self.centred(x), -_SURE, _SURE)
-        problem = self.problem(x, rows.codes, rows.weights / total)
+        return self.fit_problem(self.problem(x, rows.codes, rows.weights / total), total)
+
+    def fit_problem(self, problem: SoftmaxProblem, total: float) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix and intercepts that solve a problem of rows that weigh `total`."""
         given = None if self.penalty == "evidence" else float(self.penalty)
         theta, self.penalty_ = fit_softmax(problem, total, given, what=f"{self.name} fit")
         matrix, bias = self.linear(theta)
@@ -104,8 +136,7 @@ class SoftmaxCalibrator(Calibrator):
 
     def centred(self, rows: FloatArray) -> FloatArray:
         """Take the mean off each row: a shift of all logits then changes nothing, by `x` as by the matrix."""
-        centred: FloatArray = rows - rows.mean(axis=1, keepdims=True)
-        return centred
+        return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
 def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:

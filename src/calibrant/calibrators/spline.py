@@ -53,8 +53,7 @@ class SplineCalibrator(BinaryCalibrator):
         Number of knots asked for; few or tied scores leave fewer. Smoothness comes from the penalty, not from few
         knots.
     input : {"probability", "logit", "score"}
-        What the scores are. Probabilities enter as their logits, with 0 and 1 moved inward by a clip that the data
-        set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logits, 0 and 1 clipped by `calibrant.numerics.clip_from_data`.
 
     Notes
     -----
@@ -158,10 +157,8 @@ def gather(ties: TiedScores, n_ties: int) -> TiedScores:
 
 def _evenly(ties: TiedScores) -> FloatArray:
     """Return the mean of rank and place in the range, from 0 to 1, of each score."""
-    u, w = ties.scores, ties.weight
-    rank = np.cumsum(w) - 0.5 * w
-    mean: FloatArray = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (u - u[0]) / (u[-1] - u[0])
-    return mean
+    u, rank = ties.scores, np.cumsum(ties.weight) - 0.5 * ties.weight
+    return np.asarray(0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (u - u[0]) / (u[-1] - u[0]))
 
 
 class _Place(NamedTuple):
@@ -178,16 +175,13 @@ class _Place(NamedTuple):
 
     def read(self, curve: FloatArray) -> FloatArray:
         """Return the curve's value at each tie."""
-        values: FloatArray = (1.0 - self.share) * curve[self.left] + self.share * curve[self.left + 1]
-        return values
+        return np.asarray((1.0 - self.share) * curve[self.left] + self.share * curve[self.left + 1])
 
     def leverage(self, inverse: FloatArray) -> FloatArray:
         """Return by how much one unit of gradient at each tie moves the curve there, from the bands of the inverse."""
         t, s = self.share, 1.0 - self.share
-        moved: FloatArray = (
-            s * s * inverse[0, self.left] + 2.0 * s * t * inverse[1, self.left] + t * t * inverse[0, self.left + 1]
-        )
-        return moved
+        own = s * s * inverse[0, self.left] + 2.0 * s * t * inverse[1, self.left]
+        return np.asarray(own + t * t * inverse[0, self.left + 1])
 
 
 def _moments(ties: TiedScores) -> tuple[float, float]:
@@ -235,8 +229,7 @@ def _line_leverage(f: FloatArray, ties: TiedScores, *, has_slope: bool) -> Float
     if not has_slope:
         return np.full(f.size, 1.0 / total)
     deviation = ties.scores - dot(v, ties.scores) / total
-    leverage: FloatArray = 1.0 / total + deviation**2 / max(dot(v, deviation**2), _LEAST_CURVATURE)
-    return leverage
+    return np.asarray(1.0 / total + deviation**2 / max(dot(v, deviation**2), _LEAST_CURVATURE))
 
 
 def leave_one_out(ties: TiedScores, f: FloatArray, leverage: FloatArray) -> float:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
 from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, LARGEST, FloatArray, clip_from_data, clip_open, dot, logit
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.validation import InputKind
 
+T = TypeVar("T")
 _MAX_ITER = 200
 #: Steeper slopes would make infinities of ordinary logits, of which a softmax has no differences.
 _STEEPEST = 1e150
@@ -24,6 +28,12 @@ _TOL = 1e-8
 _NEWTON_UNTIL = 10
 _BLOCK_ENTRIES = 1 << 15
 _WARM_START_FROM = 1 << 17
+#: Rows of the sample that a fit to a stream starts from, and takes its first matrix from.
+_SAMPLE = 16_000
+_SAY_NOTHING = (
+    "the scores say nothing of the labels, or run against them: the best temperature is infinite, and all classes "
+    "become equally likely"
+)
 
 
 @named("temperature")
@@ -33,8 +43,7 @@ class TemperatureCalibrator(Calibrator):
     Parameters
     ----------
     input : {"probability", "logit", "score"}
-        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
-        data set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logarithms, zeros clipped by `calibrant.numerics.clip_from_data`.
 
     Attributes
     ----------
@@ -80,6 +89,13 @@ class TemperatureCalibrator(Calibrator):
         z = values if clip is None else np.log(np.maximum(values, clip))
         return SoftmaxMap(np.array(min(_inverse_temperature(z, rows), _STEEPEST)), np.zeros(values.shape[1]), clip)
 
+    def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
+        logits = StreamedLogits.read(stream)
+        slope, clip = logits.inverse_temperature(), logits.clip
+        if not stream.is_binary:
+            return SoftmaxMap(np.array(slope), np.zeros(len(stream.classes)), clip)
+        return LogisticMap(slope, 0.0) if clip is None else BetaMap(slope, slope, 0.0, clip)
+
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
             super().check_map(fitted, n_classes, field)
@@ -120,28 +136,14 @@ def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
     """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z), `z` the logits of the rows."""
     n, n_classes = z.shape
     unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of the rest don't overflow
-    z = z / unit
-    columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
-    columns = columns - columns.max(axis=0)
     w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.total_weight
-    target = columns[rows.codes, np.arange(n)]
-    mean = columns.mean(axis=0)
-    if float(target.min()) == 0.0:
-        warn(
-            "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
-            DataWarning,
-        )
-        smooth = n_classes / (rows.total_weight + n_classes)
-        target = (1.0 - smooth) * target + smooth * mean
-    if dot(w, mean - target) >= 0.0:
-        warn(
-            "the scores say nothing of the labels, or run against them: the best temperature is infinite, "
-            "and all classes become equally likely",
-            DataWarning,
-        )
+    problem = TemperatureProblem.of(z / unit, rows.codes, w)
+    if float(problem.target.min()) == 0.0:
+        problem = problem.smoothed(_smoothing(rows.total_weight, n_classes))
+    if problem.gradient_at_zero() >= 0.0:
+        warn(_SAY_NOTHING, DataWarning)
         return 0.0
-    problem = TemperatureProblem(columns, target, w)
-    start = 1.0 / max(float(np.abs(columns).mean()), 1e-300)
+    start = 1.0 / max(float(np.abs(problem.columns).mean()), 1e-300)
     if n >= _WARM_START_FROM:
         start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)).derivatives, start)
     slope, converged = find_slope(problem.derivatives, start)
@@ -161,6 +163,21 @@ class TemperatureProblem:
     columns: FloatArray
     target: FloatArray
     weight: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, codes: npt.NDArray[np.integer[Any]], weight: FloatArray) -> TemperatureProblem:
+        """Return the problem of logits of shape (n, K)."""
+        columns = np.ascontiguousarray(z.T)  # reductions over the short axis then vectorise
+        columns = columns - columns.max(axis=0)
+        return cls(columns, columns[codes, np.arange(codes.size)], weight)
+
+    def smoothed(self, smooth: float) -> TemperatureProblem:
+        """Return the problem of labels that are spread over all classes by a share `smooth`."""
+        return replace(self, target=(1.0 - smooth) * self.target + smooth * self.columns.mean(axis=0))
+
+    def gradient_at_zero(self) -> float:
+        """Return the first derivative of the loss at slope zero."""
+        return dot(self.weight, self.columns.mean(axis=0) - self.target)
 
     def thin(self, step: int) -> TemperatureProblem:
         """Return the problem of every `step`-th row."""
@@ -184,6 +201,86 @@ class TemperatureProblem:
             gradient += dot(w, mean - self.target[block])
             curvature += dot(w, square - mean * mean)
         return gradient, curvature
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedLogits:
+    """The logits of a stream, as often as they are asked for; `total` is the weight of the rows, `clip` that of 0."""
+
+    stream: RowStream
+    total: float
+    clip: float | None
+
+    @classmethod
+    def read(cls, stream: RowStream) -> StreamedLogits:
+        """Sum the weights, and find the clip that the rows support."""
+
+        def part(rows: Rows) -> tuple[float, list[float]]:
+            p = rows.scores
+            inner = p[(p > 0.0) & (p < 1.0)]
+            ends = [float(p.min()), float(p.max()), *([float(inner.min()), float(inner.max())] if inner.size else [])]
+            return float(rows.weights.sum()), ends
+
+        total, ends = stream.total(part)
+        clip = clip_from_data(np.array(ends), total) if stream.input == "probability" else None
+        return cls(stream, total, clip)
+
+    def sum(self, part: Callable[[FloatArray, npt.NDArray[np.integer[Any]], FloatArray], T]) -> T:
+        """Return the sum of what `part` finds of logits, codes and shares of the weight."""
+        clip, total = self.clip, self.total
+        return self.stream.total(lambda rows: part(_logits_of(rows, clip), rows.codes, rows.weights / total))
+
+    def sample(self) -> tuple[FloatArray, npt.NDArray[np.integer[Any]], FloatArray]:
+        """Draw rows with a fixed seed: their logits, codes, and weights that sum to one."""
+        rows = self.stream.sample(_SAMPLE, rng=0)
+        share = rows.weights / self.total
+        return _logits_of(rows, self.clip), rows.codes, share / share.sum()
+
+    def inverse_temperature(self) -> float:
+        """Find the slope, from that of the sample, by Newton's method: one pass for each evaluation."""
+        n_wrong, gap, size = self.sum(_outline)
+        smooth = 0.0
+        if n_wrong == 0:
+            smooth = _smoothing(self.total, len(self.stream.classes))
+            gap *= 1.0 - smooth
+        if gap >= 0.0:
+            warn(_SAY_NOTHING, DataWarning)
+            return 0.0
+        start, _ = find_slope(
+            TemperatureProblem.of(*self.sample()).smoothed(smooth).derivatives, 1.0 / max(size, 1e-300)
+        )
+
+        def derivatives(slope: float) -> tuple[float, float]:
+            return self.sum(lambda *rows: TemperatureProblem.of(*rows).smoothed(smooth).derivatives(slope))
+
+        slope, converged = find_slope(derivatives, start if start > 0.0 else 1.0 / max(size, 1e-300))
+        if not converged:
+            warn("temperature fit: the gradient has no root that was found", ConvergenceWarning)
+        return slope
+
+
+def _logits_of(rows: Rows, clip: float | None) -> FloatArray:
+    """Return the logits of rows, one column per class; of one score z they are -z / 2 and z / 2."""
+    if rows.is_binary:
+        z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
+        return 0.5 * np.column_stack((-z, z))
+    return rows.scores if clip is None else np.log(np.maximum(rows.scores, clip))
+
+
+def _outline(z: FloatArray, codes: npt.NDArray[np.integer[Any]], share: FloatArray) -> tuple[int, float, float]:
+    """Return the number of rows whose label has not the largest logit, the gradient at slope 0, and a mean logit."""
+    part = TemperatureProblem.of(z, codes, share)
+    size = float(share.sum()) * float(np.abs(part.columns).mean())
+    return int((part.target < 0.0).sum()), part.gradient_at_zero(), size
+
+
+def _smoothing(total: float, n_classes: int) -> float:
+    """Return how far labels are smoothed where all rows are right, and say so."""
+    warn(
+        "every row is classified correctly: the best temperature is zero, so labels are smoothed by 1 / (n + K)",
+        DataWarning,
+    )
+    return n_classes / (total + n_classes)
 
 
 def find_slope(derivatives: Callable[[float], tuple[float, float]], start: float) -> tuple[float, bool]:

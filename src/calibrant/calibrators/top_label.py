@@ -13,7 +13,9 @@ from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap
 from calibrant.numerics import softmax
 from calibrant.phrases import quoted
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 from calibrant.validation import check_flag
 
 _MOST_NAMED = 10
@@ -78,11 +80,7 @@ class TopLabelCalibrator(WrappingCalibrator):
         if is_logit:
             rows = rows.with_scores(softmax(rows.scores))
             inner = inner.of_probabilities()
-        if inner.input == "score":
-            raise InvalidInputError(
-                "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
-                'logits with input="logit".'
-            )
+        _refuse_raw(inner)
         top, confidence = rows.scores.argmax(axis=1), rows.top_label()
         pooled = _fit_mixed(inner, confidence)
         own = None
@@ -90,6 +88,28 @@ class TopLabelCalibrator(WrappingCalibrator):
             own = [_fit_mixed(inner, confidence.take(top == k)) for k in range(n_classes)]
         is_right = bool(confidence.positive[0])
         return top_label_map(rows.classes, pooled, own, is_logit=is_logit, n_rows=rows.n_rows, is_right=is_right)
+
+    def map_of_stream(self, stream: RowStream) -> Map:
+        inner = self.inner()
+        if len(stream.classes) == 2:
+            return inner.map_of_stream(stream)
+        _refuse_raw(inner)
+        is_logit = inner.input == "logit"
+        inner = inner.of_probabilities() if is_logit else inner
+        confidence = stream.top_label()
+        summary = confidence.summary()
+
+        def fit_mixed(column: RowStream, found: ScoreSummary | None) -> BinaryMap | None:
+            is_mixed = found is not None and 0.0 < found.total_positives < found.total_weight
+            return inner.fit_score(column, found) if found is not None and is_mixed else None
+
+        pooled, own = fit_mixed(confidence, summary), None
+        if self.per_class and pooled is not None:
+            by_class = stream.top_summaries()
+            labels = stream.classes.tolist()
+            own = [fit_mixed(stream.top_label(only=k), by_class.get(label)) for k, label in enumerate(labels)]
+        is_right = summary.total_positives > 0.0
+        return top_label_map(stream.classes, pooled, own, is_logit=is_logit, n_rows=stream.count(), is_right=is_right)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if not isinstance(fitted, TopLabelMap):
@@ -130,6 +150,14 @@ def top_label_map(
             DataWarning,
         )
     return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
+
+
+def _refuse_raw(inner: BinaryCalibrator) -> None:
+    if inner.input == "score":
+        raise InvalidInputError(
+            "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
+            'logits with input="logit".'
+        )
 
 
 def _fit_mixed(inner: BinaryCalibrator, rows: Rows) -> BinaryMap | None:

@@ -21,8 +21,7 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
         K |b|^2 + 3 K |d|^2 for K classes and slopes a_k = (1 + d_k) / T, T being the temperature. By default it is
         chosen by the evidence of the rows.
     input : {"probability", "logit", "score"}
-        What the scores are. Of probabilities the logarithms are taken, with zeros moved inward by a clip that the
-        data set (`calibrant.numerics.clip_from_data`).
+        What the scores are. Probabilities enter as logarithms, zeros clipped by `calibrant.numerics.clip_from_data`.
 
     Attributes
     ----------

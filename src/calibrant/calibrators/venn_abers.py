@@ -9,8 +9,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.fitted import apply_map
-from calibrant.lookup import step_levels
-from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap
+from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap, step_levels
 from calibrant.numerics import FloatArray, softmax
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -57,11 +56,9 @@ class VennAbersCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (VennAbersMap,)
-
     map_: VennAbersMap | OneVsRestMap
 
     def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
-        """Fit the rows or their summary with one more object at each score, of either label."""
         distinct = data.summary().distinct
         scores, m = distinct.scores, distinct.scores.size
         points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)

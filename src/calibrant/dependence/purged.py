@@ -245,12 +245,10 @@ class PurgedTimeSeriesSplit(_PurgedSplit):
 
 def n_rows(X: Any) -> int:
     """Return the number of rows of anything that has rows."""
-    shape = getattr(X, "shape", None)
-    if shape is None and not hasattr(X, "__len__"):
+    shape: tuple[int, ...] = X.shape if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if len(shape) == 0:
         raise ShapeError(f"X is a single {type(X).__name__}. Pass rows, or anything with as many entries.")
-    if shape is not None and len(shape) == 0:
-        raise ShapeError("X has no dimensions. Pass rows, or anything with as many entries.")
-    return int(shape[0]) if shape is not None else len(X)
+    return int(shape[0])
 
 
 def _blocks(label: _Label, n_blocks: int, name: str) -> list[IntArray]:

@@ -7,14 +7,16 @@ setting, sets `ax_` and `figure_`, and returns the display.
 """
 
 from calibrant.displays.calibration import CalibrationDisplay as CalibrationDisplay
-from calibrant.displays.comparison import ComparisonDisplay as ComparisonDisplay
-from calibrant.displays.decomposition import DecompositionDisplay as DecompositionDisplay
+from calibrant.displays.comparison import (
+    ComparisonDisplay as ComparisonDisplay,
+    DecompositionDisplay as DecompositionDisplay,
+)
+from calibrant.displays.diagram import ScoreHistogram as ScoreHistogram
 from calibrant.displays.forecasts import (
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,
     PitDisplay as PitDisplay,
     ReliabilityGapDisplay as ReliabilityGapDisplay,
 )
-from calibrant.displays.histogram import ScoreHistogram as ScoreHistogram
 from calibrant.displays.mimic import MimicDisplay as MimicDisplay
 from calibrant.displays.multiclass import MulticlassReliabilityDisplay as MulticlassReliabilityDisplay
 from calibrant.displays.rank_preserving import (
@@ -25,7 +27,6 @@ from calibrant.displays.reliability import ReliabilityDisplay as ReliabilityDisp
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.displays.curves import axis_end as axis_end
-from calibrant.displays.histogram import PANEL_HEIGHT as PANEL_HEIGHT
+from calibrant.displays.diagram import PANEL_HEIGHT as PANEL_HEIGHT, axis_end as axis_end
 from calibrant.displays.rank_preserving import draw_column as draw_column
 from calibrant.displays.style import COLOURS as COLOURS, MUTED as MUTED

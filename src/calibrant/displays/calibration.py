@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.displays import style
-from calibrant.displays.curves import draw_band, draw_interval
-from calibrant.displays.histogram import ScoreHistogram, diagram_axes, draw_histogram, finish_panel
+from calibrant import metrics
+from calibrant.displays import diagram, style
+from calibrant.displays.diagram import ScoreHistogram
 from calibrant.displays.sources import response
-from calibrant.metrics import Band, CurveBins, curve_bins, curve_of_event, curve_settings, read_curve_rows
 from calibrant.numerics import FloatArray
 from calibrant.results import Curve
 from calibrant.validation import ArrayLike
@@ -37,10 +36,8 @@ class CalibrationDisplay:
 
     Parameters
     ----------
-    prob_true : ndarray of shape (m,)
-        Share of positives in each bin.
-    prob_pred : ndarray of shape (m,)
-        Mean predicted probability in each bin.
+    prob_true, prob_pred : ndarray of shape (m,)
+        Share of positives in each bin, and its mean predicted probability.
     y_prob : ndarray of shape (n,)
         Probability of the positive class of each row.
     estimator_name : str, optional
@@ -111,7 +108,7 @@ class CalibrationDisplay:
         properties |= normalize_kwargs(kwargs, Line2D)
         owns_diagram = ax is None and self.histogram is not None
         if owns_diagram:
-            ax, ax_histogram = diagram_axes(_WIDTH)
+            ax, ax_histogram = diagram.diagram_axes(_WIDTH)
         elif ax is None:
             _, ax = plt.subplots()
         self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, ax.get_figure()
@@ -119,31 +116,24 @@ class CalibrationDisplay:
             ax.plot([0, 1], [0, 1], "k:", label=_DIAGONAL)
         (self.line_,) = ax.plot(self.prob_pred, self.prob_true, **properties)
         if self.curve is not None:
-            draw_band(ax, self.curve)
+            diagram.draw_band(ax, self.curve)
             if (self.curve.low < self.curve.high).any():
-                draw_interval(ax, self.curve, color=self.line_.get_color(), is_clipped=True)
+                diagram.draw_interval(ax, self.curve, color=self.line_.get_color(), is_clipped=True)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="lower right")
         positive = "" if self.pos_label is None else f" (Positive class: {self.pos_label})"
         xlabel = f"Mean predicted probability{positive}"
         ax.set(xlabel=xlabel, ylabel=f"Fraction of positives{positive}")
         if ax_histogram is not None and self.histogram is not None:
-            draw_histogram(ax_histogram, self.histogram, color=self.line_.get_color())
-            finish_panel(ax_histogram, ax, xlabel)
+            diagram.draw_histogram(ax_histogram, self.histogram, color=self.line_.get_color())
+            diagram.finish_panel(ax_histogram, ax, xlabel)
         if owns_diagram:
             style.fit_height(style.figure_of(ax))
         return self
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: object = None,
-        name: str | None = None,
-        **options: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: object = None, name: str | None = None, **options: Any
     ) -> CalibrationDisplay:
         """Draw the calibration curve of a fitted binary classifier.
 
@@ -171,14 +161,14 @@ class CalibrationDisplay:
         y_prob: ArrayLike,
         *,
         n_bins: int = 5,
-        strategy: CurveBins | ArrayLike = "uniform",
+        strategy: metrics.CurveBins | ArrayLike = "uniform",
         pos_label: object = None,
         name: str | None = None,
         ax: Axes | None = None,
         ref_line: bool = True,
         sample_weight: ArrayLike | None = None,
         level: float | None = None,
-        band: Band | None = None,
+        band: metrics.Band | None = None,
         histogram: bool = False,
         rng: int | np.random.Generator | None = 0,
         **kwargs: Any,
@@ -202,13 +192,11 @@ class CalibrationDisplay:
         rng : int, Generator or None
             Seed of the band.
         """
-        rows = read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
-        bins = curve_bins(rows, n_bins, strategy)
-        is_isotonic = isinstance(strategy, str) and strategy == "isotonic"
-        settings = curve_settings(
-            n_bins, "isotonic" if is_isotonic else "uniform", _LEVEL if level is None else level, band, rng
-        )
-        curve = None if level is None and band is None else curve_of_event(rows, settings, bins=bins)
+        rows = metrics.read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
+        bins = metrics.curve_bins(rows, n_bins, strategy)
+        kind: metrics.CurveStrategy = "isotonic" if isinstance(strategy, str) and strategy == "isotonic" else "uniform"
+        settings = metrics.curve_settings(n_bins, kind, _LEVEL if level is None else level, band, rng)
+        curve = None if level is None and band is None else metrics.curve_of_event(rows, settings, bins=bins)
         if curve is not None and level is None:
             curve = replace(curve, low=curve.y, high=curve.y)
         display = cls(

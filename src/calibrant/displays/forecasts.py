@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from calibrant import forecasts
 from calibrant.displays import style
 from calibrant.displays.sources import as_models
-from calibrant.forecasts import (
-    Forecast,
-    LevelCurve,
-    PitHistogram,
-    ReliabilityGaps,
-    ThresholdRule,
-    level_curve,
-    pit_histogram,
-    reliability_gaps,
-    threshold_curves,
-)
+from calibrant.forecasts import Forecast, LevelCurve, PitHistogram, ReliabilityGaps, ThresholdRule
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -43,11 +32,6 @@ class PitDisplay:
     ----------
     histogram : PitHistogram
         What `calibrant.forecasts.pit_histogram` returns.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
 
     Examples
     --------
@@ -76,30 +60,23 @@ class PitDisplay:
         ax: Axes | None = None,
     ) -> PitDisplay:
         """Count outcomes by where they fell in their forecasts, as `forecasts.pit_histogram` does, and draw it."""
-        histogram = pit_histogram(forecast, y, sample_weight=sample_weight, n_bins=n_bins, level=level)
+        histogram = forecasts.pit_histogram(forecast, y, sample_weight=sample_weight, n_bins=n_bins, level=level)
         return cls(histogram).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> PitDisplay:
-        """Draw bars and bands on given axes, or in a figure of their own; return self."""
-        self.ax_, self.figure_ = style.place(ax, (5.6, 3.6))
-        ax = self.ax_
-        found = self.histogram
+        """Draw bars and bands on given axes, or in a figure of their own, `ax_`; return self."""
+        ax, self.figure_ = style.place(ax, (5.6, 3.6))
+        self.ax_, found = ax, self.histogram
         share = f"{100 * found.level:g}%"
         ax.stairs(found.density, found.edges, fill=True, color=style.COLOURS[0], alpha=0.55, linewidth=0.0)
         ax.stairs(found.density, found.edges, color=style.COLOURS[0], linewidth=1.0)
-        ax.axhspan(
-            found.low_all, found.high_all, color=style.MUTED, alpha=0.18, linewidth=0.0, label=f"{share} of all bins"
-        )
-        ax.axhspan(found.low, found.high, color=style.MUTED, alpha=0.35, linewidth=0.0, label=f"{share} of one bin")
+        band: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.0}
+        ax.axhspan(found.low_all, found.high_all, alpha=0.18, label=f"{share} of all bins", **band)
+        ax.axhspan(found.low, found.high, alpha=0.35, label=f"{share} of one bin", **band)
         ax.axhline(1.0, **style.REFERENCE)
-        top = max(float(found.density.max()), found.high_all)
-        ax.set(
-            xlim=(0.0, 1.0),
-            ylim=(0.0, 1.3 * top),
-            xlabel="Level of the forecast that the outcome fell on (PIT)",
-            ylabel="Density",
-            title=f"n = {found.n:,} rows",
-        )
+        ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.3 * max(float(found.density.max()), found.high_all)))
+        ax.set(xlabel="Level of the forecast that the outcome fell on (PIT)", ylabel="Density")
+        ax.set_title(f"n = {found.n:,} rows")
         ax.legend(loc="upper center", ncols=2, frameon=False, title="where a calibrated forecast lies")
         return self
 
@@ -114,11 +91,6 @@ class ForecastReliabilityDisplay:
     ----------
     curve : LevelCurve or sequence of LevelCurve
         What `calibrant.forecasts.level_curve` or `threshold_curves` return.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn, after `plot`.
 
     Examples
     --------
@@ -161,25 +133,23 @@ class ForecastReliabilityDisplay:
         curves: list[LevelCurve] = []
         for name, each in as_models(forecast, argument="forecast"):
             if decision is None:
-                curves.append(level_curve(each, y, sample_weight=sample_weight, level=level, label=name))
+                curves.append(forecasts.level_curve(each, y, sample_weight=sample_weight, level=level, label=name))
             else:
-                sides = threshold_curves(each, y, decision, sample_weight=sample_weight, level=level)
+                sides = forecasts.threshold_curves(each, y, decision, sample_weight=sample_weight, level=level)
                 curves += [replace(side, label=f"{name}: {side.label}" if name else side.label) for side in sides]
         return cls(curves).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> ForecastReliabilityDisplay:
-        """Draw the curves over the diagonal on given axes, or in a figure of their own; return self."""
-        is_own = ax is None
-        self.ax_, self.figure_ = style.place(ax, (4.8, 9.6))
-        ax = self.ax_
-        first = self.curves[0]
+        """Draw the curves over the diagonal on given axes, or in a figure of their own, `ax_`; return self."""
+        is_own, first = ax is None, self.curves[0]
+        ax, self.figure_ = style.place(ax, (4.8, 9.6))
+        self.ax_ = ax
         band = f"{100 * first.level:g}% if calibrated, n = {first.n:,}"
         ax.fill_between(first.levels, first.low, first.high, color=style.MUTED, alpha=0.3, linewidth=0.0, label=band)
         ax.plot([0.0, 1.0], [0.0, 1.0], **style.REFERENCE)
         for k, curve in enumerate(self.curves):
             name = f"{style.legible(curve.label)}: " if curve.label else ""
-            label = f"{name}error {curve.error:.3f}"
-            ax.plot(curve.levels, curve.share, linewidth=1.8, label=label, **style.line(k))
+            ax.plot(curve.levels, curve.share, linewidth=1.8, label=f"{name}error {curve.error:.3f}", **style.line(k))
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
         ax.set(xlabel="Level of the quantile", ylabel="Share of outcomes at or below it")
         if len(self.curves) <= _MAX_INSIDE:
@@ -203,10 +173,8 @@ class ReliabilityGapDisplay:
 
     Attributes
     ----------
-    axes_ : list of matplotlib Axes
-        A map for each forecast, then the losses.
-    figure_ : matplotlib Figure
-        Their figure.
+    axes_, figure_ : list of matplotlib Axes, and Figure
+        A map for each forecast, then the losses; after `plot`.
 
     Examples
     --------
@@ -236,7 +204,7 @@ class ReliabilityGapDisplay:
     ) -> ReliabilityGapDisplay:
         """Measure the gaps of a forecast, or of several such as before and after, and draw them."""
         named = as_models(forecast, argument="forecast")
-        gaps = {name: reliability_gaps(each, y, y0=y0, sample_weight=sample_weight) for name, each in named}
+        gaps = {name: forecasts.reliability_gaps(each, y, y0=y0, sample_weight=sample_weight) for name, each in named}
         return cls(gaps).plot()
 
     def plot(self) -> ReliabilityGapDisplay:
@@ -261,7 +229,7 @@ class ReliabilityGapDisplay:
         for k, (name, found) in enumerate(self.gaps.items()):
             step = max(found.true.size // _N_POINTS, 1)
             predicted, true = found.predicted.ravel()[::step], found.true.ravel()[::step]
-            highest = max(highest, float(np.max(predicted)), float(np.max(true)))
+            highest = max(highest, float(predicted.max()), float(true.max()))
             properties = style.of(k) | {"linestyle": "none", "markersize": 2.6, "markeredgewidth": 0.0, "alpha": 0.5}
             ax.plot(predicted, true, label=style.legible(name) or None, **properties)
         ax.plot([0.0, highest], [0.0, highest], **style.REFERENCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from calibrant.displays import style
 from calibrant.errors import InvalidInputError, NotFittedError
 from calibrant.maps import InterpolatedMap
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 #: Of more passes than this, some are left out of the picture; of more than the second, some are not in the legend.
 MAX_PASSES, MAX_NAMED = 12, 5
 #: How much colour the first bins have; the final ones have all of it.
-LIGHTEST = 0.35
+_LIGHTEST = 0.35
 #: More recorded points than this are drawn smaller.
-MANY_BINS = 40
+_MANY_BINS = 40
 _GRID = 1001
 _X_LABELS = {"probability": "Predicted probability", "logit": "Logit", "score": "Score"}
 
@@ -41,10 +42,8 @@ class MimicDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the curves are, after `plot`.
-    ax_history_ : matplotlib Axes
-        Where the bins are: a panel of its own, or `ax_` where the caller gave no other axes.
+    ax_, ax_history_, figure_ : matplotlib Axes, Axes and Figure
+        Where the curves and the bins are, after `plot`; the same axes where the caller gave only one.
     lines_ : dict of str to matplotlib Line2D
         The curves by name; `"mimic"` is the calibrator's.
     bars_ : list of matplotlib LineCollection
@@ -70,7 +69,7 @@ class MimicDisplay:
         #: Each pass's bins, the first binning first.
         self.passes: list[BinTable] = calibrator.history_ or [calibrator.calibrated_model_]
         for name, rival in self.rivals.items():
-            if not hasattr(rival, "map_"):
+            if not rival.is_fitted:
                 raise NotFittedError(f"rivals: {name!r} is not fitted. Call its fit(scores, y) first.")
             if rival.input != calibrator.input or not rival.fitted_map.is_binary:
                 raise InvalidInputError(
@@ -102,16 +101,14 @@ class MimicDisplay:
         """
         _check_mimic(calibrator)
         kind = calibrator.input
-        copy = MimicCalibrator(**{**calibrator.get_params(), "record_history": True})
-        copy.fit(scores, y, sample_weight=sample_weight)
-        if hasattr(calibrator, "map_") and not _is_same(calibrator, copy):
+        copy = calibrator.fresh().set_params(record_history=True).fit(scores, y, sample_weight=sample_weight)
+        if calibrator.is_fitted and not _is_same(calibrator, copy):
             raise InvalidInputError(
                 "calibrator was fitted to other rows than these. Pass its calibration rows, "
                 "or MimicDisplay(calibrator) to draw it as it is."
             )
-        rivals = {"isotonic": IsotonicCalibrator(input=kind), "sigmoid (Platt)": SigmoidCalibrator(input=kind)}
-        for rival in rivals.values():
-            rival.fit(scores, y, sample_weight=sample_weight)
+        others = {"isotonic": IsotonicCalibrator(input=kind), "sigmoid (Platt)": SigmoidCalibrator(input=kind)}
+        rivals = {name: other.fit(scores, y, sample_weight=sample_weight) for name, other in others.items()}
         return cls(copy, rivals=rivals).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, ax_history: Axes | None = None, upper: float = 1.0) -> MimicDisplay:
@@ -134,12 +131,10 @@ class MimicDisplay:
         low, high = self._range(upper)
         self._draw_history(self.ax_history_, upper)
         self._draw_curves(ax, low, high)
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": "small"}
         for each, label in ((self.ax_history_, "Observed frequency"), (ax, "Calibrated probability")):
             each.set(xlabel=_X_LABELS[self.calibrator.input], ylabel=label, xlim=(low, high), ylim=(0.0, upper))
-            if is_own:
-                each.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")
-            else:
-                each.legend(loc="best", frameon=False, fontsize="x-small")
+            each.legend(frameon=False, **(above if is_own else {"loc": "best", "fontsize": "x-small"}))
         if is_own:
             style.fit_height(self.figure_)
         return self
@@ -161,18 +156,14 @@ class MimicDisplay:
         self.bars_: list[LineCollection] = []
         for k in drawn:
             table = self.passes[k]
-            share = 1.0 if k == n - 1 else LIGHTEST + (1.0 - LIGHTEST) * k / n
+            share = 1.0 if k == n - 1 else _LIGHTEST + (1.0 - _LIGHTEST) * k / n
             label = _pass_text(k, n, table.size) if k in named else "_unnamed"
-            bars = ax.hlines(
-                table.rate, table.score_min, table.score_max, color=tuple(1.0 - share * (1.0 - full)), label=label
-            )
-            bars.set(linewidth=1.8, zorder=1.5 + k / n, capstyle="round")  # a bin of one score is a dot
+            bars = ax.hlines(table.rate, table.score_min, table.score_max, tuple(1.0 - share * (1.0 - full)))
+            bars.set(label=label, linewidth=1.8, zorder=1.5 + k / n, capstyle="round")  # a bin of one score is a dot
             self.bars_.append(bars)
         final = self.passes[-1]
-        size = 5.0 if final.size <= MANY_BINS else 3.0
-        (self.points_,) = ax.plot(
-            final.boundary, final.rate, "o", color=style.COLOURS[0], markersize=size, label="recorded points", zorder=3
-        )
+        (self.points_,) = ax.plot(final.boundary, final.rate, "o", color=style.COLOURS[0], label="recorded points")
+        self.points_.set(markersize=5.0 if final.size <= _MANY_BINS else 3.0, zorder=3)
         self.points_.set_clip_on(upper < 1.0)  # at 0 and 1 whole markers are wanted
 
     def _draw_curves(self, ax: Axes, low: float, high: float) -> None:
@@ -185,13 +176,10 @@ class MimicDisplay:
         for i, (name, calibrator) in enumerate(curves.items()):
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
-            label = f"{style.legible(f'{name}, {_bins(final.size)}')}\n{size}" if i == 0 else style.legible(name)
-            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, linewidth=2.0 if i == 0 else 1.4)
-            line.set(
-                color=style.COLOURS[i % len(style.COLOURS)],
-                linestyle=style.LINES[i % len(style.LINES)],
-                zorder=4 - i / len(curves),
-            )
+            label = style.legible(name if i else f"{name}, {count(final.size, 'bin')}") + ("" if i else f"\n{size}")
+            look: dict[str, Any] = {"linestyle": style.LINES[i % len(style.LINES)], "linewidth": 1.4 if i else 2.0}
+            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **look)
+            line.set_color(style.COLOURS[i % len(style.COLOURS)])
             self.lines_[name] = line
 
 
@@ -216,12 +204,5 @@ def _spread(n: int, most: int) -> list[int]:
 
 
 def _pass_text(k: int, n: int, size: int) -> str:
-    if n == 1:
-        return f"final: {_bins(size)}"
-    if k == 0:
-        return f"first: {_bins(size)}"
-    return f"after pass {k}{' (last)' if k == n - 1 else ''}: {_bins(size)}"
-
-
-def _bins(size: int) -> str:
-    return f"{size:,} bin{'' if size == 1 else 's'}"
+    stage = "final" if n == 1 else f"after pass {k}{' (last)' if k == n - 1 else ''}" if k else "first"
+    return f"{stage}: {count(size, 'bin')}"

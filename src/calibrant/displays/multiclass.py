@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.displays import style
-from calibrant.displays.curves import axis_end, draw_band, draw_curve, draw_diagonal, size_texts
+from calibrant import metrics
+from calibrant.displays import diagram, style
 from calibrant.displays.sources import response
 from calibrant.errors import ShapeError
-from calibrant.metrics import Band, CurveStrategy, bin_rows, curve_of_event, curve_settings, measured_rows
 from calibrant.results import Curve
 from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Inches across of a panel.
-_SIDE = 2.25
-#: Width of a panel's title in letters.
-_TITLE = 24
+#: Of a panel: inches across, and the width of its title in letters.
+_SIDE, _TITLE = 2.25, 24
 
 
 class MulticlassReliabilityDisplay:
@@ -43,10 +40,8 @@ class MulticlassReliabilityDisplay:
 
     Attributes
     ----------
-    axes_, ax_ : ndarray of matplotlib Axes, and the first of them
+    axes_, ax_, figure_ : ndarray of matplotlib Axes, the first of them, and its Figure
         The panels that were drawn on, after `plot`.
-    figure_ : matplotlib Figure
-        The figure of `ax_`.
 
     Examples
     --------
@@ -74,9 +69,9 @@ class MulticlassReliabilityDisplay:
         classes: ArrayLike | None = None,
         max_classes: int = 12,
         n_bins: int = 10,
-        strategy: CurveStrategy = "quantile",
+        strategy: metrics.CurveStrategy = "quantile",
         level: float = 0.95,
-        band: Band | None = None,
+        band: metrics.Band | None = None,
         rng: int | np.random.Generator | None = 0,
         axes: Sequence[Axes] | npt.NDArray[np.object_] | None = None,
     ) -> MulticlassReliabilityDisplay:
@@ -92,20 +87,19 @@ class MulticlassReliabilityDisplay:
             Where to draw, as in `plot`.
         """
         check_integer("max_classes", max_classes, minimum=1)
-        settings = curve_settings(n_bins, strategy, level, band, rng)
-        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
+        settings = metrics.curve_settings(n_bins, strategy, level, band, rng)
+        rows = metrics.measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
         if rows.is_binary:
             raise ShapeError(
                 "y_prob has one column. Pass one column per class, shape (n, K), or use ReliabilityDisplay."
             )
-        top = curve_of_event(rows.one_column(), settings, label="top label")
+        top = metrics.curve_of_event(rows.one_column(), settings, label="top label")
         labels = rows.classes.tolist()
         shown = list(range(len(labels)))
         if len(shown) > max_classes:
-            bins = [bin_rows(rows.of_class(k), n_bins, "quantile") for k in shown]
-            errors = [float(np.sum(each.share * np.abs(each.gap))) for each in bins]
-            shown = sorted(shown, key=lambda k: -errors[k])[:max_classes]
-        curves = [curve_of_event(rows.of_class(k), settings, label=str(labels[k])) for k in shown]
+            bins = [metrics.bin_rows(rows.of_class(k), n_bins, "quantile") for k in shown]
+            shown = sorted(shown, key=lambda k: -float(np.sum(bins[k].share * np.abs(bins[k].gap))))[:max_classes]
+        curves = [metrics.curve_of_event(rows.of_class(k), settings, label=str(labels[k])) for k in shown]
         return cls(top, curves, n_classes=len(labels)).plot(axes)
 
     @classmethod
@@ -147,11 +141,11 @@ class MulticlassReliabilityDisplay:
             )
         self.axes_ = panels[:n_panels]
         self.ax_, self.figure_ = self.axes_[0], style.figure_of(self.axes_[0])
-        n_rows, right = size_texts(self.top_label)
+        n_rows, right = diagram.size_texts(self.top_label)
         _draw_panel(self.ax_, self.top_label, f"{n_rows}, {right.replace('events', 'right')}", k=0, upper=1.0)
-        upper = axis_end(self.curves)
+        upper = diagram.axis_end(self.curves)
         for ax, curve in zip(self.axes_[1:], self.curves, strict=True):
-            own_rows, events = size_texts(curve)
+            own_rows, events = diagram.size_texts(curve)
             size_text = events if own_rows == n_rows else f"{own_rows}, {events}"
             _draw_panel(ax, curve, size_text, k=1, upper=upper)
         if is_own:
@@ -166,9 +160,9 @@ class MulticlassReliabilityDisplay:
 
 def _draw_panel(ax: Axes, curve: Curve, size_text: str, *, k: int, upper: float) -> None:
     """Draw one panel, titled by its label, its rows and its events."""
-    draw_diagonal(ax, upper)
-    draw_band(ax, curve)
-    draw_curve(ax, curve, k=k, label=curve.label, upper=upper)
+    diagram.draw_diagonal(ax, upper)
+    diagram.draw_band(ax, curve)
+    diagram.draw_curve(ax, curve, k=k, label=curve.label, upper=upper)
     ax.set_title(f"{style.legible(curve.label, width=_TITLE)}\n{size_text}", fontsize="small", loc="left")
     ticks = [0.0, upper / 2.0, upper]
     ax.set(xlabel="", ylabel="", xticks=ticks, yticks=ticks)

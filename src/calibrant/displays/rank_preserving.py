@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,9 +37,8 @@ class RankPreservingDisplay:
 
     Attributes
     ----------
-    axes_ : list of matplotlib Axes
+    axes_, figure_ : list of matplotlib Axes, and Figure
         One per column, after `plot`.
-    figure_ : matplotlib Figure
 
     Notes
     -----
@@ -112,11 +111,9 @@ def draw_column(ax: Axes, column: ColumnChange) -> None:
     words = f"mean {column.mean_before:.3f} to {column.mean_after:.3f}\nflattened {column.flattened:.0%}"
     if column.overtaken > 0.0:
         words += f"\novertaken {column.overtaken:.0%}"
-    # in the corner that the line leaves free
-    x, y, across, up = (
-        (0.96, 0.04, "right", "bottom") if column.mean_after > column.mean_before else (0.04, 0.96, "left", "top")
-    )
-    ax.annotate(words, (x, y), xycoords="axes fraction", ha=across, va=up, fontsize="small")
+    is_higher = column.mean_after > column.mean_before  # the line leaves the corner below or above it free
+    corner, ha, va = ((0.96, 0.04), "right", "bottom") if is_higher else ((0.04, 0.96), "left", "top")
+    ax.annotate(words, corner, xycoords="axes fraction", ha=ha, va=va, fontsize="small")
 
 
 def _curve(column: ColumnChange) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -137,11 +134,6 @@ class ConvergenceDisplay:
     Parameters
     ----------
     results : RankPreservingResult, or mapping from name to RankPreservingResult
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
 
     Notes
     -----
@@ -168,19 +160,18 @@ class ConvergenceDisplay:
         self.results = {name or each.method: each for name, each in named}
 
     def plot(self, ax: Axes | None = None) -> ConvergenceDisplay:
-        """Draw two lines for each result; return self."""
-        self.ax_, self.figure_ = style.place(ax, (6.4, 4.8))
-        ax = self.ax_
+        """Draw two lines for each result on given axes, or in a figure of their own, `ax_`; return self."""
+        ax, self.figure_ = style.place(ax, (6.4, 4.8))
+        self.ax_ = ax
         for k, (name, result) in enumerate(self.results.items()):
-            colour = style.of(k)["color"]
             n_iter = [check.n_iter for check in result.history]
-            residual = np.maximum([check.residual for check in result.history], _LEAST)
+            residual = [check.residual for check in result.history]
             gap = [abs(check.objective - check.bound) / max(check.objective, _LEAST) for check in result.history]
-            ax.plot(n_iter, residual, color=colour, label=style.legible(f"{name}: residual"))
-            ax.plot(n_iter, np.maximum(gap, _LEAST), color=colour, linestyle="--", label=style.legible(f"{name}: gap"))
+            for what, values, line in (("residual", residual, "-"), ("gap", gap, "--")):
+                label = style.legible(f"{name}: {what}")
+                ax.plot(n_iter, np.maximum(values, _LEAST), color=style.of(k)["color"], linestyle=line, label=label)
         ax.set(xlabel="Iterations", ylabel="Residual, relative gap", yscale="log")
-        if len(self.results) == 1:
-            ax.legend(frameon=False)
-        else:  # beside the axes: many lines leave no corner free
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        # beside the axes where there are several: many lines leave no corner free
+        beside: dict[str, Any] = {} if len(self.results) == 1 else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        ax.legend(frameon=False, **beside)
         return self

@@ -7,30 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.displays import style
-from calibrant.displays.curves import count_curves, draw_band, draw_curve, draw_diagonal, size_texts
-from calibrant.displays.histogram import ScoreHistogram, diagram_axes, draw_histogram, finish_panel
+from calibrant import metrics
+from calibrant.displays import diagram, style
+from calibrant.displays.diagram import ScoreHistogram
 from calibrant.displays.sources import Response, as_cases, as_models, common_classes, folds, response
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics import Band, CurveStrategy, curve_of_event, curve_settings, event_rows, measured_rows
 from calibrant.results import Curve
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: With more curves than this, the legend of the display's own figure has two columns.
-_MAX_ONE_COLUMN = 2
-#: Width in inches of the display's own figure, and of one that has to name many curves.
-_WIDTH, _LARGE = 5.0, 6.2
+#: Width in inches of the display's own figure; and of one of more curves than so many, with a legend of two columns.
+_WIDTH, _LARGE, _MAX_ONE_COLUMN = 5.0, 6.2, 2
 
 
 class ReliabilityDisplay:
     """Reliability diagram of one curve, or of several in one picture.
 
-    Each point is a bin of rows: across, the mean predicted probability; up, how often the event happened, with
-    its interval. On the diagonal the two agree. A curve of isotonic blocks is drawn in steps. Where a curve has a
-    consistency band, it is shaded: there the points of a calibrated forecast lie.
+    Each point is a bin of rows: across, the mean predicted probability; up, how often the event happened, with its
+    interval. On the diagonal the two agree. A curve of isotonic blocks is drawn in steps. A consistency band is shaded:
+    there the points of a calibrated forecast lie.
 
     Parameters
     ----------
@@ -77,9 +74,9 @@ class ReliabilityDisplay:
         *,
         sample_weight: ArrayLike | Mapping[str, ArrayLike] | None = None,
         n_bins: int = 10,
-        strategy: CurveStrategy = "quantile",
+        strategy: metrics.CurveStrategy = "quantile",
         level: float = 0.95,
-        band: Band | None = None,
+        band: metrics.Band | None = None,
         pos_label: object = None,
         classes: ArrayLike | None = None,
         class_label: object = None,
@@ -107,23 +104,16 @@ class ReliabilityDisplay:
         """
         curves, histograms = [], []
         for label, labels, prob, weight in as_cases(y_true, y_prob, sample_weight, name):
-            settings = curve_settings(n_bins, strategy, level, band, rng)
-            rows = measured_rows(labels, prob, sample_weight=weight, pos_label=pos_label, classes=classes)
-            event = event_rows(rows, class_label)
-            curves.append(curve_of_event(event, settings, label=label))
+            settings = metrics.curve_settings(n_bins, strategy, level, band, rng)
+            rows = metrics.measured_rows(labels, prob, sample_weight=weight, pos_label=pos_label, classes=classes)
+            event = metrics.event_rows(rows, class_label)
+            curves.append(metrics.curve_of_event(event, settings, label=label))
             histograms.append(ScoreHistogram.from_rows(event))
         return cls(curves, histogram=histograms).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: object = None,
-        name: str | None = None,
-        **options: Any,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: object = None, name: str | None = None, **options: Any
     ) -> ReliabilityDisplay:
         """Measure the reliability curve of a fitted classifier, or of several, and draw it.
 
@@ -224,22 +214,21 @@ class ReliabilityDisplay:
             Where both axes end; below 1, a close-up of rare events.
         """
         n = len(self.curves)
-        names = [curve.label for curve in self.curves]
-        if name is not None:
-            names = [name] if isinstance(name, str) else list(name)
+        given = [curve.label for curve in self.curves] if name is None else name
+        names = [given] if isinstance(given, str) else list(given)
         if len(names) != n:
             raise ShapeError(f"{len(names)} names for {n} curves. Pass one name for each curve.")
         is_own = ax is None
         if ax is None:
-            ax, ax_histogram = diagram_axes(_WIDTH if n <= _MAX_ONE_COLUMN else _LARGE)
+            ax, ax_histogram = diagram.diagram_axes(_WIDTH if n <= _MAX_ONE_COLUMN else _LARGE)
         self.ax_, self.ax_histogram_, self.figure_ = ax, ax_histogram, style.figure_of(ax)
-        draw_diagonal(ax, upper)
-        start = count_curves(ax)
+        diagram.draw_diagonal(ax, upper)
         for curve in self.curves:
-            draw_band(ax, curve)
+            diagram.draw_band(ax, curve)
+        start = diagram.count_curves(ax)
         labels, shared = self._legend_texts(names)
         self.lines_ = [
-            draw_curve(ax, curve, k=start + i, label=labels[i], upper=upper, is_alone=n == 1)
+            diagram.draw_curve(ax, curve, k=start + i, label=labels[i], upper=upper, is_alone=n == 1)
             for i, curve in enumerate(self.curves)
         ]
         self.line_ = self.lines_[0]
@@ -247,7 +236,7 @@ class ReliabilityDisplay:
             ax.plot([], [], linestyle="none", label=shared)
         if ax_histogram is not None:
             self._draw_histogram(ax_histogram, start)
-            finish_panel(ax_histogram, ax, "Predicted probability")
+            diagram.finish_panel(ax_histogram, ax, "Predicted probability")
         style.add_legend(ax, is_own=is_own, n_columns=2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1)
         if is_own:
             style.fit_height(self.figure_)
@@ -256,14 +245,14 @@ class ReliabilityDisplay:
     def _legend_texts(self, names: list[str]) -> tuple[list[str], str]:
         """Return what the legend says of each curve, and what it says once as all of several curves have it."""
         several = len(self.curves) > 1
-        sizes = [histogram.size_texts() for histogram in self.histograms] or [size_texts(each) for each in self.curves]
-        intervals = [
-            "" if several and curve.strategy == "isotonic" else f"{100.0 * curve.level:g}% interval"
-            for curve in self.curves
+        sizes = [histogram.size_texts() for histogram in self.histograms] or [
+            diagram.size_texts(each) for each in self.curves
         ]
-        columns = [*zip(*sizes, strict=True), tuple(intervals)]
+        has_interval = [not (several and curve.strategy == "isotonic") for curve in self.curves]
+        intervals = [f"{100.0 * c.level:g}% interval" * has for c, has in zip(self.curves, has_interval, strict=True)]
+        columns = [*zip(*sizes, strict=True), intervals]
         shared = [column[0] if several and len(set(column)) == 1 else "" for column in columns]
-        own = [column if not text else ("",) * len(column) for column, text in zip(columns, shared, strict=True)]
+        own = [[""] * len(column) if text else column for column, text in zip(columns, shared, strict=True)]
         labels = []
         for name, rows, events, interval in zip(names, *own, strict=True):
             size = ", ".join(filter(None, (rows, events)))
@@ -273,13 +262,10 @@ class ReliabilityDisplay:
 
     def _draw_histogram(self, ax: Axes, start: int) -> None:
         if len(self.histograms) == 1:
-            draw_histogram(ax, self.histograms[0], color=style.line(start)["color"])
+            diagram.draw_histogram(ax, self.histograms[0], color=style.line(start)["color"])
             return
-        for i, curve in enumerate(self.curves):
-            properties = style.line(start + i)
-            if self.histograms:
-                found = self.histograms[i]
-                ax.stairs(found.n / found.n.sum(), found.edges, linewidth=1.2, **properties)
-            else:
-                ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=properties["color"])
+        for i, histogram in enumerate(self.histograms):
+            ax.stairs(histogram.n / histogram.n.sum(), histogram.edges, linewidth=1.2, **style.line(start + i))
+        for i, curve in enumerate(() if self.histograms else self.curves):
+            ax.vlines(curve.x, 0.0, curve.n, linewidth=2.5, color=style.line(start + i)["color"])
         ax.set(ylabel="Share of rows" if self.histograms else "n in bin")

@@ -40,10 +40,9 @@ def as_cases(
     models = as_models(y_prob, name)
     if not isinstance(y_true, Mapping):
         return [(key, y_true, prob, sample_weight) for key, prob in models]
-    names = [key for key, _ in models]
-    weights = dict.fromkeys(names) if sample_weight is None else sample_weight
+    weights = dict.fromkeys(key for key, _ in models) if sample_weight is None else sample_weight
     for argument, values in (("y_true", y_true), ("sample_weight", weights)):
-        if not isinstance(values, Mapping) or set(values) != set(names):
+        if not isinstance(values, Mapping) or set(values) != {key for key, _ in models}:
             raise InvalidInputError(
                 f"{argument} has not the names of y_prob: where y_true is a mapping, y_prob and sample_weight are "
                 "mappings with the same names."
@@ -89,9 +88,8 @@ def response(estimator: Any, X: Any, *, is_binary: bool = False) -> Response:
         )
     prob = np.asarray(estimator.predict_proba(X))
     if prob.ndim != 2 or prob.shape[1] != len(classes):
-        raise ShapeError(
-            f"{name}.predict_proba gave shape {prob.shape} for {len(classes)} classes, not one column each."
-        )
+        what = f"{name}.predict_proba gave shape {prob.shape}"
+        raise ShapeError(f"{what} for {len(classes)} classes, not one column each.")
     return Response(prob, np.asarray(classes))
 
 
@@ -120,11 +118,11 @@ def folds(
     labels = np.asarray(y)
     weight = None if sample_weight is None else np.asarray(sample_weight)
     tests = [np.asarray(test) for test in cv_results["indices"]["test"]]
-    n_needed = 1 + max(int(test.max()) for test in tests)
-    for values, what in ((labels, "y"), (weight, "sample_weight"), (X, "X")):
-        n = None if values is None else values.shape[0] if hasattr(values, "shape") else len(values)
-        if n is not None and n < n_needed:
-            raise ShapeError(f"{what} has {n:,} rows, but the folds of cv_results reach row {n_needed - 1:,}.")
+    last = max(int(test.max()) for test in tests)
+    for values, what in ((labels, "y"), (labels if weight is None else weight, "sample_weight"), (X, "X")):
+        n = values.shape[0] if hasattr(values, "shape") else len(values)
+        if n <= last:
+            raise ShapeError(f"{what} has {n:,} rows, but the folds of cv_results reach row {last:,}.")
     for k, (estimator, test) in enumerate(zip(cv_results["estimator"], tests, strict=True), start=1):
         own = None if weight is None else weight[test]
         yield f"fold {k}", estimator, _take(X, test), labels[test], own

@@ -55,8 +55,7 @@ def new_axes(size: tuple[float, float], *, n: int = 1, n_across: int = 1, **opti
 
 def place(ax: Axes | None, size: tuple[float, float]) -> tuple[Axes, Figure]:
     """Return the axes to draw on and their figure: those given, or new ones of `size` inches."""
-    if ax is None:
-        (ax,) = new_axes(size)
+    ax = new_axes(size)[0] if ax is None else ax
     return ax, figure_of(ax)
 
 

@@ -4,8 +4,8 @@ from calibrant.engines.applying import apply as apply
 from calibrant.engines.evaluating import evaluate as evaluate
 from calibrant.engines.fitting import fit as fit
 from calibrant.engines.folding import FoldState as FoldState
-from calibrant.engines.quantised import ErrorBounds as ErrorBounds, QuantisedSummary as QuantisedSummary
 from calibrant.engines.summarise import summarise as summarise
+from calibrant.quantised import ErrorBounds as ErrorBounds, QuantisedSummary as QuantisedSummary
 from calibrant.tables import (
     Applied as Applied,
     RowSource as RowSource,
@@ -15,20 +15,12 @@ from calibrant.tables import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.engines.class_rows import (
-    StreamedClassRows as StreamedClassRows,
-    materialise_rows as materialise_rows,
-    probabilities_of as probabilities_of,
-)
-from calibrant.engines.columns import flipped as flipped, ungrouped as ungrouped
 from calibrant.engines.evaluating import (
-    count_weighted as count_weighted,
-    evaluate_grouped as evaluate_grouped,
-    evaluate_streamed as evaluate_streamed,
-    group_summaries as group_summaries,
-    is_flipped as is_flipped,
+    StreamedClassRows as StreamedClassRows,
+    evaluate_groups_of as evaluate_groups_of,
+    evaluate_one_score as evaluate_one_score,
+    summarise_groups_of as summarise_groups_of,
 )
 from calibrant.engines.fitted_columns import FittedColumns as FittedColumns
-from calibrant.engines.quantised import LEAST_BITS as LEAST_BITS, CellTable as CellTable
-from calibrant.engines.rows import CheckedRows as CheckedRows, RowReader as RowReader
-from calibrant.engines.summarise import MAX_DISTINCT as MAX_DISTINCT, fold_summaries as fold_summaries
+from calibrant.engines.rows import RowReader as RowReader
+from calibrant.engines.streams import MAX_DISTINCT as MAX_DISTINCT, SourceStream as SourceStream

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, overload
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from calibrant.engines.class_rows import StreamedClassRows, materialise_rows, probabilities_of
-from calibrant.engines.columns import flipped, top_label_reader, ungrouped
-from calibrant.engines.quantised import QuantisedSummary
-from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact, fold_summaries
-from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.engines.rows import RowReader
+from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
+from calibrant.errors import InvalidInputError
 from calibrant.metrics import (
     GroupScores,
+    RowValues,
     Settings,
     check_settings,
     evaluate_group_summaries,
@@ -23,56 +23,36 @@ from calibrant.metrics import (
     evaluate_rows,
     evaluate_summary,
 )
+from calibrant.numerics import FloatArray
+from calibrant.quantised import QuantisedSummary
 from calibrant.results import Scores
+from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.tables import open_rows
-from calibrant.validation import InputKind, check_integer
+from calibrant.validation import InputKind
+
+
+class _Options(TypedDict, total=False):
+    score: str | Sequence[str]
+    label: str
+    weight: str | None
+    input: InputKind
+    classes: Sequence[Any] | None
+    pos_label: object
+    exact: Exact
+    max_distinct: int
+    n_bins: int
+    level: float
+    rng: int | None
+    evaluated_on: str
+    format: str | None
+    table: str | None
 
 
 @overload
-def evaluate(
-    source: Any,
-    *,
-    score: str | Sequence[str] = "p",
-    label: str = "y",
-    weight: str | None = None,
-    group: None = None,
-    input: InputKind = "probability",
-    classes: Sequence[Any] | None = None,
-    pos_label: object = None,
-    exact: Exact = "auto",
-    max_distinct: int = MAX_DISTINCT,
-    n_bins: int = 15,
-    level: float = 0.95,
-    rng: int | None = 0,
-    evaluated_on: str = "given data",
-    format: str | None = None,
-    table: str | None = None,
-) -> Scores: ...
-
-
+def evaluate(source: Any, *, group: None = None, **options: Unpack[_Options]) -> Scores: ...
 @overload
-def evaluate(
-    source: Any,
-    *,
-    score: str | Sequence[str] = "p",
-    label: str = "y",
-    weight: str | None = None,
-    group: str,
-    input: InputKind = "probability",
-    classes: Sequence[Any] | None = None,
-    pos_label: object = None,
-    exact: Exact = "auto",
-    max_distinct: int = MAX_DISTINCT,
-    n_bins: int = 15,
-    level: float = 0.95,
-    rng: int | None = 0,
-    evaluated_on: str = "given data",
-    format: str | None = None,
-    table: str | None = None,
-) -> GroupScores: ...
-
-
+def evaluate(source: Any, *, group: str, **options: Unpack[_Options]) -> GroupScores: ...
 def evaluate(
     source: Any,
     *,
@@ -118,8 +98,8 @@ def evaluate(
 
     Notes
     -----
-    One column takes one pass. More columns than fit in memory take four: row counts and means, summaries of each class
-    and of the top label, losses, and what each row adds to the intervals of sums over classes.
+    One column takes one pass. More columns than fit in memory take six: row counts and means, summaries of each class,
+    of the top label and of it by class, losses, and what each row adds to the intervals of sums over classes.
 
     Examples
     --------
@@ -128,54 +108,28 @@ def evaluate(
     >>> print(cb.engines.evaluate(rows)["brier"])
     brier 0.1581 [0.1356, 0.1806]
     """
-    check_exact(exact)
     settings = check_settings(n_bins, level, rng)
-    check_integer("max_distinct", max_distinct, minimum=1)
     if input == "score":
         raise InvalidInputError(
             "input='score' are no probabilities, which is what is measured. Calibrate them first, by cb.engines.fit "
             "and cb.engines.apply."
         )
-    reader = RowReader(
-        open_rows(source, format=format, table=table),
-        score=score,
-        label=label,
-        weight=weight,
-        group=group,
-        input=input,
-        classes=classes,
-    )
-    probabilities = probabilities_of(reader)
-    if pos_label is not None and is_flipped(pos_label, reader):
-        probabilities = flipped(probabilities)
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct).as_probabilities(pos_label)
     if group is not None:
-        return evaluate_grouped(probabilities, settings, evaluated_on, exact=exact, max_distinct=max_distinct)
-    if probabilities.is_binary:
-        found = fold_summaries(probabilities, exact=exact, max_distinct=max_distinct)
-        assert isinstance(found, ScoreSummary)  # noqa: S101
-        return evaluate_streamed(found, count_weighted(probabilities, found), settings, evaluated_on)
-    held = None if exact is False else materialise_rows(probabilities, max_distinct)
+        return evaluate_groups_of(stream, summarise_groups_of(stream), settings, evaluated_on)
+    if stream.is_binary:
+        return evaluate_one_score(stream, stream.summary(), settings, evaluated_on)
+    held = None if exact is False else stream.materialise(max_distinct // len(stream.classes))
     if held is not None:
         return evaluate_rows(held, settings, evaluated_on)
-    streamed = StreamedClassRows.read(probabilities, exact=exact, max_distinct=max_distinct)
-    return evaluate_multiclass(streamed, settings, evaluated_on)
+    return evaluate_multiclass(StreamedClassRows.read(stream), settings, evaluated_on)
 
 
-def is_flipped(pos_label: object, reader: RowReader) -> bool:
-    """Say whether the positive one of two labels is the smaller one."""
-    known = reader.classes.tolist()
-    if len(reader.score) > 1:
-        raise InvalidInputError(
-            f"pos_label={pos_label!r} is for one column of scores, but {len(reader.score)} are named. Leave it out."
-        )
-    if pos_label not in known:
-        raise unknown_name("pos_label", pos_label, known)
-    return bool(pos_label == known[0])
-
-
-def evaluate_streamed(summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
+def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of a summary; of cells, notes say how far that may be from the rows' own."""
-    scores = evaluate_summary(summary, n_rows, settings, evaluated_on)
+    scores = evaluate_summary(summary, _count_rows(stream, summary), settings, evaluated_on)
     if not isinstance(summary, QuantisedSummary):
         return scores
     bounds = summary.bounds
@@ -192,77 +146,126 @@ def evaluate_streamed(summary: ScoreSummary, n_rows: int, settings: Settings, ev
     return Scores(noted, verdict=scores.verdict)
 
 
-def group_summaries(reader: RowReader, *, exact: Exact, max_distinct: int) -> dict[Any, ScoreSummary]:
-    """Summarise the groups that a reader reads: of several columns, their top label."""
-    one = reader if reader.is_binary else top_label_reader(reader)
-    found = fold_summaries(one, exact=exact, max_distinct=max_distinct)
-    assert isinstance(found, dict)  # noqa: S101
-    return found
+def summarise_groups_of(stream: SourceStream) -> dict[Any, ScoreSummary]:
+    """Summarise the groups of a stream: of several columns, their top label."""
+    return {group: found for group, (found,) in stream.one_column().summaries().items()}
 
 
-def evaluate_grouped(
-    reader: RowReader,
-    settings: Settings,
-    evaluated_on: str,
-    *,
-    exact: Exact,
-    max_distinct: int,
-    by_group: dict[Any, ScoreSummary] | None = None,
+def evaluate_groups_of(
+    stream: SourceStream, by_group: Mapping[Any, ScoreSummary], settings: Settings, evaluated_on: str
 ) -> GroupScores:
-    """Measure the groups that a reader reads: of several columns, by their top label."""
-    one = reader if reader.is_binary else top_label_reader(reader)
-    if by_group is None:
-        by_group = group_summaries(reader, exact=exact, max_distinct=max_distinct)
-    overall = summary_of_all(one, by_group, exact=exact, max_distinct=max_distinct)
+    """Measure the groups of a stream, of several columns by their top label, whose summaries are given."""
+    one = stream.one_column()
     return evaluate_group_summaries(
-        overall,
+        _summary_of_all(one, by_group),
         by_group,
         n_rows=_count_groups(one, by_group),
-        is_binary=reader.is_binary,
+        is_binary=stream.is_binary,
         settings=settings,
         evaluated_on=evaluated_on,
     )
 
 
-def summary_of_all(
-    reader: RowReader, by_group: Mapping[Any, ScoreSummary], *, exact: Exact, max_distinct: int
-) -> ScoreSummary:
+def _summary_of_all(stream: SourceStream, by_group: Mapping[Any, ScoreSummary]) -> ScoreSummary:
     """Return the summary of all groups: of cells, which don't add up where groups share them, by one more pass."""
     if any(isinstance(summary, QuantisedSummary) for summary in by_group.values()):
-        found = fold_summaries(ungrouped(reader), exact=exact, max_distinct=max_distinct)
-        assert isinstance(found, ScoreSummary)  # noqa: S101
-        return found
+        return stream.summary()
     columns = zip(*(summary.distinct for summary in by_group.values()), strict=True)
     scores, weight, squared, positives = (np.concatenate(parts) for parts in columns)
     return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
 
 
-def count_weighted(reader: RowReader, summary: ScoreSummary) -> int:
+def _count_rows(stream: SourceStream, summary: ScoreSummary) -> int:
     """Return the number of rows of a summary: its weight, unless rows have weights of their own."""
-    if reader.weight is None or not reader.source.is_repeatable:
-        return round(summary.total_weight)
-    return reader.total(lambda rows: len(rows.scores))
+    return stream.total(lambda rows: rows.n_rows) if stream.can_count else round(summary.total_weight)
 
 
-def _count_groups(reader: RowReader, by_group: Mapping[Any, ScoreSummary]) -> dict[Any, int]:
+def _count_groups(stream: SourceStream, by_group: Mapping[Any, ScoreSummary]) -> dict[Any, int]:
     """Return the number of rows of each group."""
-    if reader.weight is None or not reader.source.is_repeatable:
+    name = stream.group
+    if not stream.can_count or name is None:
         return {group: round(summary.total_weight) for group, summary in by_group.items()}
 
-    def partial(part: RowReader) -> dict[Any, int]:
-        counts: dict[Any, int] = {}
+    def partial(part: SourceStream) -> Counter[Any]:
+        counts: Counter[Any] = Counter()
         for rows in part:
-            _add_counts(counts, part, rows)
+            labels = rows.groups[name]
+            counts.update(dict(zip(labels.classes.tolist(), labels.counts().tolist(), strict=True)))
         return counts
 
-    def merge(a: dict[Any, int], b: dict[Any, int]) -> dict[Any, int]:
-        return {group: a.get(group, 0) + b.get(group, 0) for group in a | b}
-
-    return reader.reduce(partial, merge)
+    return stream.reduce(partial, operator.iadd)
 
 
-def _add_counts(counts: dict[Any, int], reader: RowReader, rows: CheckedRows) -> None:
-    assert rows.groups is not None  # noqa: S101
-    for code, n in enumerate(np.bincount(rows.groups).tolist()):
-        if n:
-            counts[reader.groups[code]] = counts.get(reader.groups[code], 0) + n
+@dataclass(frozen=True, slots=True)
+class StreamedClassRows:
+    """Rows of K columns that are read again for each mean over them; see `calibrant.metrics.multiclass.ClassRows`."""
+
+    stream: SourceStream
+    n_rows: int
+    total: float
+    effective_size: float
+    mean_prob: FloatArray
+    top: ScoreSummary
+    by_class: Sequence[ScoreSummary]
+    on_top: Sequence[tuple[ScoreSummary, int] | None]
+
+    @classmethod
+    def read(cls, stream: SourceStream) -> StreamedClassRows:
+        """Count the rows and summarise their columns."""
+
+        def part(rows: Rows) -> tuple[int, float, float, FloatArray]:
+            w = rows.weights
+            return w.size, float(w.sum()), float(np.square(w).sum()), w @ rows.scores
+
+        n_rows, total, squared, sums = stream.total(part)
+        by_class, by_top = stream.class_summaries(), stream.by_top_label()
+        found = summarise_groups_of(by_top)
+        counts = _count_groups(by_top, found)
+        return cls(
+            stream,
+            n_rows,
+            total,
+            total**2 / squared,
+            sums / total,
+            stream.top_label().summary(),
+            by_class,
+            [(found[label], counts[label]) if label in found else None for label in stream.classes.tolist()],
+        )
+
+    @property
+    def classes(self) -> list[Any]:
+        """The sorted classes."""
+        found: list[Any] = self.stream.classes.tolist()
+        return found
+
+    def top_summary(self) -> ScoreSummary:
+        """Summarise the largest probability of each row, and whether it is of the row's class."""
+        return self.top
+
+    def summaries_on_top(self) -> Sequence[tuple[ScoreSummary, int] | None]:
+        """Summarise the rows where each class is the top label, and count them."""
+        return self.on_top
+
+    def class_summary(self, k: int) -> ScoreSummary:
+        """Summarise one column against its class."""
+        return self.by_class[k]
+
+    def moments(self, values: RowValues) -> list[tuple[float, float]]:
+        """Return mean and variance over the rows of each value that a function gives of them.
+
+        Squares are taken about the mean of the first rows, so that no digits are lost to a large mean.
+        """
+        first = next(iter(self.stream))
+        about = [float(np.average(found, weights=first.weight)) for found in values(first)]
+        about = [centre if np.isfinite(centre) else 0.0 for centre in about]
+
+        def part(rows: Rows) -> FloatArray:
+            w = rows.weights
+            away = [found - centre for found, centre in zip(values(rows), about, strict=True)]
+            return np.array([(float(w @ x), float(w @ np.square(x))) for x in away])
+
+        sums = self.stream.total(part) / self.total
+        return [
+            (centre + mean, max(square - mean**2, 0.0) if np.isfinite(mean) else np.nan)
+            for centre, (mean, square) in zip(about, sums.tolist(), strict=True)
+        ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
+from calibrant.persistence import check_fitted
 from calibrant.rows import Rows
 from calibrant.tables import NewColumns, check_numbers
 
@@ -52,7 +53,7 @@ class FittedColumns:
         InvalidInputError
             If columns are named by nobody, or a column of groups is named where none is needed.
         """
-        fitted.check_fitted()
+        check_fitted(fitted, Fitted, "apply")
         given = [score] if isinstance(score, str) else list(score or ())
         names = given or list(fitted.score_names_ or ())
         if not names:

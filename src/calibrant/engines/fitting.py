@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from calibrant.calibrators import Calibrator
-from calibrant.engines.passes import Passes
-from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.engines.summarise import MAX_DISTINCT, Exact, check_exact
-from calibrant.errors import InvalidLabelError
-from calibrant.rows import Rows
+from calibrant.engines.rows import RowReader
+from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.tables import open_rows
-from calibrant.validation import Labels, check_integer
+from calibrant.validation import check_both_classes
 
 C = TypeVar("C", bound=Calibrator)
 
@@ -76,54 +71,21 @@ def fit(
     >>> cb.engines.fit(cb.IsotonicCalibrator(), rows).predict_proba([0.2, 0.4, 0.6])
     array([0.25, 0.5 , 0.75])
     """
-    check_exact(exact)
-    check_integer("max_distinct", max_distinct, minimum=1)
     calibrator.check_params()
-    reader = RowReader(
-        open_rows(source, format=format, table=table),
-        score=score,
-        label=label,
-        weight=weight,
-        input=calibrator.input,
-        classes=classes,
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, input=calibrator.input, classes=classes)
+    stream = SourceStream.of(
+        reader,
+        exact="auto" if exact is True else exact,  # cells of a first pass may lead to an exact fit
+        max_distinct=max_distinct,
+        takes_cells=exact is not True,
     )
-    passes = Passes(reader, exact, max_distinct)
-    held = None if passes.takes_summary(calibrator) else _materialise(reader, max_distinct)
+    held = None if calibrator.takes_summary(stream) else stream.materialise(max_distinct)
     if held is not None:
+        check_both_classes(held.checked_labels(), stream.labels)
         calibrator.fit_rows(held)
     else:
-        calibrator.map_, calibrator.n_rows_ = passes.fit(calibrator)
-    calibrator.classes_ = reader.classes
-    calibrator.score_names_ = tuple(reader.score)
+        calibrator.map_, calibrator.n_rows_ = calibrator.map_of_stream(stream), stream.count()
+    calibrator.classes_ = stream.classes
+    calibrator.score_names_ = tuple(stream.reader.score)
     return calibrator
-
-
-def _materialise(reader: RowReader, max_rows: int) -> Rows | None:
-    """Return all rows where they fit; a source that can be read once only, or is elsewhere, is not tried in vain."""
-    if not reader.source.is_repeatable and reader.is_binary:
-        return None
-    if (reader.source.n_rows or 0) > max_rows:
-        return None
-    held: list[CheckedRows] = []
-    n_rows = 0
-    for rows in reader:
-        held.append(rows)
-        n_rows += len(rows.scores)
-        if n_rows > max_rows:
-            return None
-    return _joined(held, reader) if held else None
-
-
-def _joined(held: list[CheckedRows], reader: RowReader) -> Rows:
-    codes = np.concatenate([rows.codes for rows in held])
-    if (codes == codes[0]).all():
-        raise InvalidLabelError(
-            f"column {reader.label!r} of {reader.source.name} holds one class only: "
-            f"{reader.classes.tolist()[codes[0]]!r}. Pass rows of at least two classes."
-        )
-    weight = None
-    if any(rows.weight is not None for rows in held):
-        weight = np.concatenate([np.ones(len(r.scores)) if r.weight is None else r.weight for r in held])
-    return Rows(
-        np.concatenate([rows.scores for rows in held]), Labels(codes, reader.classes), weight, input=reader.input
-    )

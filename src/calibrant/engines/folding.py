@@ -1,21 +1,25 @@
-"""The fold that makes summaries: exact while the distinct scores fit, in cells from there on. States merge."""
+"""Summaries built from batches of rows: exact while the distinct scores fit, in cells from there on. States merge.
+
+Rows wait until there are enough of them, then are sorted into a run of distinct scores. Runs of similar length merge,
+as in a merge sort, so that each score is moved a logarithmic number of times. Once all runs hold more scores than are
+allowed, they are gathered into a table of cells (`calibrant.quantised`), which takes further rows one by one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from calibrant import kernels
-from calibrant.engines.quantised import LEAST_BITS, MOST_BITS, CellTable
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import BoolArray, FloatArray
+from calibrant.quantised import LEAST_BITS, MOST_BITS, CellTable
 from calibrant.summary import DistinctScores, ScoreSummary
 
-#: Rows that wait in a fold, all states together, before they are sorted: few at first, which tell how many scores
+#: Rows that wait in a builder, all states together, before they are sorted: few at first, which tell how many scores
 #: there are.
 _FIRST_ROWS = 1 << 17
 _BUFFERED_ROWS = 1 << 22
@@ -30,17 +34,16 @@ class SortedRuns:
     runs: list[DistinctScores] = field(default_factory=list)
 
     def add(self, run: DistinctScores) -> None:
-        """Add a run."""
         self.runs.append(run)
         while len(self.runs) > 1 and 2 * self.runs[-1].scores.size >= self.runs[-2].scores.size:
             last = self.runs.pop()
-            self.runs[-1] = merge_cells(self.runs[-1], last)
+            self.runs[-1] = merge_runs(self.runs[-1], last)
 
     def merged(self) -> DistinctScores:
         """Return all as one run."""
         while len(self.runs) > 1:
             last = self.runs.pop()
-            self.runs[-1] = merge_cells(self.runs[-1], last)
+            self.runs[-1] = merge_runs(self.runs[-1], last)
         return self.runs[0]
 
     @property
@@ -49,7 +52,7 @@ class SortedRuns:
         return sum(run.scores.size for run in self.runs)
 
 
-def merge_cells(a: DistinctScores, b: DistinctScores) -> DistinctScores:
+def merge_runs(a: DistinctScores, b: DistinctScores) -> DistinctScores:
     """Merge two runs of distinct rising scores."""
     is_counted = a.weight is a.weight_squared and b.weight is b.weight_squared
     names = ("weight", "positives") if is_counted else ("weight", "weight_squared", "positives")
@@ -82,59 +85,56 @@ class FoldState:
         else:
             self.waiting.append((scores, positive, weight))
 
-    def settle(self) -> None:
-        """Take in the rows that wait."""
+    def flush(self) -> None:
+        """Sort the rows that wait into a run, or count them in cells."""
         if not self.waiting:
             return
         scores, positive, weight = _joined(self.waiting)
         self.waiting = []
-        cells = ScoreSummary.from_rows(scores, positive, weight).distinct
-        if self.table is not None:
-            self.table.add_groups(cells)
+        self._add_run(ScoreSummary.from_rows(scores, positive, weight).distinct)
+
+    def _add_run(self, run: DistinctScores) -> None:
+        if self.table is None:
+            self.runs.add(run)
         else:
-            self.runs.add(cells)
+            self.table.add_distinct(run)
 
     def quantise(self, n_bits: int, *, is_probability: bool) -> None:
         """Gather what is held into cells."""
         if self.table is None:
             self.table = CellTable.empty(n_bits, is_probability=is_probability)
-            for run in self.runs.runs:
-                self.table.add_groups(run)
-            self.runs = SortedRuns()
+            runs, self.runs = self.runs.runs, SortedRuns()
+            for run in runs:
+                self._add_run(run)
 
     def merge(self, other: FoldState) -> FoldState:
         """Add the rows of another state; return this one.
 
         Of two resolutions none is made from the other, so they must agree.
         """
-        self.settle()
-        other.settle()
+        self.flush()
+        other.flush()
         if self.table is None and other.table is not None:
             self.quantise(other.table.n_bits, is_probability=other.table.is_probability)
-        if self.table is None:
-            for run in other.runs.runs:
-                self.runs.add(run)
-            return self
-        if other.table is None:
-            for run in other.runs.runs:
-                self.table.add_groups(run)
-            return self
-        if (other.table.n_bits, other.table.is_probability) != (self.table.n_bits, self.table.is_probability):
-            raise InvalidInputError("the states have cells of different width. Fold both with the same settings.")
-        self.table.merge(other.table)
+        for run in other.runs.runs:
+            self._add_run(run)
+        if self.table is not None and other.table is not None:
+            if (other.table.n_bits, other.table.is_probability) != (self.table.n_bits, self.table.is_probability):
+                raise InvalidInputError("the states have cells of different width. Fold both with the same settings.")
+            self.table.merge(other.table)
         return self
 
     def summary(self) -> ScoreSummary:
         """Return the summary of the rows: a `QuantisedSummary` where they were gathered into cells."""
-        self.settle()
+        self.flush()
         if self.table is not None:
             return self.table.summary()
         return ScoreSummary(self.runs.merged())
 
 
 @dataclass(slots=True)
-class Fold:
-    """States of several groups or classes that share one budget of distinct scores.
+class SummaryBuilder:
+    """States of several groups and classes that share one budget of distinct scores.
 
     Attributes
     ----------
@@ -143,6 +143,7 @@ class Fold:
     max_distinct : int
         Distinct scores held, all states together.
     is_probability : bool
+        Whether scores are probabilities, which says where cells lie.
     n_states : int
         How many states there may be, as far as is known: their cells share the memory of one.
     n_rows : int or None
@@ -156,7 +157,7 @@ class Fold:
     states: dict[tuple[Any, int], FoldState] = field(default_factory=dict)
     n_rows: int | None = None
     n_waiting: int = 0
-    n_settled: int = 0
+    n_flushed: int = 0
     is_quantised: bool = False
 
     @property
@@ -172,14 +173,14 @@ class Fold:
                 self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
         self.states[key].add(scores, positive, weight)
         self.n_waiting += scores.size
-        if self.n_waiting >= (_BUFFERED_ROWS if self.n_settled else _FIRST_ROWS):
-            self.settle()
+        if self.n_waiting >= (_BUFFERED_ROWS if self.n_flushed else _FIRST_ROWS):
+            self.flush()
 
-    def settle(self) -> None:
-        """Take in the rows that wait, and gather all into cells where there are too many scores."""
-        n_before, self.n_settled, self.n_waiting = self.n_settled, self.n_settled + self.n_waiting, 0
+    def flush(self) -> None:
+        """Sort the rows that wait, and gather all into cells where there are too many scores."""
+        n_before, self.n_flushed, self.n_waiting = self.n_flushed, self.n_flushed + self.n_waiting, 0
         for state in self.states.values():
-            state.settle()
+            state.flush()
         if self.exact is False or self.is_quantised:
             return
         if n_before == 0 and self.exact is None and self._is_hopeless():
@@ -200,8 +201,8 @@ class Fold:
             )
         self._quantise()
 
-    def merge(self, other: Fold) -> Fold:
-        """Add the rows of another fold with the same settings; return this one."""
+    def merge(self, other: SummaryBuilder) -> SummaryBuilder:
+        """Add the rows of another builder with the same settings; return this one."""
         if other.is_quantised and not self.is_quantised:
             self._quantise()
         for key, state in other.states.items():
@@ -211,8 +212,8 @@ class Fold:
             self.states[key] = state
             if self.is_quantised:
                 state.quantise(self.n_bits, is_probability=self.is_probability)
-        self.n_settled += other.n_settled
-        self.settle()
+        self.n_flushed += other.n_flushed
+        self.flush()
         return self
 
     def _quantise(self) -> None:
@@ -226,20 +227,19 @@ class Fold:
         Of D scores, all as frequent, r rows show D (1 - exp(-r / D)), or about r - r^2 / (2 D); where some are more
         frequent they show fewer, and D is taken to be smaller than it is.
         """
-        if not self.n_rows or not self.n_settled:
+        if not self.n_rows or not self.n_flushed:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
-        n_first = self.n_settled
+        n_first = self.n_flushed
         n_repeated = max(n_first - self._size(), 1)
         n_scores = n_first**2 / (2.0 * n_repeated)
         n_later = n_classes * self.n_rows
         return n_scores * -math.expm1(-n_later / n_scores) > _SURELY * self.max_distinct
 
-    def summaries(self) -> Iterator[tuple[tuple[Any, int], ScoreSummary]]:
-        """Yield the summary of each group and class."""
-        self.settle()
-        for key, state in self.states.items():
-            yield key, state.summary()
+    def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
+        """Return the summary of each group and class."""
+        self.flush()
+        return {key: state.summary() for key, state in self.states.items()}
 
     def _size(self) -> int:
         return sum(state.runs.size for state in self.states.values())

@@ -1,23 +1,35 @@
-"""The exact isotonic regression of rows that don't fit in memory: a histogram shows where its blocks can end."""
+"""The exact isotonic regression of rows that don't fit in memory.
+
+The first pass counts rows in cells. Pooling the cells gives the convex minorant over their edges; only cells whose
+corner (all negatives first) is not above it can hold the end of a block. Further passes split those into finer ranges,
+of which fewer can, until what is left fits; then its rows are fetched, in disjoint ranges of a bounded number of rows,
+and pooled. Pooling all ranges and the cells that were left alone, in the order of their scores, gives the blocks of all
+rows: any order of pooling does. Sums of unweighted rows are integers, and so are all comparisons that decide.
+
+Source: Robertson, Wright and Dykstra (1988), Order Restricted Statistical Inference, theorem 1.2.1, for the minorant.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial as bind
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
-from calibrant.engines.columns import Column
 from calibrant.engines.folding import FoldState
-from calibrant.engines.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
-from calibrant.engines.rows import added
 from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
+from calibrant.row_stream import RowStream
+from calibrant.rows import Rows
 from calibrant.summary import Blocks, ScoreSummary
 
+#: Cells of rows, and cells of their weights where there are any.
+_Counts: TypeAlias = tuple[CellTable, CellTable | None]
 #: Which parts of ranges hold rows, and what each holds.
 _Parts: TypeAlias = tuple[IntArray, FloatArray]
 _CodeArray = npt.NDArray[np.uint64]
@@ -29,8 +41,8 @@ _CUTS = 1 << 10
 #: Passes that split cells, and how much each must save.
 _MOST_SPLITS = 4
 _LEAST_FALL = 0.75
-#: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they settle most of these, up to
-#: what memory is asked to hold.
+#: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they decide about most of these, up
+#: to what memory is asked to hold.
 _PARTS_FACTOR = 4.0
 _MOST_PARTS = 1 << 21
 
@@ -47,82 +59,60 @@ class PooledSummary(QuantisedSummary):
         return self._blocks
 
 
-def pooled_summary(column: Column, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:
-    """Summarise a column that can be read several times, with its exact isotonic blocks.
+def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:
+    """Summarise a stream of one score with its exact isotonic blocks, at most `max_rows` distinct scores at a time.
 
-    Parameters
-    ----------
-    column : Column
-    max_rows : int
-        Distinct scores held at a time.
-    start : QuantisedSummary, optional
-        What one pass over the column gave.
-
-    Notes
-    -----
-    The first pass counts rows in cells. Pooling the cells gives the convex minorant over their edges; only cells whose
-    corner (all negatives first) is not above it can hold the end of a block. Further passes split those into finer
-    ones, of which fewer can, until what is left fits; then its rows are fetched, in disjoint ranges of at most
-    `max_rows` rows, and pooled. Pooling all ranges and the cells that were left alone, in the order of their scores,
-    gives the blocks of all rows: any order of pooling does. Sums of unweighted rows are integers, and so are all
-    comparisons that decide.
-
-    References
-    ----------
-    Robertson, Wright and Dykstra (1988), *Order Restricted Statistical Inference*, theorem 1.2.1, for the minorant.
+    `start` is what one pass gave.
     """
+    is_probability = stream.input == "probability"
     if start is None or start.n_bits is None or not start.is_counted:
-        start, n_rows, is_counted = _count(column)
+        start, n_rows, is_counted = _count(stream, is_probability=is_probability)
     else:
         n_rows, is_counted = start.weight, True
     cells = _Cells(start.low, start.high, start.weight, start.positives, n_rows)
     assert start.n_bits is not None  # noqa: S101
-    grid = _Grid(start.n_bits, column.is_probability)
+    grid = _Grid(start.n_bits, is_probability)
     flags = cells.flags()
     n_wanted = float(cells.n_rows[flags].sum())
     for _ in range(_MOST_SPLITS):
         if n_wanted <= max_rows:
             break
-        cells = _split(column, cells, flags, grid)
+        cells = _split(stream, cells, flags, grid)
         flags = cells.flags()
         n_before, n_wanted = n_wanted, float(cells.n_rows[flags].sum())
         if n_wanted > _LEAST_FALL * n_before:
             break
     pieces = [cells.at(~flags).pieces()]
-    for group in _groups(cells.n_rows, np.flatnonzero(flags), max_rows):
-        part = cells.at(np.array(group))
-        if len(group) == 1 and part.n_rows[0] > max_rows:
-            pieces.extend(_cut(column, part.low.item(), part.high.item(), max_rows, is_counted))
+    for run in _runs_that_fit(cells.n_rows, np.flatnonzero(flags), max_rows):
+        part = cells.at(np.array(run))
+        if len(run) == 1 and part.n_rows[0] > max_rows:
+            pieces.extend(_cut(stream, part.low.item(), part.high.item(), max_rows, is_counted))
         else:
-            pieces.append(_fetch(column, _Within(part, grid)))
-    return PooledSummary(start.filled, pool(pieces, is_counted=is_counted), is_probability=column.is_probability)
+            pieces.append(_fetch(stream, _Within(part, grid).hold))
+    return PooledSummary(start.filled, pool(pieces, is_counted=is_counted), is_probability=is_probability)
 
 
-def _count(column: Column) -> tuple[QuantisedSummary, FloatArray, bool]:
+def _count(stream: RowStream, *, is_probability: bool) -> tuple[QuantisedSummary, FloatArray, bool]:
     """Count rows in cells; return their summary, the rows of each cell, and whether no row has a weight."""
-    table, weighted = column.reduce(_count_part, _merge_counts)
+
+    def partial(stream: RowStream) -> _Counts:
+        table = CellTable.empty(MOST_BITS, is_probability=is_probability)
+        weighted = None
+        for rows in stream:
+            if rows.weight is not None and weighted is None:
+                weighted = replace(table, cells=table.cells.copy())
+            if weighted is not None:
+                weighted.add_distinct(ScoreSummary.from_rows(rows.scores, rows.positive, rows.weights).distinct)
+            table.add_rows(rows.scores, rows.positive)
+        return table, weighted
+
+    table, weighted = stream.reduce(partial, _merge_counts, is_large=True)
     if weighted is None:
         return table.summary(), table.filled()[0], True
     return weighted.summary(), table.filled()[0], False
 
 
-def _count_part(column: Column) -> tuple[CellTable, CellTable | None]:
-    """Return cells of rows, and cells of their weights where there are any."""
-    table = CellTable.empty(MOST_BITS, is_probability=column.is_probability)
-    weighted = None
-    for scores, positive, weight in column:
-        if weight is not None and weighted is None:
-            weighted = replace(table, cells=table.cells.copy())
-        if weighted is not None:
-            w = np.ones(scores.size) if weight is None else weight
-            weighted.add_groups(ScoreSummary.from_rows(scores, positive, w).distinct)
-        table.add_rows(scores, positive)
-    return table, weighted
-
-
-def _merge_counts(
-    a: tuple[CellTable, CellTable | None], b: tuple[CellTable, CellTable | None]
-) -> tuple[CellTable, CellTable | None]:
+def _merge_counts(a: _Counts, b: _Counts) -> _Counts:
     weighted = None
     if a[1] is not None or b[1] is not None:
         weighted = replace(a[0], cells=a[0].cells.copy()) if a[1] is None else a[1]
@@ -172,9 +162,9 @@ class _Cells:
         return _Pieces(self.low, self.high, self.weight, self.positives)
 
 
-def _split(column: Column, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
+def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
     """Split the flagged ranges into equal parts; return all ranges that hold rows."""
-    wanted, settled = cells.at(flags), cells.at(~flags)
+    wanted, alone = cells.at(flags), cells.at(~flags)
     n_all = min(_PARTS_FACTOR * float(wanted.n_rows.sum()) ** (2 / 3), _MOST_PARTS)
     n_parts = max(2, math.ceil(n_all / wanted.low.size))
     with np.errstate(over="ignore", divide="ignore"):
@@ -182,20 +172,21 @@ def _split(column: Column, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cel
     scale[~np.isfinite(scale)] = 0.0  # too near or too far apart to tell parts: left as one
     within = _Within(wanted, grid)
 
-    def partial(column: Column) -> _Parts:
+    def partial(stream: RowStream) -> _Parts:
         parts = np.zeros((wanted.low.size * n_parts, 5))
-        for scores, positive, weight in column:
-            w = np.broadcast_to(1.0, scores.shape) if weight is None else weight
-            kernels.split_ranges(scores, positive, w, within.places(scores), wanted.low, scale, n_parts, parts)
+        for rows in stream:
+            s = rows.scores
+            w = np.broadcast_to(1.0, s.shape) if rows.weight is None else rows.weight
+            kernels.split_ranges(s, rows.positive, w, within.places(s), wanted.low, scale, n_parts, parts)
         at = np.flatnonzero(parts[:, 0])
         return at, parts[at]
 
-    _, filled = column.reduce(partial, _merge_parts)
+    _, filled = stream.reduce(partial, _merge_parts, is_large=True)
     n_rows, weight_sum, positives, low, high = np.ascontiguousarray(filled.T)
-    order = np.argsort(np.concatenate((settled.low, low)), kind="stable")
+    order = np.argsort(np.concatenate((alone.low, low)), kind="stable")
     split = _Cells(low, high, weight_sum, positives, n_rows)
     names = ("low", "high", "weight", "positives", "n_rows")
-    return _Cells(*(np.concatenate((getattr(settled, name), getattr(split, name)))[order] for name in names))
+    return _Cells(*(np.concatenate((getattr(alone, name), getattr(split, name)))[order] for name in names))
 
 
 def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
@@ -244,17 +235,17 @@ def pool(pieces: list[_Pieces], *, is_counted: bool) -> Blocks:
     )
 
 
-def _groups(weight: FloatArray, chosen: npt.NDArray[np.int64], max_rows: int) -> list[list[int]]:
-    """Group neighbouring cells so that each group holds at most so many rows, or is one cell."""
-    groups: list[list[int]] = []
+def _runs_that_fit(n_rows: FloatArray, chosen: npt.NDArray[np.int64], max_rows: int) -> list[list[int]]:
+    """Put neighbouring ranges together so that each run holds at most so many rows, or is one range."""
+    runs: list[list[int]] = []
     held = np.inf
     for i in chosen.tolist():
-        if held + weight[i] > max_rows:
-            groups.append([])
+        if held + n_rows[i] > max_rows:
+            runs.append([])
             held = 0.0
-        groups[-1].append(i)
-        held += weight[i]
-    return groups
+        runs[-1].append(i)
+        held += n_rows[i]
+    return runs
 
 
 class _Within:
@@ -271,67 +262,53 @@ class _Within:
         kernels.find_ranges(scores, grid.n_bits, grid.is_probability, self.starts, ranges.low, ranges.high, place)
         return place
 
-    def take(self, scores: FloatArray) -> BoolArray:
-        """Say of each row whether it is wanted."""
+    def hold(self, scores: FloatArray) -> BoolArray:
+        """Say of each score whether it is in one of the ranges."""
         return self.places(scores) >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Between:
-    """The rows of scores within [low, high]."""
+def _fetch(stream: RowStream, wanted: Callable[[FloatArray], BoolArray]) -> _Pieces:
+    """Return the distinct scores of the rows whose scores are wanted."""
 
-    low: float
-    high: float
-
-    def take(self, scores: FloatArray) -> BoolArray:
-        """Say of each row whether it is wanted."""
-        return (scores >= self.low) & (scores <= self.high)
-
-
-def _fetch(column: Column, wanted: _Within | _Between) -> _Pieces:
-    """Return the distinct scores of the rows that are wanted."""
-
-    def partial(column: Column) -> FoldState:
+    def partial(stream: RowStream) -> FoldState:
         state = FoldState()
-        for scores, positive, weight in column:
-            at = np.flatnonzero(wanted.take(scores))
-            if at.size:
-                state.add(scores[at], positive[at], None if weight is None else weight[at])
-        state.settle()
+        for rows in stream:
+            found = rows.take(np.flatnonzero(wanted(rows.scores)))
+            if found.n_rows:
+                state.add(found.scores, found.positive, found.weight)
+        state.flush()
         return state
 
-    cells = column.reduce(partial, FoldState.merge).summary().distinct
-    return _Pieces(cells.scores, cells.scores, cells.weight, cells.positives)
+    found = stream.reduce(partial, FoldState.merge, is_large=True).summary().distinct
+    return _Pieces(found.scores, found.scores, found.weight, found.positives)
 
 
-def _cut(column: Column, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[_Pieces]:
+def _cut(stream: RowStream, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[_Pieces]:
     """Cut a range of scores with too many rows until each part has few enough, or is one score; pool each."""
     ends = _ordered(np.array([low, high]))
     span = int(ends[1]) - int(ends[0]) + 1
     n_cuts = min(_CUTS, span)
     starts = np.array([int(ends[0]) + span * i // n_cuts for i in range(n_cuts)], dtype=np.uint64)
 
-    def partial(column: Column) -> FloatArray:
-        sums = np.zeros((3, n_cuts))
-        for scores, positive, weight in column:
-            at = np.flatnonzero((scores >= low) & (scores <= high))
-            place = np.searchsorted(starts, _ordered(scores[at]), side="right") - 1
-            w = np.ones(at.size) if weight is None else weight[at]
-            sums[0] += np.bincount(place, minlength=n_cuts)
-            sums[1] += np.bincount(place, w, n_cuts)
-            sums[2] += np.bincount(place, np.where(positive[at], w, 0.0), n_cuts)
-        return sums
+    def part(rows: Rows) -> FloatArray:
+        found = rows.take(_is_between(low, high, rows.scores)).tied()
+        place = np.searchsorted(starts, _ordered(found.scores), side="right") - 1
+        return np.array([np.bincount(place, sums, n_cuts) for sums in (None, found.weight, found.positives)], float)
 
-    n_rows, total, hits = column.reduce(partial, added)
+    n_rows, total, hits = stream.total(part)
     stops = np.concatenate((starts[1:] - np.uint64(1), ends[1:]))
-    for group in _groups(n_rows, np.flatnonzero(n_rows), max_rows):
-        first, last = _scores(starts[group[:1]]).item(), _scores(stops[group[-1:]]).item()
-        if len(group) > 1 or n_rows[group[0]] <= max_rows:
-            yield _Pieces(*pool([_fetch(column, _Between(first, last))], is_counted=is_counted))
+    for run in _runs_that_fit(n_rows, np.flatnonzero(n_rows), max_rows):
+        first, last = _scores(starts[run[:1]]).item(), _scores(stops[run[-1:]]).item()
+        if len(run) > 1 or n_rows[run[0]] <= max_rows:
+            yield _Pieces(*pool([_fetch(stream, bind(_is_between, first, last))], is_counted=is_counted))
         elif first == last:
-            yield _Pieces(*(np.array([value]) for value in (first, last, total[group[0]], hits[group[0]])))
+            yield _Pieces(*(np.array([value]) for value in (first, last, total[run[0]], hits[run[0]])))
         else:
-            yield from _cut(column, first, last, max_rows, is_counted)
+            yield from _cut(stream, first, last, max_rows, is_counted)
+
+
+def _is_between(low: float, high: float, scores: FloatArray) -> BoolArray:
+    return (scores >= low) & (scores <= high)
 
 
 def _ordered(scores: FloatArray) -> _CodeArray:

@@ -1,13 +1,11 @@
-"""Checked rows of any source: what the gate makes of each batch, with the place of what it refuses."""
+"""Checked rows of any source, read batch by batch; errors say where what they refuse stands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,55 +18,38 @@ from calibrant.errors import (
     InvalidWeightError,
     ShapeError,
 )
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import BoolArray
+from calibrant.rows import Rows
 from calibrant.tables import Batch, RowSource
-from calibrant.validation import InputKind, as_groups, as_labels, as_scores, as_weight
+from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_scores, as_weight, match_classes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
 _MISSING = (InvalidScoreError, InvalidWeightError, InvalidLabelError)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRows:
-    """Rows that the gate has checked, those of weight zero left out.
+class CheckedBatch(NamedTuple):
+    """Checked rows, what messages call the file or source that they are from, and the column that was to be kept."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n,) or (n, K)
-    codes : ndarray of shape (n,)
-        Which of the sorted classes each row is of.
-    weight : ndarray of shape (n,) or None
-        Positive; None where all are one.
-    groups : ndarray of shape (n,) or None
-        Which of the groups, in the order in which they were met, each row is of.
-    where : str
-        What messages call the file, or the source.
-    kept : pyarrow.Array or None
-        The column that the reader was told to keep.
-    """
-
-    scores: FloatArray
-    codes: npt.NDArray[np.integer[Any]]
-    weight: FloatArray | None
-    groups: IntArray | None
-    where: str = ""
-    kept: pa.Array | None = None
+    rows: Rows
+    where: str
+    kept: pa.Array | None
 
 
 class RowReader:
-    """Reads checked rows of a source, as often as the source can be read.
+    """Reads the rows of a source as checked batches, as often as the source can be read.
+
+    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out.
 
     Attributes
     ----------
+    score : list of str
+        The score columns, in the order of the classes where there are several.
     classes : ndarray of shape (K,)
         The sorted classes.
-    score : list of str
-        The score columns.
-    groups : list
-        The groups that have been met.
+    n_rows : int or None
+        Number of rows, once a fit has counted them.
     """
 
     def __init__(
@@ -83,64 +64,44 @@ class RowReader:
         classes: Sequence[Any] | None = None,
         keep: str | None = None,
     ) -> None:
-        self.source = source
+        self.source, self.input = source, input
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
         self.weight = None if weight is None else source.select([weight])[0]
         self.group = None if group is None else source.select([group])[0]
         self.keep = None if keep is None else source.select([keep])[0]
-        self.input = input
-        self.groups: list[Any] = []
-        self._group_codes: dict[tuple[type, Any], int] = {}
         extra = [name for name in (self.weight, self.group, self.keep) if name is not None]
         self.columns = list(dict.fromkeys([*self.score, self.label, *extra]))
-        self._peeked: Iterator[Batch] | None = None
+        self.n_rows: int | None = None
+        self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
+        self._first_group: Any = None
         self._refuse_missing()
         self.classes = self._find_classes(classes)
         if len(self.score) == 1 and len(self.classes) != 2:
             raise ShapeError(
-                f"column {self.label!r} of {source.name} holds {len(self.classes)} classes, "
-                f"{self.classes.tolist()[:20]!r}, for one score column. Name one score column per class."
+                f"{self.labels} holds {len(self.classes)} classes, {self.classes.tolist()[:20]!r}, for one score "
+                "column. Name one score column per class."
             )
+        if len(self.score) > 1:
+            places = match_classes(self.score, self.classes.tolist(), name=source.name)
+            self.score = self.score if places is None else [self.score[place] for place in places]
 
     @property
-    def is_binary(self) -> bool:
-        """Whether there is one column of scores."""
-        return len(self.score) == 1
+    def labels(self) -> str:
+        """What messages call the labels."""
+        return f"column {self.label!r} of {self.source.name}"
 
-    def __iter__(self) -> Iterator[CheckedRows]:
-        if self._peeked is not None:
-            batches, self._peeked = self._peeked, None
-        else:
-            batches = self._scan()
+    def __iter__(self) -> Iterator[CheckedBatch]:
+        batches, self._begun = self._begun or self._scan(), None
         for batch in batches:
             try:
-                rows = self._check(batch)
+                checked = self._check(batch)
             except _MISSING as error:
                 raise type(error)(f"{error}{self._placed(batch, batches)}") from None
             except CalibrantError as error:
                 raise type(error)(f"{error}{_from_row(batch)}") from None
-            if rows is not None:
-                yield rows
-
-    def reduce(self, partial: Callable[[RowReader], T], merge: Callable[[T, T], T], *, is_large: bool = False) -> T:
-        """Return what `partial` makes of a reader, of one for each part of the source; see `RowSource.reduce`."""
-        if not self.source.is_distributed:
-            return partial(self)
-        reader = copy(self)
-        del reader.source  # which stays here, while the rest travels
-
-        def of_part(source: RowSource) -> T:
-            part = copy(reader)
-            part.source = source
-            return partial(part)
-
-        return self.source.reduce(self.columns, of_part, merge, is_large=is_large)
-
-    def total(self, part: Callable[[CheckedRows], T]) -> T:
-        """Return the sum over all rows of what `part` finds of some: a number, an array, or a tuple of these."""
-        found: T = self.reduce(lambda reader: summed(map(part, reader)), added)
-        return found
+            if checked is not None:
+                yield checked
 
     def _refuse_missing(self) -> None:
         counts = self.source.count_missing(self.columns)
@@ -151,7 +112,7 @@ class RowReader:
         raise kinds.get(next(iter(counts)), InvalidInputError)(said_missing(self.source, counts))
 
     def _scan(self) -> Iterator[Batch]:
-        if not self.source.is_repeatable and hasattr(self, "classes"):
+        if not self.source.is_repeatable:
             raise InvalidInputError(
                 f"{self.source.name} can be read once only, and this takes more than one pass. Write it to a Parquet "
                 "file first, or pass a function that opens it anew."
@@ -162,65 +123,64 @@ class RowReader:
         """Return the sorted classes: those given, or read as far as it takes to see as many as there can be."""
         import pyarrow.compute as compute
 
-        name = f"column {self.label!r} of {self.source.name}"
+        is_repeatable = self.source.is_repeatable
         if known is not None:
-            if not self.source.is_repeatable:
-                self._peeked = self._scan()
+            if not is_repeatable:
+                self._begun = self.source.scan(self.columns)
             return as_labels(list(known), name="classes", classes=list(known), n_columns=len(self.score)).classes
         enough = max(2, len(self.score))
-        batches = self.source.scan_distinct(self.label) if self.source.is_repeatable else self._scan()
+        batches = self.source.scan_distinct(self.label) if is_repeatable else self.source.scan(self.columns)
         found: dict[Any, None] = {}
-        held = []
+        seen = []
         for batch in batches:
-            held.append(batch)
+            seen.append(batch)
             values = compute.unique(batch.table.column(self.label))
             if values.null_count:
                 self._encode(batch, None)
             found.update(dict.fromkeys(values.to_pylist()))
-            if self.source.is_repeatable:
-                held.clear()
+            if is_repeatable:
+                seen.clear()
             if len(found) >= enough:
                 break
         if not found:
             raise ShapeError(f"{self.source.name} has no rows. Pass at least one.")
-        if not self.source.is_repeatable:
-            self._peeked = chain(held, batches)
-        return as_labels(list(found), name=name, n_columns=len(self.score)).classes
+        if not is_repeatable:
+            self._begun = chain(seen, batches)
+        return as_labels(list(found), name=self.labels, n_columns=len(self.score)).classes
 
-    def _check(self, batch: Batch) -> CheckedRows | None:
+    def _check(self, batch: Batch) -> CheckedBatch | None:
         table, where = batch.table, batch.where
-        names = self.score
-        if len(names) == 1:
-            scores = as_scores(_array(table, names[0]), name=f"column {names[0]!r} of {where}", input=self.input).values
+        if len(self.score) == 1:
+            (name,) = self.score
+            scores = as_scores(_array(table, name), name=f"column {name!r} of {where}", input=self.input).values
         else:
-            columns = [as_scores(_array(table, n), name=f"column {n!r} of {where}").values for n in names]
+            columns = [as_scores(_array(table, n), name=f"column {n!r} of {where}").values for n in self.score]
             scores = as_scores(np.column_stack(columns), name=where, input=self.input).values
-        codes = self._encode(batch, self.classes)
-        groups = None if self.group is None else self._place_groups(_array(table, self.group), where)
-        held = None if self.keep is None else _array(table, self.keep)
-        if held is not None and held.null_count:
-            row = int(np.asarray(held.is_null()).argmax())
+        labels = Labels(self._encode(batch, self.classes), self.classes)
+        groups = {} if self.group is None else {self.group: self._check_groups(table, where)}
+        rows = Rows(scores, labels, None, input=self.input, groups=groups)
+        kept = None if self.keep is None else _array(table, self.keep)
+        if kept is not None and kept.null_count:
+            row = int(np.asarray(kept.is_null()).argmax())
             raise InvalidInputError(
-                f"column {self.keep!r} of {where} row {row}: missing value ({held.null_count:,} of {len(held):,} "
+                f"column {self.keep!r} of {where} row {row}: missing value ({kept.null_count:,} of {len(kept):,} "
                 "rows). Drop these rows first."
             )
         if self.weight is None:
-            return CheckedRows(scores, codes, None, groups, where, held)
+            return CheckedBatch(rows, where, kept)
         name = f"column {self.weight!r} of {where}"
-        column = _array(table, self.weight)
         try:
-            values = as_scores(column, name=name).values
+            values = as_scores(_array(table, self.weight), name=name).values
         except InvalidScoreError as error:
             raise InvalidWeightError(str(error)) from None
         if not values.any():
             return None
         weight = as_weight(values, values.size, name=name)
+        rows = replace(rows, weight=weight)
         if weight is None or weight.all():
-            return CheckedRows(scores, codes, weight, groups, where, held)
+            return CheckedBatch(rows, where, kept)
         at = np.flatnonzero(weight)
-        groups = None if groups is None else groups[at]
-        held = None if held is None else held.take(at)
-        return CheckedRows(scores[at], codes[at], weight[at], groups, where, held)
+        return CheckedBatch(rows.take(at), where, None if kept is None else kept.take(at))
 
     def _encode(self, batch: Batch, classes: npt.NDArray[Any] | None) -> npt.NDArray[np.integer[Any]]:
         column = _array(batch.table, self.label)
@@ -231,28 +191,23 @@ class RowReader:
                 return fast
         return as_labels(column, name=name, classes=classes, n_columns=len(self.score)).codes
 
-    def _place_groups(self, column: pa.Array, where: str) -> IntArray:
-        labels = as_groups(_dictionary(column), name=f"column {self.group!r} of {where}") if _is_text(column) else None
-        if labels is None:
-            labels = as_groups(column, name=f"column {self.group!r} of {where}")
-            codes = labels.codes
+    def _check_groups(self, table: pa.Table, where: str) -> Labels:
+        column, name = _array(table, str(self.group)), f"column {self.group!r} of {where}"
+        if _is_text(column):
+            encoded = column.dictionary_encode()
+            known = as_groups(encoded.dictionary, name=name)
+            labels = Labels(known.codes[np.asarray(encoded.indices)], known.classes)
         else:
-            codes = np.asarray(labels.codes)[np.asarray(column.dictionary_encode().indices)]
-        places = np.empty(len(labels.classes), np.int64)
-        for i, value in enumerate(labels.classes.tolist()):
-            key = (type(value), value)
-            if key not in self._group_codes:
-                other = next((known for kind, known in self._group_codes if kind is not type(value)), None)
-                if other is not None:
-                    raise InvalidLabelError(
-                        f"column {self.group!r} of {where} mixes kinds of groups: {value!r} here, {other!r} before. "
-                        "Write one kind in all files."
-                    )
-                self._group_codes[key] = len(self.groups)
-                self.groups.append(value)
-            places[i] = self._group_codes[key]
-        at: IntArray = places[codes]
-        return at
+            labels = as_groups(column, name=name)
+        value = labels.classes.tolist()[0]
+        if self._first_group is None:
+            self._first_group = value
+        elif type(value) is not type(self._first_group):
+            raise InvalidLabelError(
+                f"{name} mixes kinds of groups: {value!r} here, {self._first_group!r} before. Write one kind in all "
+                "files."
+            )
+        return labels
 
     def _placed(self, batch: Batch, rest: Iterator[Batch]) -> str:
         """Count what is missing from this batch on, that is, in all of the source."""
@@ -281,19 +236,6 @@ def said_missing(source: RowSource, counts: dict[str, int]) -> str:
     )
 
 
-def added(a: Any, b: Any) -> Any:
-    """Return the sum of two numbers, arrays or tuples of these; None is nothing."""
-    if a is None or b is None:
-        return b if a is None else a
-    return tuple(map(added, a, b)) if isinstance(a, tuple) else a + b
-
-
-def summed(parts: Iterable[T]) -> T:
-    """Return the sum of numbers, arrays or tuples of these; of none it is None, which adds nothing to others."""
-    total: Any = reduce(added, parts, None)
-    return total  # type: ignore[no-any-return]
-
-
 def _floats() -> tuple[pa.DataType, ...]:
     import pyarrow as pa
 
@@ -313,10 +255,6 @@ def _is_text(column: pa.Array) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and column.null_count == 0
-
-
-def _dictionary(column: pa.Array) -> pa.Array:
-    return column.dictionary_encode().dictionary
 
 
 def _encode_fast(column: pa.Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]] | None:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from calibrant.engines.folding import Fold
-from calibrant.engines.rows import CheckedRows, RowReader
-from calibrant.errors import InvalidInputError
-from calibrant.numerics import softmax
+from calibrant.engines.rows import RowReader
+from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.summary import ScoreSummary
 from calibrant.tables import open_rows
-from calibrant.validation import InputKind, check_integer
+from calibrant.validation import InputKind
 
-Exact: TypeAlias = bool | Literal["auto"]
 #: Summaries by group, by class, or by group and then class.
 Summaries: TypeAlias = ScoreSummary | dict[Any, Any]
-
-#: Distinct scores that an exact summary holds by default: about 400 MB while it is made.
-MAX_DISTINCT = 1 << 22
 
 
 def summarise(
@@ -94,78 +86,11 @@ def summarise(
     >>> summary.scores.tolist(), summary.weight.tolist(), summary.positives.tolist()
     ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
     """
-    check_exact(exact)
-    check_integer("max_distinct", max_distinct, minimum=1)
-    reader = RowReader(
-        open_rows(source, format=format, table=table),
-        score=score,
-        label=label,
-        weight=weight,
-        group=group,
-        input=input,
-        classes=classes,
-    )
-    return fold_summaries(reader, exact=exact, max_distinct=max_distinct)
-
-
-def check_exact(exact: object) -> None:
-    """Raise unless `exact` is True, False or "auto"."""
-    if not (isinstance(exact, bool) or exact == "auto"):
-        raise InvalidInputError(f"exact={exact!r} is none of True, False and 'auto'. Pass one of them.")
-
-
-def fold_summaries(reader: RowReader, *, exact: Exact, max_distinct: int, n_groups: int | None = None) -> Summaries:
-    """Summarise what a reader reads; `n_groups` is told where the source has no column of the groups."""
-    n_classes = 1 if reader.is_binary else len(reader.classes)
-    is_probability = reader.input == "probability" or (reader.input == "logit" and not reader.is_binary)
-    n_rows = reader.source.n_rows
-    kind = None if exact == "auto" else bool(exact)
-    if n_groups is None:
-        n_groups = 1 if reader.group is None else reader.source.count_distinct(reader.group)
-    n_states = n_classes * n_groups
-
-    def partial(part: RowReader) -> Fold:
-        fold = Fold(kind, max_distinct, is_probability, n_states, n_rows=n_rows)
-        for rows in part:
-            add_rows(fold, rows, part)
-        fold.settle()
-        if part.group is not None:  # numbers of groups are a part's own
-            fold.states = {(part.groups[g], k): state for (g, k), state in fold.states.items()}
-        return fold
-
-    fold = reader.reduce(partial, Fold.merge, is_large=True)
-    classes = reader.classes.tolist()
-    if not fold.states:
-        raise InvalidInputError(f"{reader.source.name} has no row with weight. Give at least one a positive weight.")
-    found = dict(fold.summaries())
-    if reader.group is None:
-        by_class = {classes[k]: summary for (_, k), summary in sorted(found.items())}
-        return found[0, 0] if reader.is_binary else by_class
-    groups = sorted({group for group, _ in found})
-    if reader.is_binary:
-        return {group: found[group, 0] for group in groups}
-    return {group: {classes[k]: found[group, k] for k in range(n_classes)} for group in groups}
-
-
-def add_rows(fold: Fold, rows: CheckedRows, reader: RowReader) -> None:
-    """Add checked rows to the states of their groups and classes."""
-    if rows.groups is None:
-        _add_classes(fold, 0, rows, reader)
-        return
-    fold.n_states = max(fold.n_states, len(reader.groups) * (1 if reader.is_binary else len(reader.classes)))
-    order = np.argsort(rows.groups, kind="stable")
-    ordered = rows.groups[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), order.size], strict=True):
-        at = order[start:stop]
-        part = CheckedRows(rows.scores[at], rows.codes[at], None if rows.weight is None else rows.weight[at], None)
-        _add_classes(fold, int(ordered[start]), part, reader)
-
-
-def _add_classes(fold: Fold, group: int, rows: CheckedRows, reader: RowReader) -> None:
-    if reader.is_binary:
-        fold.add((group, 0), rows.scores, rows.codes.view(np.bool_), rows.weight)
-        return
-    values = softmax(rows.scores) if reader.input == "logit" else rows.scores
-    for k in range(values.shape[1]):
-        fold.add((group, k), np.ascontiguousarray(values[:, k]), rows.codes == k, rows.weight)
+    rows = open_rows(source, format=format, table=table)
+    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct)
+    by_group: dict[Any, Any] = {
+        key: found[0] if stream.is_binary else dict(zip(stream.classes.tolist(), found, strict=True))
+        for key, found in stream.summaries().items()
+    }
+    return by_group[None] if group is None else by_group

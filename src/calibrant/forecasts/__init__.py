@@ -67,6 +67,11 @@ from calibrant.forecasts.scores import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_floors as scores_and_floors
+from calibrant.forecasts.evaluation import (
+    crps_change as crps_change,
+    forecast_verdict as forecast_verdict,
+    gaps_off as gaps_off,
+    scores_and_floors as scores_and_floors,
+)
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +37,7 @@ from calibrant.forecasts.scores import (
     row_log_score,
     row_pinball,
 )
-from calibrant.metrics import Estimate, rate_estimate
+from calibrant.metrics import Estimate, Verdict, rate_estimate
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
@@ -51,6 +51,12 @@ _NOISE_THRESHOLDS = 10
 _BINS = (5, 3)
 #: Draws from which the noise floors of one rule are taken.
 _RULE_DRAWS = 50
+#: Gaps by which forecasts are judged, and what the verdict says of each.
+_JUDGED = {
+    "average_calibration_error": "on average over levels (error {:.3f})",
+    "threshold_calibration_error": "on the sides of thresholds (error {:.3f})",
+    "reliability_gap": "in the losses that they promise (gap {:.3f})",
+}
 
 
 def evaluate(
@@ -129,8 +135,8 @@ def scores_and_floors(
     for name, value in _gaps(rows, errors, gaps).items():
         estimates[name] = _bounded(value, noise[name], floors[name], level)
     estimates["decision_loss"] = _loss_estimate(rows, gaps, level)
-    verdict = _verdict(estimates, floors, interval_level)
-    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=verdict), floors
+    verdict = forecast_verdict(estimates, floors, interval_level)
+    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=str(verdict)), floors
 
 
 def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
@@ -236,23 +242,27 @@ def _loss_estimate(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> Estim
     return replace(estimate, value=value, note=f"promised {promised:.4f}")
 
 
-def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], interval_level: float) -> str:
-    """Say in words whether the forecasts are calibrated, and how their intervals err."""
-    named: dict[str, Callable[[Estimate], str]] = {
-        "average_calibration_error": lambda e: f"on average over levels (error {e.value:.3f})",
-        "threshold_calibration_error": lambda e: f"on the sides of thresholds (error {e.value:.3f})",
-        "reliability_gap": lambda e: f"in the losses that they promise (gap {e.value:.3f})",
-    }
-    seen = [say(estimates[name]) for name, say in named.items() if estimates[name].value > floors[name].high]
-    covered = estimates["coverage"]
-    side = ""
-    if covered.high < interval_level:
-        side = f" Intervals are too narrow: those of {interval_level:.0%} hold {covered.value:.1%}."
-    elif covered.low > interval_level:
-        side = f" Intervals are too wide: those of {interval_level:.0%} hold {covered.value:.1%}."
-    if not seen:
-        return f"No gap is beyond what chance gives a forecast that is right.{side}"
-    return f"Not calibrated: {', '.join(seen)}, beyond what chance gives.{side}"
+def gaps_off(scores: Mapping[str, Score | Estimate], floors: Mapping[str, NoiseFloor]) -> list[str]:
+    """Return which of the gaps by which forecasts are judged are beyond chance."""
+    return [name for name in _JUDGED if name in floors and scores[name].value > floors[name].high]
+
+
+def forecast_verdict(
+    scores: Mapping[str, Score | Estimate], floors: Mapping[str, NoiseFloor], interval_level: float
+) -> Verdict:
+    """Say whether the forecasts are calibrated, and how their intervals err: the one place where they are judged."""
+    off, covered = gaps_off(scores, floors), scores["coverage"]
+    side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else ""
+    said = "No gap is beyond what chance gives a forecast that is right."
+    if off:
+        where = ", ".join(_JUDGED[name].format(scores[name].value) for name in off)
+        said = f"Not calibrated: {where}, beyond what chance gives."
+    if side:
+        said += f" Intervals are too {side}: those of {interval_level:.0%} hold {covered.value:.1%}."
+    if not (off or side):
+        return Verdict("calibrated", "No gap is beyond chance", said, said)
+    headline = f"Not calibrated: intervals are too {side}" if side else "Not calibrated"
+    return Verdict("miscalibrated", headline, said, said)
 
 
 def evaluate_rule(

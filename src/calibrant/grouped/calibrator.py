@@ -7,17 +7,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
-from calibrant.calibrators import (
-    Calibrator,
-    decode_calibrator_setting,
-    encode_calibrator_setting,
-    make_calibrator,
-)
+from calibrant.calibrators import Calibrator, decode_calibrator_setting, encode_calibrator_setting, make_calibrator
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, warn
-from calibrant.fitted import Fitted, apply_map, register
+from calibrant.fitted import MapFitted, apply_map, register
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, rows_of_codes, share_of
-from calibrant.maps import Examples, Map, decode_clip, decode_map
+from calibrant.maps import decode_clip, decode_map, first_lines
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
@@ -39,7 +34,7 @@ _MOST_NAMED = 10
 
 
 @register("grouped_calibrator")
-class GroupedCalibrator(Configured, Fitted):
+class GroupedCalibrator(Configured, MapFitted):
     """Calibrate each group of rows by its own map, blended with the map of all rows where the group is small.
 
     Parameters
@@ -53,7 +48,7 @@ class GroupedCalibrator(Configured, Fitted):
 
     Attributes
     ----------
-    pooled_ : Map
+    map_ : Map
         The map of all rows, also for groups that were not seen at fit.
     groups_ : ndarray
         The groups, sorted.
@@ -97,7 +92,6 @@ class GroupedCalibrator(Configured, Fitted):
         "has one map for each group, and can't be exported as one. Fit and export one calibrator per group, or apply "
         "it with calibrant apply."
     )
-    pooled_: Map
     pooled_clip_: float
     groups_: npt.NDArray[Any]
     group_maps_: tuple[GroupMap, ...]
@@ -110,22 +104,8 @@ class GroupedCalibrator(Configured, Fitted):
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores are: as the calibrator of the groups has it."""
+        """What the scores are that the calibrator of the groups takes."""
         return make_calibrator(self.calibrator).input
-
-    @property
-    def is_fitted(self) -> bool:
-        return hasattr(self, "group_maps_")
-
-    @property
-    def takes_one(self) -> bool:
-        return self.map_.is_binary
-
-    @property
-    def map_(self) -> Map:
-        """The map of all rows, which is used for groups that were not seen at fit."""
-        self.check_fitted()
-        return self.pooled_
 
     def fit(
         self,
@@ -168,7 +148,8 @@ class GroupedCalibrator(Configured, Fitted):
         strengths, pooled = self._strengths(), make_calibrator(self.calibrator).fit_rows(rows)
         self.cv_log_loss_ = losses = cross_validate(rows, pooled, strengths) if len(strengths) > 1 else None
         self.shrinkage_ = strengths[0] if losses is None else min(losses, key=lambda m: (losses[m], -m))
-        self.keep(pooled)
+        self.map_ = pooled.map_
+        self.take_over(pooled)
         self.groups_, self.group_name_ = groups.classes, None if name == _GROUPS else name
         fits = fit_groups(rows, pooled, pooled.map_)
         self.pooled_clip_ = fits.pooled_clip
@@ -177,11 +158,6 @@ class GroupedCalibrator(Configured, Fitted):
             for n, size, clip, own in zip(groups.counts().tolist(), fits.sizes, fits.clips, fits.own, strict=True)
         )
         return self
-
-    def keep(self, pooled: Calibrator) -> None:
-        """Keep the map of all rows and what its calibrator knows of them."""
-        self.pooled_ = pooled.map_
-        self.take_over(pooled)
 
     def read(
         self,
@@ -216,7 +192,6 @@ class GroupedCalibrator(Configured, Fitted):
         )
 
     def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, whose groups index `groups_`; -1 for any other group."""
         (groups,) = rows.groups.values()
         pooled = apply_map(self.map_, rows.scores, self.input)
         out = pooled.copy()
@@ -228,28 +203,19 @@ class GroupedCalibrator(Configured, Fitted):
 
     def describe(self) -> list[str]:
         shown = sorted(zip(self.groups_.tolist(), self.group_maps_, strict=True), key=lambda item: -item[1].n_rows)
-        lines = [
-            f"  {g!r}: {count(own.n_rows, 'row')}, {own.share:.0%} of its own map" for g, own in shown[:_MOST_NAMED]
-        ]
-        more = [f"  and {len(shown) - _MOST_NAMED:,} more"] if len(shown) > _MOST_NAMED else []
-        return ["Of each group:", *lines, *more, "All rows:", *self.map_.describe(self.classes_.tolist())]
-
-    def examples(self) -> Examples | None:
-        """Return what the map of all rows makes of some scores."""
-        return self.map_.examples(self.classes_.tolist(), self.input)
+        lines = [f"  {g!r}: {count(own.n_rows, 'row')}, {own.share:.0%} of its own map" for g, own in shown]
+        return ["Of each group:", *first_lines(lines), "All rows:", *super().describe()]
 
     def encode(self) -> dict[str, Any]:
-        # null is an infinite strength
-        shrinkage = self.shrinkage if isinstance(self.shrinkage, str) else _encode_strength(self.shrinkage)
         return {
-            "settings": {"calibrator": encode_calibrator_setting(self.calibrator), "shrinkage": shrinkage},
-            "classes": self.classes_.tolist(),
+            "settings": {"calibrator": encode_calibrator_setting(self.calibrator), "shrinkage": _plain(self.shrinkage)},
+            "classes": self.classes_,
             "n_rows": self.n_rows_,
-            "score_names": None if self.score_names_ is None else list(self.score_names_),
+            "score_names": self.score_names_,
             "group_name": self.group_name_,
-            "groups": self.groups_.tolist(),
-            "shrinkage": _encode_strength(self.shrinkage_),
-            "map": self.pooled_.encode(),
+            "groups": self.groups_,
+            "shrinkage": _plain(self.shrinkage_),
+            "map": self.map_.encode(),
             "clip": self.pooled_clip_,
             "group_maps": [group.encode() for group in self.group_maps_],
         }
@@ -273,12 +239,12 @@ class GroupedCalibrator(Configured, Fitted):
         made.group_name_ = None if parts["group_name"].value is None else parts["group_name"].text()
         made.groups_ = parts["groups"].labels()
         inner = make_calibrator(calibrator)
-        made.pooled_, made.pooled_clip_ = decode_map(parts["map"]), decode_clip(parts["clip"])
-        inner.check_map(made.pooled_, n_classes, parts["map"])
+        made.map_, made.pooled_clip_ = decode_map(parts["map"]), decode_clip(parts["clip"])
+        inner.check_map(made.map_, n_classes, parts["map"])
         items = parts["group_maps"].items()
         if len(items) != len(made.groups_):
             parts["group_maps"].refuse(f"does not go with {count(len(made.groups_), 'group')}: one item each is needed")
-        made.group_maps_ = tuple(GroupMap.decode(item, inner, made.pooled_, n_classes) for item in items)
+        made.group_maps_ = tuple(GroupMap.decode(item, inner, made.map_, n_classes) for item in items)
         return made
 
     def _strengths(self) -> tuple[float, ...]:
@@ -289,9 +255,9 @@ class GroupedCalibrator(Configured, Fitted):
         return (check_number("shrinkage", self.shrinkage, minimum=0.0, example='100.0, infinity or "auto"'),)
 
 
-def _encode_strength(strength: float) -> float | None:
-    """Return a strength as plain data, which infinity is not."""
-    return None if math.isinf(strength) else float(strength)
+def _plain(strength: Shrinkage) -> str | float | None:
+    """Return a strength as plain data, of which infinity is null."""
+    return None if strength == math.inf else strength
 
 
 def _decode_strength(field: DocumentField) -> float:

@@ -1,6 +1,13 @@
 """The compiled loops by name: the one place where these are written."""
 
-from calibrant.kernels.binning import rows_in_bins as rows_in_bins, sum_bins as sum_bins, sum_cells as sum_cells
+from calibrant.kernels.binning import (
+    count_cells as count_cells,
+    rows_in_bins as rows_in_bins,
+    scores_in_cells as scores_in_cells,
+    sum_between as sum_between,
+    sum_bins as sum_bins,
+    sum_cells as sum_cells,
+)
 from calibrant.kernels.column_arrays import (
     NEIGHBOURS as NEIGHBOURS,
     PAIRS as PAIRS,
@@ -22,11 +29,6 @@ from calibrant.kernels.columns import (
     pool_columns as pool_columns,
     take_steps as take_steps,
 )
-from calibrant.kernels.curves import (
-    count_cells as count_cells,
-    scores_in_cells as scores_in_cells,
-    sum_between as sum_between,
-)
 from calibrant.kernels.fold import (
     count_in_cells as count_in_cells,
     find_ranges as find_ranges,
@@ -45,7 +47,12 @@ from calibrant.kernels.level_maps import (
 )
 from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
 from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
-from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted
+from calibrant.kernels.pav import (
+    count_hits as count_hits,
+    pool_keys as pool_keys,
+    pool_weighted as pool_weighted,
+    refit_drawn_labels as refit_drawn_labels,
+)
 from calibrant.kernels.piecewise import (
     piecewise_cdf as piecewise_cdf,
     piecewise_crps as piecewise_crps,
@@ -55,7 +62,6 @@ from calibrant.kernels.piecewise import (
     sample_crps as sample_crps,
     sample_quantiles as sample_quantiles,
 )
-from calibrant.kernels.refit import count_hits as count_hits, refit_drawn_labels as refit_drawn_labels
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (

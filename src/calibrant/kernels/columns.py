@@ -18,16 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.kernels._jit import compiled
-from calibrant.kernels.column_arrays import (
-    PENALTY,
-    ROW,
-    SUM,
-    WEIGHT,
-    Rule,
-    SortedColumns,
-    SplittingArrays,
-    Workspace,
-)
+from calibrant.kernels.column_arrays import PENALTY, ROW, SUM, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
 from calibrant.kernels.pav import push_block
 from calibrant.kernels.relaxed_order import fit_relaxed, merge_sort
 from calibrant.numerics import FloatArray
@@ -39,8 +30,7 @@ RELAXATION = 1.85
 @compiled
 def _mean(value: FloatArray, weights: FloatArray, a: int, e: int) -> tuple[float, float]:
     """Return the mean of the places from `a` to `e`, and their weight."""
-    weight = 0.0
-    total = 0.0
+    weight = total = 0.0
     for k in range(a, e):
         weight += weights[k]
         total += weights[k] * value[k]
@@ -169,8 +159,7 @@ def join_workers(splitting: SplittingArrays) -> None:
     """Turn what the workers summed into the moves of the row sums and the multipliers of the margins."""
     rows, column = splitting.rows, splitting.column
     n_workers, n = rows.shape[:2]
-    spread = 0.0
-    common = 0.0
+    spread = common = 0.0
     for i in range(n):
         excess = -1.0
         for worker in range(n_workers):
@@ -236,8 +225,7 @@ def measure_columns(columns: SortedColumns, q: FloatArray, row: FloatArray, tota
     row[:] = -1.0
     distance = 0.0
     for j in range(n_columns):
-        s = 0.0
-        d = 0.0
+        s = d = 0.0
         for k in range(n):
             i = order[j, k]
             x = q[j, k]
@@ -272,8 +260,7 @@ def minimise_lagrangian(
             weights[k] = weight[order[j, k]]
         _pool(columns, work, j, 0, value)
         tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
-        s = 0.0
-        d = 0.0
+        s = d = 0.0
         work.n_zero[j] = 0
         for b in range(work.n_blocks[j]):
             q = max(level[b], 0.0)
@@ -312,8 +299,7 @@ def average_blocks(
                 row[i] += x
                 s += weight[i] * x
                 continue
-            mass = 0.0
-            x = 0.0
+            mass = x = 0.0
             for k in range(a, e):
                 i = order[j, k]
                 mass += weight[i]

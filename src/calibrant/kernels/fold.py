@@ -1,4 +1,9 @@
-"""The fold: rows or groups of rows into cells of neighbouring scores, and sorted runs into one."""
+"""The fold: rows or groups of rows into cells of neighbouring scores, and sorted runs into one.
+
+A score's cell is read from its bits: the binary exponent of its distance to 0, or to 1 beyond one half, and the leading
+bits of the fraction, so that cells have the same relative width everywhere. Tables of cells add up, whatever the order
+of the rows. Where cells decide too little, `flag_vertices` says which of them a second pass has to split.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
-from calibrant.numerics import FloatArray
+from calibrant.kernels.pav import pool_weighted
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 
 FlagArray = npt.NDArray[np.uint8]
-PlaceArray = npt.NDArray[np.int64]
 
 #: Columns of a table of cells.
 N_COLUMNS = 6
@@ -18,27 +23,19 @@ PROBABILITY_OCTAVES = 150
 #: Binary exponents of the sizes of other scores that have cells of their own: from 2^-30 up to 2^34.
 LOWEST_EXPONENT = -30
 SCORE_OCTAVES = 64
-
-
 #: Scores whose cells are found at a time: each step is then a short loop that the compiler can vectorise.
 _BLOCK = 256
 
 
 @compiled
 def cells_of(
-    scores: FloatArray,
-    n_bits: int,
-    is_probability: bool,
-    n_cells: int,
-    size: FloatArray,
-    bits: PlaceArray,
-    cell: PlaceArray,
+    scores: FloatArray, n_bits: int, is_probability: bool, n_cells: int, size: FloatArray, cell: IntArray
 ) -> None:
     """Write the cell of each score: the leading bits of its distance to 0, or to 1 beyond one half.
 
-    Cells rise with the score. 0 and 1 have cells of their own. `size` and `bits` are one block of memory, as floats
-    and as integers.
+    Cells rise with the score. 0 and 1 have cells of their own. `size` is scratch.
     """
+    bits = size.view(np.int64)
     half = n_cells // 2
     shift = 52 - n_bits
     if is_probability:
@@ -58,30 +55,33 @@ def cells_of(
 
 
 @compiled
-def fold_rows(
-    scores: FloatArray, positive: npt.NDArray[np.bool_], n_bits: int, is_probability: bool, cells: FloatArray
+def _add_to_cell(
+    cells: FloatArray, k: int, s: float, weight: float, squared: float, positives: float | np.uint8
 ) -> None:
-    """Add rows of weight one to a table of cells: weight, its square, positives, weighted score, least and largest."""
-    size = np.empty(_BLOCK)
-    bits = size.view(np.int64)
-    cell = np.empty(_BLOCK, np.int64)
+    """Add rows of one score to cell k: weight, its square, positives, weighted score, least and largest score."""
+    if cells[k, 0] == 0.0:
+        cells[k, 4] = s
+        cells[k, 5] = s
+    cells[k, 0] += weight
+    cells[k, 1] += squared
+    cells[k, 2] += positives
+    cells[k, 3] += weight * s
+    if s < cells[k, 4]:
+        cells[k, 4] = s
+    if s > cells[k, 5]:
+        cells[k, 5] = s
+
+
+@compiled
+def fold_rows(scores: FloatArray, positive: BoolArray, n_bits: int, is_probability: bool, cells: FloatArray) -> None:
+    """Add rows of weight one to a table of cells."""
+    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, cells.shape[0], size, bits, cell)
+        cells_of(block, n_bits, is_probability, cells.shape[0], size, cell)
         for i in range(block.size):
-            s = block[i]
-            k = cell[i]
-            if cells[k, 0] == 0.0:
-                cells[k, 4] = s
-                cells[k, 5] = s
-            cells[k, 0] += 1.0
-            cells[k, 1] += 1.0
-            cells[k, 2] += np.uint8(positive[start + i])  # where a branch would often be guessed wrong
-            cells[k, 3] += s
-            if s < cells[k, 4]:
-                cells[k, 4] = s
-            if s > cells[k, 5]:
-                cells[k, 5] = s
+            # a number, where a branch would often be guessed wrong
+            _add_to_cell(cells, cell[i], block[i], 1.0, 1.0, np.uint8(positive[start + i]))
 
 
 @compiled
@@ -95,26 +95,12 @@ def fold_groups(
     cells: FloatArray,
 ) -> None:
     """Add groups of rows of one score each to a table of cells."""
-    size = np.empty(_BLOCK)
-    bits = size.view(np.int64)
-    cell = np.empty(_BLOCK, np.int64)
+    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, cells.shape[0], size, bits, cell)
+        cells_of(block, n_bits, is_probability, cells.shape[0], size, cell)
         for i in range(start, start + block.size):
-            s = scores[i]
-            k = cell[i - start]
-            if cells[k, 0] == 0.0:
-                cells[k, 4] = s
-                cells[k, 5] = s
-            cells[k, 0] += weight[i]
-            cells[k, 1] += squared[i]
-            cells[k, 2] += positives[i]
-            cells[k, 3] += weight[i] * s
-            if s < cells[k, 4]:
-                cells[k, 4] = s
-            if s > cells[k, 5]:
-                cells[k, 5] = s
+            _add_to_cell(cells, cell[i - start], scores[i], weight[i], squared[i], positives[i])
 
 
 @compiled
@@ -124,8 +110,7 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
         if other[k, 0] == 0.0:
             continue
         if cells[k, 0] == 0.0:
-            for j in range(6):
-                cells[k, j] = other[k, j]
+            cells[k] = other[k]
             continue
         for j in range(4):
             cells[k, j] += other[k, j]
@@ -134,14 +119,12 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
 
 
 @compiled
-def count_in_cells(scores: FloatArray, n_bits: int, is_probability: bool, counts: PlaceArray) -> None:
+def count_in_cells(scores: FloatArray, n_bits: int, is_probability: bool, counts: IntArray) -> None:
     """Add one to the count of the cell of each score."""
-    size = np.empty(_BLOCK)
-    bits = size.view(np.int64)
-    cell = np.empty(_BLOCK, np.int64)
+    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, counts.size, size, bits, cell)
+        cells_of(block, n_bits, is_probability, counts.size, size, cell)
         for i in range(block.size):
             counts[cell[i]] += 1
 
@@ -151,26 +134,23 @@ def find_ranges(
     scores: FloatArray,
     n_bits: int,
     is_probability: bool,
-    starts: PlaceArray,
+    starts: IntArray,
     low: FloatArray,
     high: FloatArray,
-    place: PlaceArray,
+    place: IntArray,
 ) -> None:
     """Write which of the disjoint rising ranges [low, high] each score is in, or -1.
 
     Each range lies within a cell; those of cell k are the ones from `starts[k]` up to `starts[k + 1]`.
     """
-    size = np.empty(_BLOCK)
-    bits = size.view(np.int64)
-    cell = np.empty(_BLOCK, np.int64)
+    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, starts.size - 1, size, bits, cell)
+        cells_of(block, n_bits, is_probability, starts.size - 1, size, cell)
         for i in range(block.size):
             s = block[i]
-            first = starts[cell[i]]
+            first, right = starts[cell[i]], starts[cell[i] + 1]
             left = first
-            right = starts[cell[i] + 1]
             while left < right:
                 middle = (left + right) // 2
                 if low[middle] <= s:
@@ -183,9 +163,9 @@ def find_ranges(
 @compiled
 def split_ranges(
     scores: FloatArray,
-    positive: npt.NDArray[np.bool_],
+    positive: BoolArray,
     weight: FloatArray,
-    place: PlaceArray,
+    place: IntArray,
     low: FloatArray,
     scale: FloatArray,
     n_parts: int,
@@ -211,18 +191,11 @@ def split_ranges(
 
 @compiled
 def merge_runs(
-    a: FloatArray,
-    a_columns: FloatArray,
-    b: FloatArray,
-    b_columns: FloatArray,
-    scores: FloatArray,
-    columns: FloatArray,
+    a: FloatArray, a_columns: FloatArray, b: FloatArray, b_columns: FloatArray, scores: FloatArray, columns: FloatArray
 ) -> int:
     """Merge two runs of distinct rising scores, adding the columns of equal ones; return the length of the result."""
     n_columns = columns.shape[0]
-    i = 0
-    j = 0
-    m = 0
+    i = j = m = 0
     while i < a.size or j < b.size:
         from_a = j == b.size or (i < a.size and a[i] <= b[j])
         from_b = i == a.size or (j < b.size and b[j] <= a[i])
@@ -252,37 +225,15 @@ def flag_vertices(
     corner lies above the convex minorant over the cells' edges, the exact minorant, which is no higher, passes the
     cell by. Cells of one score, or of one class, have no vertex inside.
 
-    Parameters
-    ----------
-    weight, positives : ndarray of shape (m,)
-        Of the cells, in rising order.
-    is_split : ndarray of shape (m,)
-        Whether the cell holds more than one score.
-    slack : float
-        Relative: what rounding may take from a comparison.
-    flags : ndarray of shape (m,)
-        Output.
+    Cells are in rising order; `is_split` says whether one holds more than one score, and `slack` is the relative
+    rounding that a comparison allows for.
     """
     m = weight.size
-    block_weight = np.empty(m)
-    block_positives = np.empty(m)
-    end = np.empty(m, np.int64)
-    top = 0
-    for i in range(m):
-        w = weight[i]
-        p = positives[i]
-        while top > 0 and block_positives[top - 1] * w >= p * block_weight[top - 1]:
-            top -= 1
-            w += block_weight[top]
-            p += block_positives[top]
-        block_weight[top] = w
-        block_positives[top] = p
-        end[top] = i + 1
-        top += 1
+    block_weight, block_positives, end = np.empty(m), np.empty(m), np.empty(m, np.int64)
+    top = pool_weighted(weight, positives, block_weight, block_positives, end)
     i = 0
     for block in range(top):
-        before_weight = 0.0
-        before_positives = 0.0
+        before_weight = before_positives = 0.0
         while i < end[block]:
             if is_split[i] and 0.0 < positives[i] < weight[i]:
                 corner = before_weight + weight[i] - positives[i]

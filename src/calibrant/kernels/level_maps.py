@@ -47,16 +47,13 @@ def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartA
         first = start[j]
         base = first + j
         m = start[j + 1] - first
-        for p in range(m):
-            at[base + p] = x[first + p]
-            height[base + p] = y[first + p]
+        at[base : base + m] = x[first : first + m]
+        height[base : base + m] = y[first : first + m]
         for p in range(m - 1):
             rate = (y[first + p + 1] - y[first + p]) / (x[first + p + 1] - x[first + p])
             slope[base + p] = min(rate, _STEEPEST)  # infinity times nothing would be NaN
         slope[base + m - 1] = 0.0
-        at[base + m] = np.inf
-        height[base + m] = 1.0
-        slope[base + m] = 0.0
+        at[base + m], height[base + m], slope[base + m] = np.inf, 1.0, 0.0
         n_buckets = bucket_start[j + 1] - bucket_start[j] - 2
         p = base
         for c in range(n_buckets + 1):

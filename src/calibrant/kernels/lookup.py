@@ -1,6 +1,6 @@
 """Finding the interval of a sorted table that each value lies in, without a binary search through the whole table.
 
-The table's range is cut into equal slots, at least 16 per entry (`calibrant.lookup`); `starts[c]` is the number of
+The table's range is cut into equal slots, at least 16 per entry (`calibrant.maps.tables`); `starts[c]` is the number of
 entries in the slots before slot c. A value's slot is one multiplication away, and only the entries in it are searched.
 Values and entries are put into slots by the same operations, so that rounding can't part them.
 """
@@ -32,8 +32,7 @@ def interpolate(
     `inverse_width` is one over the distances of the knots times `unit`, which is one half where these could overflow.
     """
     last = x.size - 1
-    first_x = x[0]
-    last_x = x[last]
+    first_x, last_x = x[0], x[last]
     last_slot = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
@@ -44,8 +43,7 @@ def interpolate(
         else:
             offset = (v - first_x) * scale  # NaN in a range beyond float64, which has one slot
             slot = np.int64(offset) if offset < last_slot else last_slot
-            low = starts[slot]
-            high = starts[slot + 1]
+            low, high = starts[slot], starts[slot + 1]
             while high - low > 8:
                 middle = (low + high) >> 1
                 if x[middle] <= v:
@@ -54,8 +52,7 @@ def interpolate(
                     high = middle
             while low < high and x[low] <= v:
                 low += 1
-            left = y[low - 1]
-            right = y[low]
+            left, right = y[low - 1], y[low]
             value = left + ((unit * v - unit * x[low - 1]) * inverse_width[low - 1]) * (right - left)
             if right >= left:
                 out[i] = right if value > right else value
@@ -69,8 +66,7 @@ def take_step(
 ) -> None:
     """Give each value the level of its step: `levels[j]` where j of the sorted `edges` lie below it."""
     n_edges = edges.size
-    first_edge = edges[0]
-    last_edge = edges[n_edges - 1]
+    first_edge, last_edge = edges[0], edges[n_edges - 1]
     last_slot = np.int64(starts.size - 2)
     for i in range(values.size):
         v = values[i]
@@ -81,8 +77,7 @@ def take_step(
         else:
             offset = (v - first_edge) * scale
             slot = np.int64(offset) if offset < last_slot else last_slot
-            low = starts[slot]
-            high = starts[slot + 1]
+            low, high = starts[slot], starts[slot + 1]
             while high - low > 8:
                 middle = (low + high) >> 1
                 if edges[middle] < v:

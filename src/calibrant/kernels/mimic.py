@@ -24,12 +24,10 @@ def fill_bins(
     Writes the index of each bin's first tie into `first`, and into the four rows of `bins` its weight, its positives,
     its mean score and that mean again.
     """
-    n = 0
-    i = 0
+    n = i = 0
     while i < scores.size:
         start = i
-        w = 0.0
-        p = 0.0
+        w = p = 0.0
         while i < scores.size and p < least:
             w += weight[i]
             p += positives[i]
@@ -52,19 +50,11 @@ def merge_bins(
 ) -> int:
     """Pass over the bins, merging each with its right neighbour while its rate is greater; return what is left to do.
 
-    Parameters
-    ----------
-    bins : ndarray of shape (4, n)
-        As `fill_bins` writes them. A merged bin keeps the place of its leftmost part; the third row becomes the mean
-        score by weight, the fourth the mean of the parts' means.
-    is_kept : ndarray of shape (n,)
-        Becomes false for bins that were merged into another.
-    beside : ndarray of shape (2, n)
-        The left and the right neighbour of each bin that is left; -1 and n at the ends.
-    work : ndarray of shape (n,)
-        Its first `n_work` entries are the left bins of the pairs to look at, rising; those of the next pass on return.
-    n_passes : int
-        Passes at most.
+    `bins`, shape (4, n), are as `fill_bins` writes them. A merged bin keeps the place of its leftmost part; the third
+    row becomes the mean score by weight, the fourth the mean of the parts' means. `is_kept` becomes false for bins that
+    were merged into another. `beside`, shape (2, n), holds the left and the right neighbour of each bin that is left,
+    -1 and n at the ends. The first `n_work` entries of `work` are the left bins of the pairs to look at, rising; those
+    of the next pass on return.
     """
     n = is_kept.size
     while n_work > 0 and n_passes > 0:

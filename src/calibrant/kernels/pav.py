@@ -3,6 +3,7 @@
 What is minimised: sum_i w_i (q_i - y_i)^2 (and the log loss, whose minimum is the same) over values q that don't fall.
 The pass keeps a stack of blocks of rising rate. A new tie becomes a block of its own and takes in the block to its left
 as long as that one's rate is not below its own. Rates are compared by cross-multiplication, without a division.
+`count_hits` and `refit_drawn_labels` draw labels from known rates and refit them: what a fit gains by fitting noise.
 
 Source: Ayer, Brunk, Ewing, Reid and Silverman (1955), An empirical distribution function for sampling with incomplete
 information, Annals of Mathematical Statistics 26.
@@ -17,6 +18,21 @@ from calibrant.kernels.column_arrays import PlaceArray
 from calibrant.kernels.sorting import KeyArray
 from calibrant.numerics import FloatArray, IntArray
 
+Sum = float | np.int64
+SumArray = FloatArray | IntArray
+
+
+@compiled
+def _push_sums(mass: SumArray, positives: SumArray, top: int, w: Sum, p: Sum) -> int:
+    """Put a block on a stack of `top` blocks, pooled with those before it of no lower rate; return their number."""
+    while top > 0 and positives[top - 1] * w >= p * mass[top - 1]:
+        top -= 1
+        w += mass[top]
+        p += positives[top]
+    mass[top] = w
+    positives[top] = p
+    return top + 1
+
 
 @compiled
 def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntArray, end: IntArray) -> int:
@@ -27,8 +43,7 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
     """
     one = np.uint64(1)
     n = keys.size
-    top = 0
-    i = 0
+    top = i = 0
     while i < n:
         code = keys[i] >> one
         p = np.int64(keys[i] & one)
@@ -36,15 +51,8 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
         while j < n and (keys[j] >> one) == code and j != n_negative:
             p += np.int64(keys[j] & one)
             j += 1
-        c = np.int64(j - i)
-        while top > 0 and positives[top - 1] * c >= p * count[top - 1]:
-            top -= 1
-            c += count[top]
-            p += positives[top]
-        count[top] = c
-        positives[top] = p
-        end[top] = j
-        top += 1
+        top = _push_sums(count, positives, top, np.int64(j - i), p)
+        end[top - 1] = j
         i = j
     return top
 
@@ -56,16 +64,8 @@ def pool_weighted(
     """Pool sorted ties of weight and positive weight into blocks of rising rate; return their number."""
     top = 0
     for i in range(weight.size):
-        w = weight[i]
-        p = positives[i]
-        while top > 0 and block_positives[top - 1] * w >= p * block_weight[top - 1]:
-            top -= 1
-            w += block_weight[top]
-            p += block_positives[top]
-        block_weight[top] = w
-        block_positives[top] = p
-        end[top] = i + 1
-        top += 1
+        top = _push_sums(block_weight, block_positives, top, weight[i], positives[i])
+        end[top - 1] = i + 1
     return top
 
 
@@ -88,3 +88,46 @@ def push_block(
     mass[top] = weight
     first[top] = place
     return top
+
+
+@compiled
+def count_hits(uniform: FloatArray, size: IntArray, truth: FloatArray, hits: IntArray) -> None:
+    """Draw the labels of groups of `size[i]` rows, which take the next values of `uniform`; write their sums."""
+    row = 0
+    for i in range(size.size):
+        rate = truth[i]
+        n = 0
+        for j in range(row, row + size[i]):
+            n += uniform[j] < rate
+        row += size[i]
+        hits[i] = n
+
+
+@compiled
+def refit_drawn_labels(
+    hits: IntArray,
+    size: IntArray,
+    share: FloatArray,
+    truth: FloatArray,
+    block_share: FloatArray,
+    block_positives: FloatArray,
+) -> tuple[float, float]:
+    """Pool drawn labels of sorted groups, and compare the refit's Brier score with that of the true rates.
+
+    Group i has `hits[i]` positives in `size[i]` rows, which share `share[i]` of all weight. The last two arguments are
+    room for the stack of blocks. Returns how far the refit's score lies below that of the true rates, and the drawn
+    base rate less the true one.
+    """
+    top = 0
+    gain = shift = 0.0
+    for i in range(size.size):
+        rate = truth[i]
+        w = share[i]
+        p = w * hits[i] / size[i]
+        # mean (rate - truth)^2 less mean (rate - refit)^2, where the mean of rate * refit is that of refit^2
+        gain += (w * rate - 2.0 * p) * rate
+        shift += p - w * rate
+        top = _push_sums(block_share, block_positives, top, w, p)
+    for b in range(top):
+        gain += block_positives[b] * block_positives[b] / block_share[b]
+    return gain, shift

@@ -38,9 +38,17 @@ def _count(knots: FloatArray, t: float, is_below: bool) -> int:
 
 
 @compiled
-def _left_tail(t: float, y: float, mass: float, scale: float) -> float:
-    """Return the CDF at t below the first knot y."""
-    return mass * math.exp((t - y) / scale) if scale > 0.0 else 0.0
+def _beyond(outside: float, mass: float, scale: float) -> float:
+    """Return how much of the `mass` of a tail lies farther out than `outside`."""
+    return mass * math.exp(-outside / scale) if scale > 0.0 else 0.0
+
+
+@compiled
+def _reach(share: float, scale: float) -> float:
+    """Return how far out this share of the mass of a tail begins: where `_beyond` leaves it."""
+    if scale == 0.0:
+        return 0.0
+    return -scale * math.log(share) if share > 0.0 else math.inf
 
 
 @compiled
@@ -63,11 +71,9 @@ def piecewise_cdf(
             t = at[j]
             k = _count(knots, t, is_below)
             if k == 0:
-                out[i, j] = _left_tail(t, knots[0], f[0], scales[i, 0])
+                out[i, j] = _beyond(knots[0] - t, f[0], scales[i, 0])
             elif k > last:
-                scale = scales[i, 1]
-                above = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) if scale > 0.0 else 0.0
-                out[i, j] = 1.0 - above
+                out[i, j] = 1.0 - _beyond(t - knots[last], 1.0 - f[last], scales[i, 1])
             else:
                 out[i, j] = _between(t, knots[k - 1], knots[k], f[k - 1], f[k])
     return out
@@ -83,19 +89,11 @@ def piecewise_quantiles(u: FloatArray, y: FloatArray, heights: FloatArray, scale
         for j in range(out.shape[1]):
             v = at[j]
             if v <= f[0] and f[0] > 0.0:
-                scale = scales[i, 0]
-                if scale > 0.0:
-                    out[i, j] = knots[0] + scale * math.log(v / f[0]) if v > 0.0 else -math.inf
-                else:
-                    out[i, j] = knots[0]
+                out[i, j] = knots[0] - _reach(v / f[0], scales[i, 0])
             elif v <= 0.0:
                 out[i, j] = knots[_count(f, 0.0, False) - 1]
             elif v > f[last]:
-                scale = scales[i, 1]
-                if scale > 0.0:
-                    out[i, j] = knots[last] - scale * math.log((1.0 - v) / (1.0 - f[last])) if v < 1.0 else math.inf
-                else:
-                    out[i, j] = knots[last]
+                out[i, j] = knots[last] + _reach((1.0 - v) / (1.0 - f[last]), scales[i, 1])
             else:
                 k = _count(f, v, True)
                 out[i, j] = knots[0] if k == 0 else _between(v, f[k - 1], f[k], knots[k - 1], knots[k])
@@ -116,10 +114,11 @@ def piecewise_density(points: FloatArray, y: FloatArray, heights: FloatArray, sc
             if low < k and _is_atom(f, low, k, scales[i], last):
                 out[i, j] = math.inf
             elif k == 0:
-                out[i, j] = _left_tail(t, knots[0], f[0], scales[i, 0]) / scales[i, 0] if scales[i, 0] > 0.0 else 0.0
+                scale = scales[i, 0]
+                out[i, j] = _beyond(knots[0] - t, f[0], scale) / scale if scale > 0.0 else 0.0
             elif k > last:
                 scale = scales[i, 1]
-                tail = (1.0 - f[last]) * math.exp((knots[last] - t) / scale) / scale if scale > 0.0 else 0.0
+                tail = _beyond(t - knots[last], 1.0 - f[last], scale) / scale if scale > 0.0 else 0.0
                 at_end = 0 < low <= last and scale == 0.0  # the support ends here: the slope to the left
                 out[i, j] = (f[low] - f[low - 1]) / (knots[low] - knots[low - 1]) if at_end else tail
             else:
@@ -173,8 +172,7 @@ def _tail_score(outside: float, mass: float, scale: float) -> float:
         return 0.5 * scale * mass * mass
     if scale == 0.0:
         return outside
-    beyond = mass * math.exp(-outside / scale)
-    return outside - 2.0 * scale * (mass - beyond) + 0.5 * scale * mass * mass
+    return outside - 2.0 * scale * (mass - _beyond(outside, mass, scale)) + 0.5 * scale * mass * mass
 
 
 @compiled

@@ -125,8 +125,7 @@ def _within_slack(value: FloatArray, weight: FloatArray, edges: PlaceArray, slac
     place, bend, jump = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     level = np.empty(n_ties)
     for t in range(n_ties):
-        tilt = 0.0
-        offset = 0.0
+        tilt = offset = 0.0
         for k in range(edges[t], edges[t + 1]):
             w, z = weight[k], value[k]
             tilt += w
@@ -178,11 +177,8 @@ def _at_price_of_neighbours(
         if e > a + 1:
             merge_sort(by[a:e], value, None)
         is_last[e - 1] = True
-    place = np.empty(2 * n)
-    slope = np.empty(2 * n)
-    offset = np.empty(2 * n)
-    lower = np.empty(n)
-    upper = np.empty(n)
+    place, slope, offset = np.empty(2 * n), np.empty(2 * n), np.empty(2 * n)
+    lower, upper = np.empty(n), np.empty(n)
     left = n
     right = n - 1
     least = 0.0  # the slope before the first knot, and after the last

@@ -27,8 +27,7 @@ def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
     long: `keys` then holds all of them, not sorted.
     """
     n = keys.size
-    low = keys[0]
-    high = keys[0]
+    low = high = keys[0]
     for i in range(n):
         low = min(low, keys[i])
         high = max(high, keys[i])
@@ -43,9 +42,7 @@ def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
         counts[1, np.int64((value >> np.uint64(8)) & np.uint64(255))] += 1
         counts[2, np.int64((value >> np.uint64(16)) & np.uint64(255))] += 1
         counts[3, np.int64(value >> np.uint64(24))] += 1
-    source = keys
-    target = scratch
-    place = 0
+    source, target, place = keys, scratch, 0
     for byte in range(4):
         shift = np.uint64(8 * byte)
         start = counts[byte]

@@ -103,8 +103,7 @@ def fit_rising_curve(
     k = curve.size
     rise = np.empty(k - 1)
     multiplier = np.full(k - 1, 1e-2 / k)
-    gradient = np.empty(k)
-    step = np.empty(k)
+    gradient, step = np.empty(k), np.empty(k)
     bands = np.empty((3, k))
     for j in range(k - 1):
         rise[j] = curve[j + 1] - curve[j]
@@ -112,8 +111,7 @@ def fit_rising_curve(
     measure = np.inf
     for n_iter in range(1, max_iter + 1):
         _derivatives(left, share, rows, gap, penalty, curve, rise, gradient, bands)
-        gap_left = 0.0
-        dual = 0.0
+        gap_left = dual = 0.0
         for j in range(k - 1):
             gap_left += rise[j] * multiplier[j]
         for j in range(k):

@@ -47,17 +47,14 @@ def search_all_cuts(
     """
     n_thresholds, n = values.shape[0] - 1, values.shape[1]
     rank = np.empty(n, np.int32)
-    total = 0.0
-    above = 0.0
+    total = above = 0.0
     for r in range(n):
         i = order[n_thresholds, r]
         rank[i] = r
         total += weight[i]
         above += weight[i] * level[i]
     with_all = np.empty(n)  # of each rank: sum over all rows j of w_j max(u, u_j)
-    below = 0.0
-    pairs = 0.0
-    squares = 0.0
+    below = pairs = squares = 0.0
     for r in range(n):
         i = order[n_thresholds, r]
         u = level[i]
@@ -71,17 +68,13 @@ def search_all_cuts(
     best, best_k, best_cut = -1.0, 0, 0
     for k in range(n_thresholds):
         tree[:] = 0.0
-        left = 0.0
-        left_u = 0.0
-        left_pairs = 0.0
-        left_all = 0.0
+        left = left_u = left_pairs = left_all = 0.0
         for r in range(n - 1):
             i = order[k, r]
             node = rank[i] + 1
             u = level[i]
             w = weight[i]
-            under = 0.0
-            under_u = 0.0
+            under = under_u = 0.0
             j = node
             while j > 0:
                 under += tree[2 * j]
@@ -150,12 +143,7 @@ def search_some_cuts(
 @compiled
 def _binned_distance(count: FloatArray, mass: FloatArray, left: float, right: float) -> float:
     """Return the distance of both sides, times the total weight; `count` is the left side's weight in each bin."""
-    distance = 0.0
-    on_left = 0.0
-    on_right = 0.0
-    before = 0.0
-    left_before = 0.0
-    right_before = 0.0
+    distance = on_left = on_right = before = left_before = right_before = 0.0
     for b in range(_N_BINS):
         on_left += count[b]
         on_right += mass[b] - count[b]
@@ -165,9 +153,7 @@ def _binned_distance(count: FloatArray, mass: FloatArray, left: float, right: fl
         width = (c - before) / 3.0
         distance += (left_before * (left_before + left_here) + left_here * left_here) * width * left
         distance += (right_before * (right_before + right_here) + right_here * right_here) * width * right
-        before = c
-        left_before = left_here
-        right_before = right_here
+        before, left_before, right_before = c, left_here, right_here
     return distance
 
 
@@ -246,8 +232,7 @@ def _bound_side(
     the lesser of the positive and the negative part, of which one is at most c up down / (up + down).
     """
     step = 1.0 / max(m - 1.0, 1.0)
-    sure = 0.0
-    unsure = 0.0
+    sure = unsure = 0.0
     for b in range(count.size):
         c = count[b]
         start = before[b] * step

@@ -57,8 +57,7 @@ def added_levels(points: FloatArray, following: IntArray, label: float, start: I
     vertex = np.empty(m + 1, np.int64)  # hull of the points from the bridge's left end up to the object
     left = 0
     top = -1
-    right = 0
-    n_levels = 0
+    right = n_levels = 0
     for i in range(m):
         while top > left:
             w, p = _between(points, vertex[top - 1], vertex[top])

@@ -12,6 +12,7 @@ from calibrant.maps.base import (
     decode_map as decode_map,
     decode_maps as decode_maps,
     examples_of as examples_of,
+    first_lines as first_lines,
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
@@ -40,4 +41,5 @@ from calibrant.maps.tables import (
     StepMap as StepMap,
     VennAbersMap as VennAbersMap,
     is_identity as is_identity,
+    step_levels as step_levels,
 )

@@ -104,7 +104,6 @@ class BinaryMap(Map):
         return [self.in_words()]
 
     def examples(self, classes: Sequence[Any], input: InputKind) -> Examples | None:  # noqa: ARG002
-        """Return what the map makes of some scores."""
         return examples_of([self], ["becomes"], input)
 
     def step_edges(self) -> FloatArray | None:
@@ -169,13 +168,7 @@ def examples_of(
 
 
 def decode_map(field: DocumentField, of: type[_Map] = Map) -> _Map:  # type: ignore[assignment]
-    """Return the map that a field of a document holds, of a kind that its place allows, or refuse it.
-
-    Raises
-    ------
-    DocumentError
-        If a field is missing, unknown, of a wrong type or length, or out of range.
-    """
+    """Return the map that a field of a document holds, of a kind that its place allows, or refuse it."""
     known = {kind: cls for kind, cls in MAPS.items() if issubclass(cls, of)}
     cls = known[field.member("kind").choice(known)]
     names = [part.name for part in fields(cls)]  # type: ignore[arg-type]
@@ -183,7 +176,7 @@ def decode_map(field: DocumentField, of: type[_Map] = Map) -> _Map:  # type: ign
 
 
 def decode_maps(field: DocumentField, of: type[_Map], *, minimum: int = 1) -> tuple[_Map, ...]:
-    """Return a list of maps."""
+    """Return the maps of a list."""
     return tuple(decode_map(item, of) for item in field.items(minimum=minimum))
 
 
@@ -210,6 +203,12 @@ def decode_clip(field: DocumentField, *, is_floor: bool = False) -> float:
 def decode_optional_clip(field: DocumentField, *, is_floor: bool = False) -> float | None:
     """Return a clip, or None for maps of logits and raw scores."""
     return None if field.value is None else decode_clip(field, is_floor=is_floor)
+
+
+def first_lines(lines: Sequence[str]) -> list[str]:
+    """Return the first lines of a list with one for each class or group, and how many more there are."""
+    more = [f"  and {len(lines) - MOST_CLASSES:,} more"] if len(lines) > MOST_CLASSES else []
+    return [*lines[:MOST_CLASSES], *more]
 
 
 def check_reach(field: DocumentField, *terms: float) -> None:

@@ -17,14 +17,11 @@ from calibrant.validation import InputKind
 
 
 class _MeanOfMaps(BinaryMap):
-    """A mean of maps by their weights."""
-
     __slots__ = ()
     maps: tuple[SingleMap, ...]
     weights: FloatArray
 
     def step_edges(self) -> FloatArray | None:
-        """Return the edges of all parts, if each is made of steps alone."""
         found = [edges for part in self.maps if (edges := part.step_edges()) is not None]
         return np.unique(np.concatenate(found)) if len(found) == len(self.maps) else None
 
@@ -32,7 +29,6 @@ class _MeanOfMaps(BinaryMap):
         return np.unique(np.concatenate([part.fitted_scores() for part in self.maps]))
 
     def words_of_parts(self) -> str:
-        """Return the parts with their weights."""
         return "; ".join(f"{w:.3g} of {m.in_words()}" for w, m in zip(self.weights.tolist(), self.maps, strict=True))
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:

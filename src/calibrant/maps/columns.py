@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import (
-    MOST_CLASSES,
     BinaryMap,
     Examples,
     MulticlassMap,
     PoolPart,
     check_same_size,
     decode_clip,
-    decode_map,
     decode_maps,
     decode_shares,
     examples_of,
+    first_lines,
 )
 from calibrant.maps.coupling import COUPLINGS, Coupling, couple, coupling_formula
 from calibrant.maps.softmax import softmax_formula
@@ -65,10 +64,8 @@ class OneVsRestMap(PoolPart):
         return b.ln(b.greatest(self.formula(b, s), b.number(clip)))
 
     def describe(self, classes: Sequence[Any]) -> list[str]:
-        return [
-            f"One map per class, then each row {_COUPLED[self.coupling].format('its')}:",
-            *_each(classes, self.maps),
-        ]
+        coupled = _COUPLED[self.coupling].format("its")
+        return [f"One map per class, then each row {coupled}:", *_each(classes, self.maps)]
 
     def examples(self, classes: Sequence[Any], input: InputKind) -> Examples:
         title = f"Before rows are {_COUPLED[self.coupling].format('their')}:"
@@ -144,7 +141,6 @@ class TopLabelMap(MulticlassMap):
         return [first, *_each(classes, self.maps)]
 
     def examples(self, classes: Sequence[Any], input: InputKind) -> Examples:  # noqa: ARG002
-        """Return what becomes of the largest probability of a row."""
         title, names = "The largest of a row, by its class:", classes
         if len(self.maps) == 1:
             title, names = "The largest of a row:", ["becomes"]
@@ -212,7 +208,7 @@ class LogPoolMap(MulticlassMap):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = tuple(decode_map(item, PoolPart) for item in parts["maps"].items())
+        maps = decode_maps(parts["maps"], PoolPart)
         check_same_size(maps, parts["maps"])
         weights = decode_shares(parts["weights"], len(maps))
         if not weights.all():
@@ -224,7 +220,4 @@ class LogPoolMap(MulticlassMap):
 
 
 def _each(classes: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:
-    """Return a line for each of the first classes."""
-    lines = [f"  {label!r}: {part.in_words()}" for label, part in zip(classes, maps, strict=True)]
-    more = [f"  and {len(maps) - MOST_CLASSES:,} more"] if len(maps) > MOST_CLASSES else []
-    return [*lines[:MOST_CLASSES], *more]
+    return first_lines([f"  {label!r}: {part.in_words()}" for label, part in zip(classes, maps, strict=True)])

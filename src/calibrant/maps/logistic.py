@@ -31,8 +31,7 @@ class LogisticMap(SingleMap):
             return expit(self.slope * scores + self.intercept)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does, where the product can't overflow."""
-        if self.slope != 0.0:
+        if self.slope != 0.0:  # the product must not overflow
             with np.errstate(over="ignore"):
                 ends = np.sort((np.array([-EXPIT_SATURATES, EXPIT_SATURATES]) - self.intercept) / self.slope)
             low, high = np.clip(ends, -LARGEST, LARGEST).tolist()

@@ -106,7 +106,6 @@ class SoftmaxMap(PoolPart):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        """Return the map of a number or a matrix, and an intercept per class."""
         bias = parts["bias"].numbers(minimum=2)
         weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"], is_floor=True)
         if clip is not None:

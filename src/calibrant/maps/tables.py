@@ -1,4 +1,8 @@
-"""Maps of one score that are tables of steps or knots."""
+"""Maps of one score that are tables of steps or knots, and how these are read: by the same operations for any batch.
+
+Few scores are searched by bisection; for many, the range of the table is cut into equal slots, which `kernels.lookup`
+explains. Both give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,20 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from calibrant import kernels
 from calibrant.document_field import DocumentField
-from calibrant.lookup import interpolate, step_levels
 from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
 from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, FloatArray, clip_open, expit, logit
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, expit, logit
 from calibrant.phrases import count
-from calibrant.terms import Builder, Term
+from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
+
+#: A table of slots is worth its cost from this many values, and values per knot.
+_SMALL = 4096
+_VALUES_PER_KNOT = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +204,6 @@ class VennAbersMap(SingleMap):
         return np.union1d(self.lower.edges, self.edges1)
 
     def fitted_scores(self) -> FloatArray:
-        """Return the scores at which p0 or p1 changes."""
         return np.union1d(self.edges0, self.edges1)
 
     def in_words(self) -> str:
@@ -267,3 +275,62 @@ def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
     """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.clip(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
+
+
+def step_levels(scores: FloatArray, edges: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return `levels[j]` for scores in (edges[j - 1], edges[j]]; the outer steps are unbounded."""
+    if edges.size == 0:
+        return np.full(scores.shape, levels[0])
+    if not _wants_slots(scores, edges):
+        return np.take(levels, np.searchsorted(edges, scores, side="left"))
+    starts, scale = _slots(edges)
+    out = np.empty(scores.size)
+    kernels.take_step(_writable(scores), edges, levels, starts, scale, out)
+    return out
+
+
+def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Interpolate linearly between knots (x, y) with x strictly rising; flat outside them."""
+    if x.size == 1:
+        return np.full(scores.shape, y[0])
+    unit, _, inverse_width, _ = knot_pieces(x, y)
+    if not _wants_slots(scores, x):
+        return _interpolate(scores, x, y, inverse_width, unit)
+    starts, scale = _slots(x)
+    out = np.empty(scores.size)
+    kernels.interpolate(_writable(scores), x, y, inverse_width, unit, starts, scale, out)
+    return out
+
+
+def _interpolate(
+    values: FloatArray, x: FloatArray, y: FloatArray, inverse_width: FloatArray, unit: float
+) -> FloatArray:
+    """Interpolate in NumPy with the operations of the compiled loop, in its order: the same bits for any batch."""
+    inside = np.clip(values, x[0], x[-1])
+    low = np.minimum(np.searchsorted(x, inside, side="right") - 1, x.size - 2)
+    left, right = y[low], y[low + 1]
+    inner = left + ((unit * inside - unit * x[low]) * inverse_width[low]) * (right - left)
+    inner = np.where(right >= left, np.minimum(inner, right), np.maximum(inner, right))
+    outer: FloatArray = np.where(values <= x[0], y[0], np.where(values >= x[-1], y[-1], inner))
+    return outer
+
+
+def _wants_slots(values: FloatArray, knots: FloatArray) -> bool:
+    return values.size >= _SMALL and values.size >= _VALUES_PER_KNOT * knots.size
+
+
+def _slots(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:
+    """Cut the knots' range into equal slots; return how many knots lie before each slot, and slots per unit."""
+    n_slots = max(4096, 16 * knots.size)
+    with np.errstate(over="ignore"):
+        span = float(knots[-1] - knots[0])
+    scale = n_slots / span if span > n_slots * TINY and np.isfinite(span) else 0.0
+    if scale == 0.0:  # a range too narrow or too wide to cut: one slot, which is bisected
+        return np.array([0, knots.size], np.int32), scale
+    slot = np.minimum(((knots - knots[0]) * scale).astype(np.int64), n_slots - 1)
+    return np.searchsorted(slot, np.arange(n_slots + 1), side="left").astype(np.int32), scale
+
+
+def _writable(values: FloatArray) -> FloatArray:
+    """Copy read-only values, so that each loop is compiled for one kind of array only."""
+    return values if values.flags.writeable else values.copy()

@@ -8,9 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate, total
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, normal_estimate, total
 from calibrant.numerics import FloatArray, clip_open
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores

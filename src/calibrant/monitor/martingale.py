@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.engines import LEAST_BITS, CellTable
 from calibrant.metrics import STAKES, log_gains, recalibrated
 from calibrant.numerics import FloatArray, clip_open, dot, expit, logit
+from calibrant.quantised import LEAST_BITS, CellTable
 from calibrant.summary import DistinctScores, ScoreSummary
 
 #: Weight that what was known keeps when a window is added, for each memory of the past.
@@ -152,5 +152,5 @@ def _remember(memory: DistinctScores | None, window: DistinctScores, kept: float
     if cells.scores.size <= _MOST_CELLS:
         return cells
     table = CellTable.empty(LEAST_BITS, is_probability=True)
-    table.add_groups(cells)
+    table.add_distinct(cells)
     return table.summary().distinct

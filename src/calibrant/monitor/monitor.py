@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.engines import MAX_DISTINCT, CheckedRows, FoldState, RowReader
+from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
 from calibrant.numerics import IntArray, dot
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
-from calibrant.validation import ArrayLike, Labels, check_fraction
+from calibrant.validation import ArrayLike, check_fraction
 
 if TYPE_CHECKING:
     import datetime
@@ -281,36 +281,35 @@ class _OpenWindow:
     n_rows: int = 0
     largest_weight: float = 0.0
 
-    def add(self, rows: CheckedRows, at: IntArray | slice = slice(None)) -> None:
-        weight = None if rows.weight is None else rows.weight[at]
-        column = Rows(rows.scores[at], Labels(rows.codes[at], self.reader.classes), weight).one_column()
+    def add(self, rows: Rows) -> None:
+        column = rows.one_column()
         self.state.add(column.scores, column.positive, column.weight)
-        self.state.settle()
+        self.state.flush()
         self.n_rows += column.n_rows
-        self.largest_weight = max(self.largest_weight, 1.0 if weight is None else float(weight.max()))
+        self.largest_weight = max(self.largest_weight, 1.0 if column.weight is None else float(column.weight.max()))
 
     def close(self) -> NamedSummary:
-        is_top = not self.reader.is_binary
+        is_top = len(self.reader.score) > 1
         return NamedSummary(self.name, self.state.summary(), self.largest_weight, self.n_rows, is_top)
 
 
 def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
     """Yield a window for each file of a folder, in the order of their names."""
-    for name, parts in groupby(reader, key=lambda rows: rows.where):
+    for name, parts in groupby(reader, key=lambda batch: batch.where):
         window = _OpenWindow(name, reader)
-        for rows in parts:
-            window.add(rows)
+        for batch in parts:
+            window.add(batch.rows)
         yield window.close()
 
 
 def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[NamedSummary]:
     """Yield a window for each `size` rows, in their order; the last one may be shorter."""
     window = _OpenWindow(f"window {first}", reader)
-    for rows in reader:
+    for rows, _, _ in reader:
         start = 0
-        while start < len(rows.scores):
-            stop = min(len(rows.scores), start + size - window.n_rows)
-            window.add(rows, slice(start, stop))
+        while start < rows.n_rows:
+            stop = min(rows.n_rows, start + size - window.n_rows)
+            window.add(rows.take(np.arange(start, stop)))
             start = stop
             if window.n_rows == size:
                 yield window.close()
@@ -326,14 +325,14 @@ def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTI
     Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores.
     """
     opened: dict[str, _OpenWindow] = {}
-    for rows in reader:
-        assert rows.kept is not None  # noqa: S101
-        days, place = np.unique(_days(rows.kept, f"column {reader.keep!r} of {rows.where}"), return_inverse=True)
+    for rows, where, kept in reader:
+        assert kept is not None  # noqa: S101
+        days, place = np.unique(_days(kept, f"column {reader.keep!r} of {where}"), return_inverse=True)
         names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
         distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
         codes = np.array([distinct[name] for name in names])[place]
         for name, i in distinct.items():
-            opened.setdefault(name, _OpenWindow(name, reader)).add(rows, np.flatnonzero(codes == i))
+            opened.setdefault(name, _OpenWindow(name, reader)).add(rows.take(codes == i))
         if sum(window.state.runs.size for window in opened.values()) > max_distinct:
             raise InvalidInputError(
                 f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "

@@ -16,6 +16,7 @@ from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, 
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
 from calibrant.prior.estimates import PriorEstimate
 from calibrant.prior.rates import weighted_rates
+from calibrant.rows import by_class
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -27,7 +28,6 @@ from calibrant.validation import (
     check_fraction,
     check_one_column,
     check_same_length,
-    match_classes,
 )
 
 Prediction: TypeAlias = Literal["soft", "hard", "label"]
@@ -202,7 +202,7 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
     n_classes = len(labels.classes)
     if checked.values.ndim == 2 and checked.n_columns != n_classes:
         raise ShapeError(f"{name} has {checked.n_columns} columns for {n_classes} classes. Pass one per class.")
-    p = checked.ordered(match_classes(checked.container.columns or (), labels.classes.tolist(), name=name)).values
+    p = by_class(checked, labels.classes, name).values
     if p.ndim == 1:
         check_one_column(labels, 1, "y_true")
         p = np.column_stack((1.0 - p, p))

@@ -13,9 +13,17 @@ from calibrant.fitted import MapFitted, register
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
-from calibrant.rank_preserving.problem import MarginKind, Mismatch, check_problem, check_rows, column_names
+from calibrant.rank_preserving.problem import (
+    MarginKind,
+    Mismatch,
+    affine_point,
+    check_problem,
+    check_rows,
+    column_names,
+)
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
+from calibrant.results import plain
 from calibrant.settings import Configured
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes
 
@@ -40,10 +48,9 @@ class RankPreservingCalibrator(Configured, MapFitted):
     ----------
     map_ : OneVsRestMap
         One interpolated map per column; rows are then divided by their sum.
-    margins_ : ndarray of shape (K,)
-        The margins, as rates.
-    classes_ : ndarray of shape (K,)
-        The labels, sorted, where labels or an estimate gave the margins; else 0 to K - 1. Columns follow this order.
+    margins_, classes_ : ndarray of shape (K,)
+        The margins, as rates, and the labels, sorted, where labels or an estimate gave the margins; else 0 to K - 1.
+        Columns follow this order.
     n_rows_ : int
         Rows of positive weight that it was fitted to.
     score_names_ : tuple of str or None
@@ -159,7 +166,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
         names, estimate = column_names(rows.container), as_margins(target)
         self.classes_: npt.NDArray[Any] = np.arange(len(columns)) if estimate is None else estimate.classes
         places = None if names is None else match_classes(names, self.classes_.tolist(), name="P")
-        order = list(range(len(columns))) if places is None else places
+        order = places or list(range(len(columns)))
         self.map_ = OneVsRestMap(tuple(columns[j] for j in order))
         self.margins_ = problem.rates[order]
         self.score_names_ = None if names is None else tuple(names[j] for j in order)
@@ -208,16 +215,9 @@ class RankPreservingCalibrator(Configured, MapFitted):
 
     def encode(self) -> dict[str, Any]:
         self.check_fitted()
-        numbers = {key: float(getattr(self, key)) for key in ("knot_tol", "tol")}
-        gap_tol = None if self.gap_tol is None else float(self.gap_tol)
-        return {
-            "settings": {"maps": self.maps, **numbers, "gap_tol": gap_tol, "max_iter": int(self.max_iter)},
-            "classes": self.classes_.tolist(),
-            "n_rows": self.n_rows_,
-            "score_names": None if self.score_names_ is None else list(self.score_names_),
-            "margins": self.margins_.tolist(),
-            "map": self.map_.encode(),
-        }
+        kept = {"settings": self.get_params(), "classes": self.classes_, "n_rows": self.n_rows_}
+        kept |= {"score_names": self.score_names_, "margins": self.margins_, "map": self.map_.encode()}
+        return {name: plain(value) for name, value in kept.items()}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
@@ -246,9 +246,8 @@ class RankPreservingCalibrator(Configured, MapFitted):
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
     """Return the maps a_j + c p with a_j = rate_j - c mean_j, none of them below 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        c = min(1.0, float(np.where(mean > 0.0, rates / mean, np.inf).min()))
-    starts = np.maximum(rates - c * mean, 0.0)
+    constant, c = affine_point(rates, mean, np.zeros_like(mean))
+    starts = np.maximum(constant, 0.0)
     return [InterpolatedMap(np.array([0.0, 1.0]), np.array([a, min(a + c, 1.0)])) for a in starts.tolist()]
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.nearly import Nearly, largest_violation
-from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point
+from calibrant.rank_preserving.problem import Nearly, affine_columns, affine_feasible_point, largest_violation
 from calibrant.rank_preserving.projection import dual_value, multiplier_terms, project
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
@@ -39,19 +38,17 @@ _FEW_ENTRIES = 600
 class Certificate:
     """The best feasible matrix and the best lower bound so far, where the order is strict."""
 
-    #: How a splitting goes about it: the first penalty, iterations up to the first check, their growth from check to
-    #: check, and after how many checks the changes of the penalty fade.
+    #: Of a splitting: its first penalty, iterations up to the first check, their growth from check to check, and after
+    #: how many checks the changes of the penalty fade.
     first_penalty, first_check, growth, fading_after = 20.0, 30, 1.1, 20.0
     share_of_slope = 1.0
 
     def __init__(self, columns: SortedColumns, criteria: StoppingCriteria) -> None:
-        self.columns, self.criteria = columns, criteria
+        self.columns, self.criteria, self.order = columns, criteria, columns.order
         self.work = Workspace.of(columns)
         self.affine = affine_feasible_point(columns, share=self.share_of_slope)
-        self.order = columns.order
         self.floor = columns.total * columns.p.shape[0] * criteria.tol**2
-        self.bound = 0.0
-        self.goal, self.target = criteria.gap_tol, criteria.target_gap
+        self.bound, self.goal, self.target = 0.0, criteria.gap_tol, criteria.target_gap
         self.history: list[Progress] = []
         self.is_overwritten = False
         self.q: FloatArray | None = None  # where the affine point is the best so far
@@ -64,11 +61,8 @@ class Certificate:
         return float((self.objective - self.bound) / max(self.objective, self.floor))
 
     def is_done(self) -> bool:
-        """Say whether the gap is small enough; every matrix that is kept is feasible.
-
-        What is good enough is secured first: the way to a smaller gap may lead nowhere.
-        """
-        if self.gap <= self.goal:
+        """Say whether the gap is small enough; every matrix that is kept is feasible."""
+        if self.gap <= self.goal:  # what is good enough is secured first: the way to a smaller gap may lead nowhere
             self.goal = self.target
         return self.gap <= self.goal
 
@@ -108,18 +102,20 @@ class Certificate:
         """
         objective, *residuals = self.measure(q, columns)
         bound = self.take_bound(row_multipliers, column_multipliers)
-        self.record(n_iter, max(residuals), objective)
+        self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if may_project:
             self._improve(q, columns, objective)
         return objective - bound
 
-    def record(self, n_iter: int, residual: float, objective: float) -> None:
-        """Add a check to the history."""
-        self.history.append(self.criteria.record_progress(n_iter, residual, objective, self.bound))
+    def record_progress(self, n_iter: int, residual: float, objective: float) -> None:
+        """Add a check to the history, and pass it to the callback."""
+        self.history.append(Progress(n_iter, residual, objective, self.bound, self.criteria.elapsed()))
+        if self.criteria.callback is not None:
+            self.criteria.callback(self.history[-1])
 
     def take_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
-        """Return the lower bound that multipliers of rows and margins prove, and keep it where it is the best."""
+        """Return the lower bound that multipliers of rows and margins prove; the best is kept."""
         bound = self._lower_bound(row_multipliers, column_multipliers)
         self.bound = max(self.bound, bound)
         return bound
@@ -166,14 +162,9 @@ class Certificate:
             q[j] *= 1.0 - share
             q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
         mixed = columns.own_order().replace(p=q)
-        is_reached = project(
-            mixed,
-            self.work,
-            aim=_PROJECTION_AIM * self.criteria.tol,
-            tol=0.5 * self.criteria.tol,
-            max_passes=max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter)),
-        )
-        if not is_reached:
+        tol = self.criteria.tol
+        max_passes = max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter))
+        if not project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes):
             return False
         objective = self.measure(q, mixed.replace(p=columns.p))[0]
         if objective < self.objective:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
-from calibrant.rank_preserving.nearly import LambdaPenalty
 from calibrant.rank_preserving.problem import (
+    LambdaPenalty,
     MarginKind,
     Mismatch,
     Origin,
@@ -30,9 +30,9 @@ from calibrant.rank_preserving.problem import (
 )
 from calibrant.rank_preserving.raking import rake_problem, row_divergence
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, Container, Labels, Scores
+from calibrant.validation import NUMPY, ArrayLike, Labels, Scores
 
 METHODS = (
     "none",
@@ -62,12 +62,13 @@ _MOST_ENTRIES, _LEAST_PASSES, _LEAST_TOL = 30_000_000, 30, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedMatrix:
+class ComparedMatrix(Plain):
     """What a method made of the matrix.
 
     Attributes
     ----------
     method : str
+        Its name.
     Q : ndarray of shape (m, K)
         The rows of positive weight.
     distance : float
@@ -119,16 +120,15 @@ class MatrixComparison:
 
     def __getitem__(self, method: str) -> ComparedMatrix:
         """Return the row of a method."""
-        for row in self.rows:
-            if row.method == method:
-                return row
-        raise unknown_name("method", method, [row.method for row in self.rows])
+        found = {row.method: row for row in self.rows}
+        if method not in found:
+            raise unknown_name("method", method, found)
+        return found[method]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields without the matrices, as plain Python values; what is not finite becomes None."""
-        rows = [{key: value for key, value in asdict(row).items() if key != "Q"} for row in self.rows]
-        result: dict[str, Any] = plain({"rows": rows, "left_out": self.left_out, "n_rows": self.n_rows})
-        return result
+        rows = [{key: value for key, value in row.to_dict().items() if key != "Q"} for row in self.rows]
+        return {"rows": rows, "left_out": dict(self.left_out), "n_rows": self.n_rows}
 
     def __str__(self) -> str:
         labels = [row.method + ("" if row.converged else " *") for row in self.rows]
@@ -196,19 +196,19 @@ def compare(
     >>> table["rank_preserving"].overtaken, table["raking"].overtaken > 0.5
     (0.0, True)
     """
-    wanted = list(METHODS) if methods is None else list(methods)
+    wanted = METHODS if methods is None else methods
     for name in wanted:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
     options = SolveOptions(tol=tol, gap_tol=gap_tol, max_iter=max_iter)
     given = check_rows(P, sample_weight)
     problem = check_problem(given, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
-    labels = labels_of(y, classes, Scores(given.values, given.container))
+    labels = labels_of(y, classes, Scores(given.scores, given.container))
     if labels is not None and problem.origin.is_kept is not None:
-        labels = Labels(labels.codes[problem.origin.is_kept], labels.classes)
+        labels = labels.take(problem.origin.is_kept)
     elif labels is None and methods is not None and "isotonic" in methods:
         raise InvalidInputError('"isotonic" is fitted to labels. Pass y, or leave it out of methods.')
-    problem = replace(problem, origin=Origin(Container(), None))  # of the rows that have weight, as arrays
+    problem = replace(problem, origin=Origin(NUMPY, None))  # of the rows that have weight, as arrays
     columns = problem.columns()
     rows, left_out = [], {}
     for name in METHODS:
@@ -236,10 +236,10 @@ def _make(
         result = find_nearest(columns, problem.origin, replace(options, nearly=nearly))
         return result.Q, result.converged
     if name in ("raking", "isotonic_raking"):
-        tol, max_iter, keep_order = options.tol, options.max_iter, name == "isotonic_raking"
-        if keep_order:
+        tol, max_iter = options.tol, options.max_iter
+        if name == "isotonic_raking":
             tol, max_iter = max(tol, _LEAST_TOL), min(max_iter, max(_LEAST_PASSES, _MOST_ENTRIES // p.size))
-        raked = rake_problem(problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
+        raked = rake_problem(problem, keep_order=name == "isotonic_raking", tol=tol, max_iter=max_iter)
         return raked.Q, raked.converged
     if name == "straight":
         return unsorted(affine_columns(columns, *affine_feasible_point(columns)), columns.order), True
@@ -248,18 +248,18 @@ def _make(
         shift = PriorShift.from_priors(old=old / old.sum(), new=problem.rates)
         return np.asarray(shift.predict_proba(p)), True
     if name == "isotonic" and labels is not None:
-        from calibrant.calibrators import IsotonicCalibrator
-
         rows = Rows(p, labels, problem.weight)
-        return np.column_stack([_fitted(rows.of_class(k), IsotonicCalibrator()) for k in range(p.shape[1])]), True
+        return np.column_stack([_isotonic(rows.of_class(k)) for k in range(p.shape[1])]), True
     return p, True
 
 
-def _fitted(rows: Rows, calibrator: Any) -> FloatArray:
+def _isotonic(rows: Rows) -> FloatArray:
     """Return a column fitted to its labels; one whose rows are of one class is the constant that they are."""
+    from calibrant.calibrators import IsotonicCalibrator
+
     if rows.positive.all() or not rows.positive.any():
         return np.full(rows.scores.size, float(rows.positive[0]))
-    fitted: FloatArray = calibrator.fit_summary(rows.summary()).predict_proba(rows.scores)
+    fitted: FloatArray = IsotonicCalibrator().fit_rows(rows).apply(rows)
     return fitted
 
 
@@ -269,12 +269,11 @@ def _measured(
     p, weight, total = problem.values, problem.weight, problem.total
     pairs = [SortedPair.of(p[:, j], q[:, j], weight) for j in range(p.shape[1])]
     row_residual = float(np.abs(row_sum(q) - 1.0).max())
-    every = np.ones(len(p), dtype=np.bool_)
     log_loss = brier = math.nan
     if labels is not None and row_residual <= ROW_SUM_TOLERANCE:
         rows = Rows(q, labels, weight)
         log_loss, brier = (dot(weight, losses(rows)) / total for losses in (row_log_loss, row_brier))
-    change = np.subtract(column_aucs(q, labels, weight, every), column_aucs(p, labels, weight, every))
+    change = np.subtract(column_aucs(q, labels, weight), column_aucs(p, labels, weight))
     return ComparedMatrix(
         method=name,
         Q=q,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.problem import as_matrix, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
@@ -108,7 +108,7 @@ class RowChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostics:
+class Diagnostics(Plain):
     """What moved between two matrices.
 
     Attributes
@@ -134,11 +134,6 @@ class Diagnostics:
     top_changed: float
     spread: float
     flattened: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        result: dict[str, Any] = plain(asdict(self))
-        return result
 
     def __str__(self) -> str:
         has_auc = any(math.isfinite(c.auc_before) for c in self.columns)
@@ -198,30 +193,27 @@ def diagnose(
     weight = as_weight(sample_weight, checked.values.shape[0], rows="P")
     kept = np.ones(checked.values.shape[0], dtype=np.bool_) if weight is None else weight > 0.0
     labels = labels_of(y, classes, checked)
+    labels = None if labels is None else labels.take(kept)
     p, q = checked.values[kept], _after(Q, checked, kept)
     w = np.ones(len(p)) if weight is None else weight[kept]
     names: list[Any] = list(checked.container.columns or range(p.shape[1]))
-    before_auc, after_auc = (column_aucs(m, labels, weight, kept) for m in (p, q))
-    columns = tuple(
-        _column_change(names[j], p[:, j], q[:, j], w, before_auc[j], after_auc[j]) for j in range(p.shape[1])
-    )
+    aucs = [column_aucs(matrix, labels, None if weight is None else w) for matrix in (p, q)]
+    columns = tuple(_column_change(*of_column, weight=w) for of_column in zip(names, p.T, q.T, *aucs, strict=True))
     stays_on_top = (p == p.max(axis=1)[:, None]) & (q >= q.max(axis=1)[:, None] - FLAT)
     move = q - p
     moved = 0.5 * row_sum(np.abs(move))
     number = np.flatnonzero(kept)
     worst = np.lexsort((number, -moved.round(12)))[:n_worst]
+    changes = [(int(number[i]), float(moved[i]), names[move[i].argmin()], names[move[i].argmax()]) for i in worst]
     return Diagnostics(
-        columns,
-        tuple(
-            RowChange(int(number[i]), float(moved[i]), names[int(move[i].argmin())], names[int(move[i].argmax())])
-            for i in worst.tolist()
-        ),
-        len(p),
-        float(np.average(moved, weights=w)),
-        float(moved.max()),
-        float(np.average(~stays_on_top.any(axis=1), weights=w)),
-        float(np.mean([c.spread for c in columns if not math.isnan(c.spread)] or [math.nan])),
-        float(np.mean([c.flattened for c in columns])),
+        columns=columns,
+        worst=tuple(RowChange(*change) for change in changes),
+        n_rows=len(p),
+        mean_moved=float(np.average(moved, weights=w)),
+        largest_moved=float(moved.max()),
+        top_changed=float(np.average(~stays_on_top.any(axis=1), weights=w)),
+        spread=float(np.mean([c.spread for c in columns if not math.isnan(c.spread)] or [math.nan])),
+        flattened=float(np.mean([c.flattened for c in columns])),
     )
 
 
@@ -238,14 +230,12 @@ def labels_of(y: ArrayLike | None, classes: ArrayLike | None, matrix: Scores) ->
     return labels if places is None else Labels(np.array(places)[labels.codes], labels.classes[np.argsort(places)])
 
 
-def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None, kept: BoolArray) -> list[float]:
-    """Return the AUC of each column of the kept rows against the rest, NaN where it is not defined."""
-    if labels is None:
-        return [math.nan] * q.shape[1]
-    rows = Rows(q, Labels(labels.codes[kept], labels.classes), None if weight is None else weight[kept])
-    present = set(np.unique(rows.codes).tolist())
+def column_aucs(q: FloatArray, labels: Labels | None, weight: FloatArray | None) -> list[float]:
+    """Return the AUC of each column against the rest, NaN where it is not defined."""
+    present = set() if labels is None else set(labels.codes.tolist())
     if len(present) < 2:
         return [math.nan] * q.shape[1]
+    rows = Rows(q, labels, weight)
     return [rank(rows.of_class(k).summary()).auc if k in present else math.nan for k in range(q.shape[1])]
 
 
@@ -302,13 +292,9 @@ def text_table(
     for heading, attribute, form in figures:
         values = [getattr(row, attribute) for row in rows]
         columns.append([heading, *("n/a" if math.isnan(value) else f"{value:{form}}" for value in values)])
-    widths = [max(map(len, column)) for column in columns]
-    return [
-        "  ".join(
-            [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
-        )
-        for first, *others in zip(*columns, strict=True)
-    ]
+    first, *others = ([text.rjust(max(map(len, column))) for text in column] for column in columns)
+    first = [text.ljust(len(first[0])) for text in columns[0]]
+    return ["  ".join(line) for line in zip(first, *others, strict=True)]
 
 
 def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray) -> FloatArray:
@@ -332,7 +318,7 @@ def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray)
 
 
 def _column_change(
-    name: Any, p: FloatArray, q: FloatArray, weight: FloatArray, auc_before: float, auc_after: float
+    name: Any, p: FloatArray, q: FloatArray, auc_before: float, auc_after: float, *, weight: FloatArray
 ) -> ColumnChange:
     move, pair = q - p, SortedPair.of(p, q, weight)
     before, after = (_deviation(values, weight) for values in (p, q))

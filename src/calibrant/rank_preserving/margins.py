@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,20 @@ import numpy.typing as npt
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.prior import ClassRates, PriorEstimate, class_rates
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.validation import ArrayLike, match_classes, match_names, read_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Margins:
+class Margins(Plain):
     """Shares of classes for the columns of a matrix, with intervals.
 
     Attributes
     ----------
     classes : ndarray of shape (K,)
         The labels, sorted.
-    rates : ndarray of shape (K,)
-        Share of each class; they sum to one.
-    low, high : ndarray of shape (K,)
-        Ends of the interval of each.
+    rates, low, high : ndarray of shape (K,)
+        Share of each class, and the ends of its interval; the shares sum to one.
     level : float
         Coverage of the intervals.
     n : int
@@ -49,10 +47,6 @@ class Margins:
         totals: FloatArray = self.rates * total
         return totals
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        return {key: plain(value) for key, value in asdict(self).items()}
-
     def __str__(self) -> str:
         rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
         return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
@@ -72,12 +66,8 @@ def margins_from_labels(
     ----------
     y : array-like of shape (n,)
         Labels of any kind, of other rows than the matrix has or of the same.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where the rows may lack some.
-    level, simultaneous
-        Of the intervals, as for `calibrant.prior.class_rates`.
+    sample_weight, classes, level, simultaneous
+        As for `calibrant.prior.class_rates`.
 
     Raises
     ------
@@ -99,8 +89,9 @@ def margins_from_labels(
     >>> margins.totals(500)
     array([450.,  50.])
     """
-    found = class_rates(y, sample_weight=sample_weight, classes=classes, level=level, simultaneous=simultaneous)
-    return margins_from_estimate(found)
+    return margins_from_estimate(
+        class_rates(y, sample_weight=sample_weight, classes=classes, level=level, simultaneous=simultaneous)
+    )
 
 
 def margins_from_estimate(estimate: ClassRates | PriorEstimate) -> Margins:
@@ -122,22 +113,21 @@ def margins_from_estimate(estimate: ClassRates | PriorEstimate) -> Margins:
     0: 0.2500 [0.0456, 0.6994]
     1: 0.7500 [0.3006, 0.9544]
     """
-    e = estimate
-    if isinstance(e, ClassRates):
-        return Margins(e.classes, e.rates, e.low, e.high, e.level, e.n, e.method)
-    if isinstance(e, PriorEstimate):
-        return Margins(e.classes, e.new, e.low, e.high, e.level, e.n, e.method)
-    raise InvalidTypeError(
-        f"estimate is a {type(estimate).__name__}. Pass what class_rates, estimate_prior or estimate_prior_bbse of "
-        "calibrant.prior returned."
-    )
+    margins = as_margins(estimate)
+    if margins is None:
+        raise InvalidTypeError(
+            f"estimate is a {type(estimate).__name__}. Pass what class_rates, estimate_prior or estimate_prior_bbse "
+            "of calibrant.prior returned."
+        )
+    return margins
 
 
 def as_margins(given: object) -> Margins | None:
-    """Return margins that state their classes and are rates, or None for anything else."""
-    if isinstance(given, Margins):
-        return given
-    return margins_from_estimate(given) if isinstance(given, (ClassRates, PriorEstimate)) else None
+    """Return margins that state their classes and are rates; None of anything else."""
+    if not isinstance(given, (ClassRates, PriorEstimate)):
+        return given if isinstance(given, Margins) else None
+    rates = given.rates if isinstance(given, ClassRates) else given.new
+    return Margins(given.classes, rates, given.low, given.high, given.level, given.n, given.method)
 
 
 def read_margins(given: Any, names: Sequence[str] | None, n_columns: int) -> tuple[ArrayLike, list[int] | None, bool]:

@@ -1,18 +1,21 @@
-"""The problem, checked once at the gate: rows of probabilities, the margins they shall have, the order to keep."""
+"""The problem, checked once at the gate: rows of probabilities, their margins, and the order with what may break it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant import kernels
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
-from calibrant.kernels import SortedColumns
-from calibrant.numerics import BoolArray, FloatArray, row_sum
+from calibrant.kernels import Rule, SortedColumns
+from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.margins import read_margins
+from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
     Container,
@@ -21,39 +24,121 @@ from calibrant.validation import (
     as_scores,
     as_weight,
     check_choice,
-    check_same_length,
+    check_number,
 )
 
 Ties: TypeAlias = Literal["equal", "free"]
 Mismatch: TypeAlias = Literal["raise", "rescale"]
 MarginKind: TypeAlias = Literal["totals", "rates"]
+Pairs: TypeAlias = Literal["neighbours", "all"]
 #: Rows of P must sum to one, and margins to the rows' weight, to rounding: an order can't be kept across a repair.
 ROW_TOLERANCE = 1e-9
 MARGIN_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedRows:
-    """Rows of probabilities that have passed the gate: shape (n, K), with weights of shape (n,), some of them 0."""
+class EpsilonSlack:
+    """Let Q_aj exceed Q_bj by at most `eps` where P_aj <= P_bj.
 
-    values: FloatArray
-    weight: FloatArray
-    container: Container
+    Parameters
+    ----------
+    eps : float
+        At least 0, which keeps the order; from 1 on nothing of it is asked.
+    """
 
-    def take(self, rows: BoolArray) -> WeightedRows:
-        """Return some of the rows, as an array."""
-        return WeightedRows(self.values[rows], self.weight[rows], Container(None, self.container.columns))
+    eps: float
+
+    def __post_init__(self) -> None:
+        check_number("eps", self.eps, minimum=0.0)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the order is kept exactly."""
+        return self.eps == 0.0
+
+    @property
+    def allowed(self) -> float:
+        """The largest order violation that is allowed."""
+        return self.eps
+
+    def rule(self, penalty: float) -> Rule:  # noqa: ARG002
+        """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
+        return kernels.SLACK, self.eps
+
+    def cost(self, columns: SortedColumns, q: FloatArray) -> float:  # noqa: ARG002
+        """Return what the objective adds for the order violations of sorted columns `q`."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaPenalty:
+    """Let the order of a column of P be broken, and add `lam` times the order violations of Q to the objective.
+
+    Parameters
+    ----------
+    lam : float
+        Price of a violation by one, at least 0, where the order is free; `math.inf` keeps it.
+    pairs : {"neighbours", "all"}
+        Which violations count. "neighbours": those from each probability to the next one above it. "all": the sum of
+        w_a w_b max(Q_aj - Q_bj, 0) over all pairs with P_aj <= P_bj, where w are the sample weights. Its prices are
+        smaller, as there are more pairs; it costs about as much time.
+
+    Notes
+    -----
+    Rows of equal probability should be equal both ways, so their distance is a violation: of neighbours that of the
+    highest from the lowest, of all pairs that of each two. From one tie to the next, the violation of neighbours is
+    that of the highest of the former over the lowest of the latter.
+
+    References
+    ----------
+    Tibshirani, Hoefling and Tibshirani (2011), *Nearly-isotonic regression*, Technometrics 53(1), equations 1 and 2.
+    """
+
+    lam: float
+    pairs: Pairs = "neighbours"
+    allowed: ClassVar[float] = math.inf
+
+    def __post_init__(self) -> None:
+        if self.lam != math.inf:
+            check_number("lam", self.lam, minimum=0.0)
+        check_choice("pairs", self.pairs, get_args(Pairs))
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the order is kept exactly."""
+        return self.lam == math.inf
+
+    def rule(self, penalty: float) -> Rule:
+        """Return what the kernels minimise where the weights of the rows, and so of pairs, are multiplied."""
+        if self.pairs == "neighbours":
+            return kernels.NEIGHBOURS, 0.5 * self.lam
+        return kernels.PAIRS, 0.5 * self.lam / penalty**2
+
+    def cost(self, columns: SortedColumns, q: FloatArray) -> float:
+        """Return what the objective adds for the order violations of sorted columns `q`."""
+        violations = 0.0
+        for j, column in enumerate(q):
+            edges = columns.edges(j)
+            if self.pairs == "all":
+                violations += kernels.sum_pair_violations(column, columns.weight[columns.order[j]], edges)
+                continue
+            highest, lowest = np.maximum.reduceat(column, edges[:-1]), np.minimum.reduceat(column, edges[:-1])
+            violations += float((highest - lowest).sum() + np.maximum(highest[:-1] - lowest[1:], 0.0).sum())
+        return self.lam * violations
+
+
+Nearly: TypeAlias = EpsilonSlack | LambdaPenalty
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an answer needs to become what the caller passed: its container, and which rows have weight."""
+    """What an answer goes back into: the container that P came in, and which of its rows have weight."""
 
     container: Container
     is_kept: BoolArray | None
 
     def wrap(self, q: FloatArray) -> Any:
-        """Return a matrix of the rows that have weight as the kind that came in, NaN in all others."""
+        """Return a matrix of the rows that have weight as the kind that came in; the other rows are NaN."""
         if self.is_kept is not None:
             full = np.full((self.is_kept.size, q.shape[1]), np.nan)
             full[self.is_kept] = q
@@ -90,26 +175,32 @@ class Problem:
         n, n_columns = self.values.shape
         p = np.empty((n_columns, n))
         order = np.empty((n_columns, n), dtype=np.int32)
-        tied: dict[int, npt.NDArray[np.int64]] = {}
+        tied: dict[int, IntArray] = {}
         n_ties = np.full(n_columns, n)
-        free: list[npt.NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        free_start = np.zeros(n_columns + 1, dtype=np.int64)
+        free = [np.empty((0, 2), dtype=np.int64)] * n_columns
         for j in range(n_columns):
             order[j] = np.argsort(self.values[:, j], kind="stable")
             p[j] = self.values[order[j], j]
-            first = np.flatnonzero(np.concatenate(([True], p[j, 1:] > p[j, :-1])))
-            end = np.append(first[1:], n)
-            free_start[j + 1] = free_start[j]
+            edges = np.flatnonzero(np.concatenate(([True], p[j, 1:] > p[j, :-1], [True])))
             if ties == "free":
-                free.append(np.column_stack((first, end))[end - first > 1])
-                free_start[j + 1] += len(free[-1])
-            elif first.size < n:
-                n_ties[j] = first.size
-                tied[j] = np.append(first, n)
+                free[j] = np.column_stack((edges[:-1], edges[1:]))[np.diff(edges) > 1]
+            elif edges.size <= n:
+                n_ties[j], tied[j] = edges.size - 1, edges
         tie = np.tile(np.arange(n + 1, dtype=np.int32), (n_columns if tied else 1, 1))
-        for j, places in tied.items():
-            tie[j, : places.size] = places
+        for j, edges in tied.items():
+            tie[j, : edges.size] = edges
+        free_start = np.cumsum([0, *map(len, free)])
         return SortedColumns(p, order, tie, n_ties, np.concatenate(free), free_start, self.margins, self.weight)
+
+
+def largest_violation(columns: SortedColumns, q: FloatArray) -> float:
+    """Return the largest excess of an entry over one that the order puts at or above it."""
+    violation = 0.0
+    for j, column in enumerate(q):
+        first = columns.edges(j)[:-1]
+        highest = np.maximum.accumulate(np.maximum.reduceat(column, first))
+        violation = max(violation, float((highest - np.minimum.reduceat(column, first)).max()))
+    return violation
 
 
 def unsorted(q: FloatArray, order: npt.NDArray[np.int32]) -> FloatArray:
@@ -130,10 +221,15 @@ def affine_feasible_point(columns: SortedColumns, *, share: float = 1.0) -> tupl
     the weight of the rows are never at odds with the order.
     """
     mean = np.array([np.average(p, weights=columns.weight[o]) for p, o in zip(columns.p, columns.order, strict=True)])
-    rate = columns.margins / columns.total
-    spread = mean - columns.p[:, 0]
+    return affine_point(columns.margins / columns.total, mean, columns.p[:, 0], share=share)
+
+
+def affine_point(
+    rate: FloatArray, mean: FloatArray, least: FloatArray, *, share: float = 1.0
+) -> tuple[FloatArray, float]:
+    """Return a and c of the columns a_j + c p of this mean and least p that have these rates for their means."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        largest = np.where(spread > 0.0, rate / spread, np.inf)
+        largest = np.where(mean > least, rate / (mean - least), np.inf)
     c = share * min(1.0, float(largest.min()))
     constant: FloatArray = rate - c * mean
     return constant, c
@@ -160,26 +256,22 @@ def column_names(container: Container) -> tuple[str, ...] | None:
     return None if names == tuple(map(str, range(len(names or ())))) else names
 
 
-def check_rows(P: ArrayLike, sample_weight: ArrayLike | None) -> WeightedRows:
-    """Check P and the weights of its rows: each row sums to 1 to rounding."""
+def check_rows(P: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
+    """Check P and the weights of its rows, some of which may be 0: each row sums to 1 to rounding."""
     checked = as_matrix(P, "P")
-    values = checked.values
-    total = row_sum(values)
+    total = row_sum(checked.values)
     bad = np.abs(total - 1.0) > ROW_TOLERANCE
     if bad.any():
         row = int(bad.argmax())
         raise InvalidProbabilityError(
-            f"P row {row}: the {values.shape[1]} probabilities sum to {total[row].item():.12g}, not 1 to rounding "
+            f"P row {row}: the {checked.n_columns} probabilities sum to {total[row].item():.12g}, not 1 to rounding "
             f"({bad.sum():,} of {bad.size:,} rows). Divide each row by its sum first."
         )
-    if isinstance(sample_weight, np.ndarray) and sample_weight.ndim == 1:
-        check_same_length(values.shape[0], sample_weight.size, "P", "sample_weight")
-    weight = as_weight(sample_weight, values.shape[0])
-    return WeightedRows(values, np.ones(values.shape[0]) if weight is None else weight, checked.container)
+    return Rows(checked.values, weight=as_weight(sample_weight, total.size, rows="P"), container=checked.container)
 
 
 def check_problem(
-    rows: WeightedRows,
+    rows: Rows,
     margins: ArrayLike | Mapping[Any, float],
     *,
     margin_kind: MarginKind = "totals",
@@ -188,7 +280,7 @@ def check_problem(
     """Check margins against the rows, and leave out rows of weight 0."""
     check_choice("margin_kind", margin_kind, get_args(MarginKind))
     check_choice("on_mismatch", on_mismatch, get_args(Mismatch))
-    values, weight, is_kept = rows.values, rows.weight, None
+    values, weight, is_kept = rows.scores, rows.weights, None
     if not weight.all():
         is_kept = weight > 0.0
         values, weight = values[is_kept], weight[is_kept]
@@ -197,7 +289,7 @@ def check_problem(
 
 
 def _check_margins(
-    margins: ArrayLike | Mapping[Any, float],
+    given: ArrayLike | Mapping[Any, float],
     container: Container,
     n_columns: int,
     total: float,
@@ -205,25 +297,23 @@ def _check_margins(
     on_mismatch: Mismatch,
 ) -> FloatArray:
     """Return column totals that sum to the weight of the rows, or say which column or which sum can't be met."""
-    labels: list[Any] = list(container.columns or range(n_columns))
-    margins, order, is_rate = read_margins(margins, column_names(container), n_columns)
-    if is_rate:
-        kind = "rates"
+    margins, order, is_rate = read_margins(given, column_names(container), n_columns)
+    kind = "rates" if is_rate else kind
     values = as_scores(margins, name="margins").values
     if order is not None:
         values = values[order]
     if values.shape != (n_columns,):
         raise ShapeError(f"margins has shape {values.shape} for the {n_columns} columns of P. Pass one per column.")
     whole, what = (total, "the weight of all rows") if kind == "totals" else (1.0, "all rows")
-    for j, value in enumerate(values.tolist()):
+    for label, value in zip(container.columns or range(n_columns), values.tolist(), strict=True):
         if value < 0.0:
             raise InvalidInputError(
-                f"margins of column {labels[j]!r}: {value!r} is negative, and no entry of Q may be. "
-                "Pass numbers of at least 0."
+                f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass numbers of at "
+                "least 0."
             )
         if value > whole * (1.0 + MARGIN_TOLERANCE) and on_mismatch == "raise":
             raise InvalidInputError(
-                f"margins of column {labels[j]!r}: {value!r} is above {whole:.12g}, {what}, and no entry of Q may be "
+                f"margins of column {label!r}: {value!r} is above {whole:.12g}, {what}, and no entry of Q may be "
                 'above 1. Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".'
             )
     found = float(values.sum())
@@ -232,8 +322,8 @@ def _check_margins(
     if abs(found - whole) > MARGIN_TOLERANCE * whole and on_mismatch == "raise":
         raise InvalidInputError(
             f"margins ({kind}) sum to {found:.12g}, and each of the rows to 1, {whole:.12g} in all. "
-            'Pass on_mismatch="rescale" to multiply the margins by '
-            f"{whole / found:.6g}, or margins that sum to {whole:.12g}."
+            f'Pass on_mismatch="rescale" to multiply the margins by {whole / found:.6g}, or margins that sum to '
+            f"{whole:.12g}."
         )
     scaled: FloatArray = values * (total / found)
     return scaled

@@ -50,8 +50,12 @@ def multiplier_terms(
     columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
 ) -> float:
     """Return the multipliers times what the sums in `work` are off."""
-    rows = float(np.einsum("i,i,i->", columns.weight, row_multipliers, work.row))
+    rows = _inner(columns.weight, row_multipliers, work.row)
     return rows + float(np.sum(column_multipliers * (work.total - columns.margins)))
+
+
+def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
+    return float(np.einsum("i,i,i->", weight, a, b))
 
 
 def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, max_passes: int) -> bool:
@@ -84,9 +88,8 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
         if passes > max_passes or (is_rich and int(work.n_blocks.sum()) < _LEAST_BLOCKS * n):
             return False
         size = np.sqrt(_inner(columns.weight, work.row, work.row) + np.sum((slack * unit_scale) ** 2))
-        row_step, column_step, n_inner = solve_blocks(
-            columns, work, work.row, slack, min(0.1, float(np.sqrt(size))), _MAX_INNER_PASSES
-        )
+        accuracy = min(0.1, float(np.sqrt(size)))
+        row_step, column_step, n_inner = solve_blocks(columns, work, work.row, slack, accuracy, _MAX_INNER_PASSES)
         rise = _inner(columns.weight, work.row, row_step) + float(np.sum(slack * column_step))
         passes += n_inner
         row_start, column_start, start, length = row_multipliers, column_multipliers, value, 1.0
@@ -115,7 +118,7 @@ def solve_blocks(
     n, weight = row.size, columns.weight
 
     def inner(a: FloatArray, b: FloatArray) -> float:
-        return float(np.einsum("i,i,i->", weight, a[:n], b[:n]) + (a[n:] * b[n:]).sum())
+        return _inner(weight, a[:n], b[:n]) + float((a[n:] * b[n:]).sum())
 
     unit_scale = 1.0 / np.sqrt(columns.total)
     residual = np.concatenate((row, total * unit_scale))
@@ -127,9 +130,9 @@ def solve_blocks(
     scale += _RIDGE
     direction = residual / scale
     product = first = inner(residual, direction)
-    n_inner, average_blocks = 0, kernels.average_blocks
+    n_inner = 0
     while n_inner < max_passes and product > accuracy**2 * first:
-        average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
+        kernels.average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
         n_inner += 1
         image[n:] = totals * unit_scale
         image[:n] += np.multiply(direction[:n], _RIDGE, out=work.mass[1])  # the other worker's scratch
@@ -146,10 +149,6 @@ def solve_blocks(
         direction *= product / before
         direction += scaled
     return step[:n], unit_scale * step[n:], n_inner
-
-
-def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
-    return float(np.einsum("i,i,i->", weight, a, b))
 
 
 def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -184,12 +183,8 @@ def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, Flo
     multiplier, *_ = lstsq(sums.T, force)
     n = columns.weight.size
     levels = np.split(x, np.cumsum(columns.n_ties)[:-1])
-    q = np.stack(
-        [
-            np.repeat(np.maximum(np.maximum.accumulate(level), 0.0), np.diff(columns.edges(j)))
-            for j, level in enumerate(levels)
-        ]
-    )
+    rising = [np.maximum(np.maximum.accumulate(level), 0.0) for level in levels]
+    q = np.stack([np.repeat(level, np.diff(columns.edges(j))) for j, level in enumerate(rising)])
     return q, multiplier[:n] / columns.weight, multiplier[n:]
 
 

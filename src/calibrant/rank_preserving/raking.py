@@ -18,14 +18,7 @@ import numpy as np
 
 from calibrant.errors import ConvergenceWarning, InvalidInputError
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, row_sum
-from calibrant.rank_preserving.problem import (
-    MARGIN_TOLERANCE,
-    MarginKind,
-    Mismatch,
-    Problem,
-    check_problem,
-    check_rows,
-)
+from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem, check_rows
 from calibrant.validation import ArrayLike, check_flag, check_integer, check_number
 
 #: Where zeros of P rule the margins out, factors go to 0 for ever; rows are divided by sums of them.

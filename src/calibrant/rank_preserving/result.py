@@ -18,10 +18,8 @@ class Progress:
         Iterations so far.
     residual : float
         Largest distance of a row sum from 1, or of a column's mean from its margin per row, of the iterate.
-    objective : float
-        Objective of the iterate, which need not be feasible.
-    bound : float
-        Largest proven lower bound of the optimum so far.
+    objective, bound : float
+        Objective of the iterate, which need not be feasible, and the largest proven lower bound of the optimum so far.
     time_s : float
         Seconds since the start.
     """
@@ -97,13 +95,6 @@ class StoppingCriteria:
     target_gap: float
     callback: Callable[[Progress], object] | None = None
     start: float = field(default_factory=time.perf_counter)
-
-    def record_progress(self, n_iter: int, residual: float, objective: float, bound: float) -> Progress:
-        """Return the record of a check, and pass it to the callback."""
-        progress = Progress(n_iter, residual, objective, bound, self.elapsed())
-        if self.callback is not None:
-            self.callback(progress)
-        return progress
 
     def elapsed(self) -> float:
         """Return the seconds since the start."""

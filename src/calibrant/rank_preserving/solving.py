@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -13,13 +13,14 @@ import numpy as np
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
-from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
+    EpsilonSlack,
+    LambdaPenalty,
     MarginKind,
     Mismatch,
+    Nearly,
     Origin,
     Ties,
-    WeightedRows,
     check_problem,
     check_rows,
     unsorted,
@@ -27,8 +28,10 @@ from calibrant.rank_preserving.problem import (
 from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
 from calibrant.rank_preserving.result import Progress, RankPreservingResult, StoppingCriteria
 from calibrant.rank_preserving.splitting import alternate, split
+from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
+    Container,
     as_groups,
     check_choice,
     check_integer,
@@ -39,7 +42,7 @@ from calibrant.validation import (
 )
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
-#: The gap that is good enough, and the one that small matrices are taken on to.
+#: The gap that is good enough, and the one that matrices of few entries are taken on to.
 _GAP = 1e-4
 _SMALL, _SMALL_GAP = 5_000, 1e-7
 
@@ -253,7 +256,7 @@ def warn_of_gap(result: RankPreservingResult, options: SolveOptions, *, stacklev
 
 
 def _solve_groups(
-    rows: WeightedRows,
+    rows: Rows,
     margins: Any,
     groups: ArrayLike,
     options: SolveOptions,
@@ -267,14 +270,15 @@ def _solve_groups(
     """
     start = time.perf_counter()
     labels = as_groups(groups, name="groups")
-    check_same_length(len(rows.values), labels.codes.size, "P", "groups")
+    check_same_length(rows.n_rows, labels.codes.size, "P", "groups")
     found = labels.classes.tolist()
-    q = np.full(rows.values.shape, np.nan)
+    q = np.full(rows.scores.shape, np.nan)
+    as_array = replace(rows, container=Container(None, rows.container.columns))
     results: dict[Any, RankPreservingResult] = {}
     for code, (group, target) in enumerate(zip(found, _margins_of_groups(margins, found), strict=True)):
         is_own = labels.codes == code
-        own = rows.take(is_own)
-        if not own.weight.any():
+        own = as_array.take(is_own)
+        if not own.weights.any():
             continue
         try:
             problem = check_problem(own, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
@@ -283,7 +287,6 @@ def _solve_groups(
         results[group] = find_nearest(problem.columns(options.ties), problem.origin, options)
         q[is_own] = results[group].Q
     parts = list(results.values())
-    objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
     late = [group for group, part in results.items() if not part.converged]
     if late:
         warnings.warn(
@@ -292,6 +295,8 @@ def _solve_groups(
             ConvergenceWarning,
             stacklevel=3,
         )
+    objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
+    residuals = ("row_residual", "margin_residual", "rank_residual")
     return RankPreservingResult(
         Q=rows.container.wrap(q),
         converged=not late,
@@ -299,9 +304,7 @@ def _solve_groups(
         objective=objective,
         bound=bound,
         gap=(objective - bound) / max(objective, q.size * options.tol**2),
-        row_residual=max(part.row_residual for part in parts),
-        margin_residual=max(part.margin_residual for part in parts),
-        rank_residual=max(part.rank_residual for part in parts),
+        **{name: max(getattr(part, name) for part in parts) for name in residuals},
         history=(),
         method=options.chosen_method,
         time_s=time.perf_counter() - start,

@@ -4,7 +4,7 @@
 of w_i (Q_ij - P_ij)^2 by turns over matrices with the right row sums and margins, where the nearest one is known in
 closed form, and over columns that rise and are not negative, where it is found by pooling (`kernels.take_steps`). The
 multipliers of the sums give a lower bound of the optimum at every check, and `certificate` says when the gap is small
-enough; else it stops after `max_iter` iterations.
+enough; else it stops after `max_iter` iterations. Where rows are many, `affine_start` gives it its first multipliers.
 
 `alternate` is Dykstra's method of alternating projections: rows onto the simplex, columns onto the order with their
 sum, each with what the last projection on its side took off added back. It stops in the same way.
@@ -24,10 +24,10 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.problem import unsorted
-from calibrant.rank_preserving.warm_start import affine_start
+from calibrant.rank_preserving.projection import solve_blocks
 
 #: Iterations between two checks, at most.
 _LONGEST_INTERVAL = 200
@@ -51,6 +51,16 @@ _POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
 _WORTH_A_THREAD = 100_000
 #: Iterations of `alternate` up to its first check, their growth from check to check, and most between two.
 _FIRST_CHECK, _GROWTH, _LONGEST = 20, 1.25, 500
+#: A warm start needs so many rows per squared column, for its windows to be enough, and so many at least.
+_LEAST_ROWS_PER_SQUARE, _LEAST_ROWS = 50, 1_000
+#: Rows of a window per column: the windows of all columns are this many times fewer than the rows.
+_WINDOW_WIDTH = 4.0
+#: Share of the rows, per column, that the narrower windows near one end may number.
+_SHARE_OF_ENDS = 0.125
+#: Residual of the warm start's linear system, in shares of its right-hand side.
+_START_ACCURACY = 0.01
+#: A column starts at 0 where the affine point's first entry is at most this share of its mean.
+_AT_ZERO = 1e-9
 
 
 def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
@@ -70,7 +80,7 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
     if start is not None:
         n_iter = start[2] + 1
         bound = certificate.take_bound(*start[:2])
-        certificate.record(n_iter, 0.0, certificate.objective)
+        certificate.record_progress(n_iter, 0.0, certificate.objective)
         if 2.0 * bound < certificate.objective:
             start = None
     certificate.work.reset(columns)
@@ -106,9 +116,8 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
                     certificate.take_bound(mean[: row_multipliers.size], mean[row_multipliers.size :])
             else:
                 mean = None
-            excess = certificate.check(
-                n_iter, move, columns, row_multipliers, workers.column_multipliers, may_project=penalties.may_project
-            )
+            multipliers = row_multipliers, workers.column_multipliers
+            excess = certificate.check(n_iter, move, columns, *multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
@@ -118,9 +127,8 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             before = penalties.of_rows()
             penalties.change(excess, row_multipliers)
             before /= penalties.of_rows()
-            for j, order in enumerate(
-                columns.order
-            ):  # state - move is a multiplier over the penalty: the multiplier stays
+            for j, order in enumerate(columns.order):
+                # state - move is a multiplier over the penalty: the multiplier stays
                 state[j] = move[j] + (state[j] - move[j]) * before[order]
             before = None
     del workers, penalties, row_multipliers, mean  # memory for what follows
@@ -248,6 +256,66 @@ def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
     return size
 
 
+def affine_start(
+    columns: SortedColumns, work: Workspace, point: tuple[FloatArray, float], *, max_passes: int
+) -> tuple[FloatArray, FloatArray, int] | None:
+    """Return multipliers of rows and columns that nearly certify the affine feasible point, and the passes they took.
+
+    None where rows are few, or the point is the matrix itself or equal rows. The blocks in `work` are overwritten.
+
+    Notes
+    -----
+    With many rows in general position the columns of the best matrix are all but straight lines, that is the affine
+    feasible point a_j + c P_ij, and what is hard to find is the proof: multipliers of the rows whose average over any
+    stretch of any column is the distance of the affine point from the probabilities there. Only over the foot of a
+    column that starts at 0, its lowest entries, it may be less; a shorter foot has larger multipliers, a longer one
+    lowers the bound. Averages over windows of a few rows per column are a linear system, with fewer equations than
+    rows, which conjugate gradients (`projection.solve_blocks`) solve to 1% in some twenty passes whatever the number
+    of rows. Theirs is the solution of the least size, so that what pooling loses inside the windows is small. Towards
+    the ends of a column, where nothing lies beyond to pool with, windows narrow down to single rows.
+    """
+    n_columns, n = columns.p.shape
+    constant, slope = point
+    if n_columns < 3 or n < max(_LEAST_ROWS, _LEAST_ROWS_PER_SQUARE * n_columns**2) or not 0.0 < slope < 1.0:
+        return None
+    width = _WINDOW_WIDTH * n_columns
+    rows_per_step = max(_SHARE_OF_ENDS * n / (n_columns * (1.0 + math.log(width))), 1.0)
+    foot = int(n_columns * math.sqrt(n))
+    row, total = np.zeros(n), np.empty(n_columns)
+    for j, (p, order, count) in enumerate(zip(columns.p, columns.order, columns.n_ties.tolist(), strict=True)):
+        is_at_zero = constant[j] + slope * p[0] <= _AT_ZERO * (p.mean() + _AT_ZERO)
+        first = min(foot, count // 4) if is_at_zero else 0
+        window = windows(count - first, int(width), rows_per_step) + first
+        if first:
+            window = np.append(0, window)
+        work.block[j, : window.size] = window
+        work.n_blocks[j] = window.size - 1
+        work.n_zero[j] = first > 0  # the foot may lie below 0
+        edges = columns.edges(j)[window[first > 0 :]]
+        weight = columns.weight[order]
+        distance = weight * (p - np.maximum(constant[j] + slope * p, 0.0))
+        mass = np.add.reduceat(weight, edges[:-1])
+        average = np.add.reduceat(distance, edges[:-1]) / mass
+        row[order[edges[0] :]] += np.repeat(average, np.diff(edges))
+        total[j] = float(np.sum(mass * average))
+    return solve_blocks(columns, work, row, total, _START_ACCURACY, max_passes)
+
+
+def windows(count: int, width: int, rows_per_step: float) -> IntArray:
+    """Return the edges of windows of `width` ties, narrower near both ends: there by 1 per `rows_per_step` passed."""
+    near: list[int] = []
+    end = 0
+    while True:
+        size = int(max(1.0, end / rows_per_step))
+        if size >= width or 2 * (end + size) >= count:
+            break
+        near.append(size)
+        end += size
+    middle = np.linspace(end, count - end, max((count - 2 * end) // width, 1) + 1).astype(np.int64)
+    first = np.cumsum([0, *near])
+    return np.concatenate((first, middle[1:], count - first[-2::-1]))
+
+
 def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int) -> int:
     """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations."""
     columns = columns.own_order()
@@ -265,13 +333,12 @@ def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int
         q = projected
         n_iter += 1
         if n_iter >= min(next_check, max_iter):
-            place = np.stack([q[order, j] for j, order in enumerate(columns.order)])
-            certificate.check(n_iter, place, columns, row_multipliers, column_multipliers)
+            by_place = [q[order, j] for j, order in enumerate(columns.order)]
+            certificate.check(n_iter, np.stack(by_place), columns, row_multipliers, column_multipliers)
             interval = min(interval * _GROWTH, _LONGEST)
             next_check = n_iter + int(interval)
-            if n_iter >= max_iter and not certificate.is_done():
-                place = np.stack([q[order, j] for j, order in enumerate(columns.order)])
-                certificate.finish(place, columns, np.empty_like(place))
+            if n_iter >= max_iter:
+                certificate.finish(np.stack(by_place), columns, np.empty_like(columns.p))
                 break
     return n_iter
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from calibrant import engines, metrics
 from calibrant._version import __version__
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
-from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
-from calibrant.report.groups import summarise_groups
+from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
 from calibrant.report.reliability import curve_of, side_by_side
 from calibrant.report.scores import plain_scores
 from calibrant.results import Scores
@@ -79,29 +78,26 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     )
 
 
-def of_source(
-    reader: engines.RowReader, labels: Sequence[Any], settings: metrics.Settings, max_distinct: int
-) -> Measured:
-    """Measure the rows that a reader reads: of several columns, all rows where they fit."""
-    alone, is_weighted = engines.ungrouped(reader), reader.weight is not None
-    if reader.is_binary:
-        found = engines.fold_summaries(alone, exact="auto", max_distinct=max_distinct)
-        assert isinstance(found, ScoreSummary)  # noqa: S101
+def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measured:
+    """Measure the probabilities of a stream: of several columns, all rows where they fit."""
+    labels, is_weighted = stream.classes.tolist(), stream.reader.weight is not None
+    if stream.is_binary:
+        found = stream.summary()
         weights = np.array([found.total_weight - found.total_positives, found.total_positives])
-        scores = engines.evaluate_streamed(found, engines.count_weighted(alone, found), settings, _ON)
-        counts, size = _counts(alone, weights), found.effective_size
+        scores = engines.evaluate_one_score(stream, found, settings, _ON)
+        counts, size = _counts(stream, weights), found.effective_size
         return Measured(scores, found, labels, counts, weights, size, is_weighted, notes=_notes(found))
-    held = engines.materialise_rows(alone, max_distinct)
+    held = stream.materialise(stream.max_distinct // len(labels))
     if held is not None:
         return of_rows(held, settings)
-    rows = engines.StreamedClassRows.read(alone, exact="auto", max_distinct=max_distinct)
+    rows = engines.StreamedClassRows.read(stream)
     weights = np.array([summary.total_positives for summary in rows.by_class])
     left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
     return Measured(
         metrics.evaluate_multiclass(rows, settings, _ON),
         rows.top,
         labels,
-        _counts(alone, weights),
+        _counts(stream, weights),
         weights,
         rows.effective_size,
         is_weighted,
@@ -119,11 +115,10 @@ def groups_in_rows(rows: Rows, name: str, settings: metrics.Settings) -> Groups:
     return metrics.groups_of_rows(rows, name, settings, _ON), summaries
 
 
-def groups_in_source(reader: engines.RowReader, settings: metrics.Settings, max_distinct: int) -> Groups:
-    """Measure the groups of what a reader reads, and summarise them."""
-    by_group = engines.group_summaries(reader, exact="auto", max_distinct=max_distinct)
-    found = engines.evaluate_grouped(reader, settings, _ON, exact="auto", max_distinct=max_distinct, by_group=by_group)
-    return found, by_group
+def groups_in_source(stream: engines.SourceStream, settings: metrics.Settings) -> Groups:
+    """Measure the groups of a stream, and summarise them."""
+    by_group = engines.summarise_groups_of(stream)
+    return engines.evaluate_groups_of(stream, by_group, settings, _ON), by_group
 
 
 def summarise(
@@ -141,17 +136,10 @@ def summarise(
     level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
     class_curves = []
     if found.by_class is not None:
+        strategy: Literal["quantile", "uniform"] = "quantile" if len(labels) == 2 else "uniform"
         class_curves = [
-            curve_of(
-                found.by_class[k],
-                n_bins,
-                level,
-                labels[k],
-                n_rows=n,
-                effect=effect,
-                strategy="quantile" if len(labels) == 2 else "uniform",
-            )
-            for k in list(found.order)[:MAX_CLASS_PANELS]
+            curve_of(found.by_class[k], n_bins, level, labels[k], n_rows=n, effect=effect, strategy=strategy)
+            for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())
     label = "positive class" if is_binary else "top label"
@@ -193,15 +181,12 @@ def _with_command(found: metrics.Verdict, *, is_binary: bool) -> dict[str, Any]:
     return {**found.to_dict(), "command": command if found.action == "calibrate" else None}
 
 
-def _counts(reader: engines.RowReader, weights: FloatArray) -> npt.NDArray[Any]:
+def _counts(stream: engines.SourceStream, weights: FloatArray) -> npt.NDArray[Any]:
     """Return the number of rows of each class: their weight, unless rows have weights of their own."""
-    if reader.weight is None or not reader.source.is_repeatable:
+    if not stream.can_count:
         return np.rint(weights).astype(np.int64)
-
-    def part(rows: engines.CheckedRows) -> npt.NDArray[Any]:
-        return np.bincount(rows.codes, minlength=weights.size)
-
-    return reader.total(part)
+    n_classes = weights.size
+    return stream.total(lambda rows: np.bincount(rows.codes, minlength=n_classes))
 
 
 def _notes(summary: ScoreSummary) -> list[str]:

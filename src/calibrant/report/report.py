@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import MAX_DISTINCT, RowReader, flipped, is_flipped, probabilities_of
+from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
 from calibrant.phrases import clean, percent_level
-from calibrant.report.classes import class_sections
-from calibrant.report.formats import count
-from calibrant.report.groups import group_section
 from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
+from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
+from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
 from calibrant.rows import Rows
@@ -182,25 +180,14 @@ class Report(PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
-        check_integer("max_distinct", max_distinct, minimum=1)
-        reader = RowReader(
-            open_rows(source, format=format, table=table),
-            score=score,
-            label=label,
-            weight=weight,
-            group=group,
-            classes=classes,
-        )
-        names, where = _check_score_names(reader.score, len(reader.score)), clean(reader.source.name)
-        found = probabilities_of(reader)
-        labels = reader.classes.tolist()
-        if pos_label is not None and is_flipped(pos_label, reader):
-            found = flipped(found)
-            labels.reverse()
-        groups = None if group is None else (group, groups_in_source(found, settings, max_distinct))
+        rows = open_rows(source, format=format, table=table)
+        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
+        names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
+        groups = None if group is None else (group, groups_in_source(found, settings))
         made = cls.__new__(cls)
         made._summary = summarise(
-            of_source(found, labels, settings, max_distinct),
+            of_source(found, settings),
             n_bins=n_bins,
             title=title,
             source=where,
@@ -211,7 +198,6 @@ class Report(PageReport):
         return made
 
     def page(self) -> Page:
-        """Return all that the page says."""
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from calibrant.phrases import percent_level
-from calibrant.report.formats import count, decimals, ends, sentence
-from calibrant.report.page import Cell, Section, Text, table
+from calibrant.report.page import Cell, Section, Text, count, ends, figure, table
 from calibrant.results import Scores
 
 #: Title and meaning of each score that the page shows, in the order of the table.
@@ -81,12 +80,13 @@ def score_section(summary: dict[str, Any]) -> Section:
     fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
 
     def value(name: str) -> str | Cell:
-        text = number(scores[name], _COARSE.get(name, fine))
+        text = figure(scores[name], _COARSE.get(name, fine))
         return text if ends(scores[name]) else Cell(text, "undefined-value")
 
     def note(name: str) -> str:
         meaning = _MULTICLASS_MEANINGS.get(name, MEANINGS[name][1]) if is_multiclass else MEANINGS[name][1]
-        return f"{meaning} {sentence(scores[name]['note'])}".strip()
+        said = scores[name]["note"].rstrip(".")
+        return f"{meaning} {said[:1].upper()}{said[1:]}." if said else meaning
 
     found = table(
         "Scores",
@@ -111,10 +111,3 @@ def methods_of(summary: dict[str, Any]) -> str:
         if name in summary["scores"] and ends(summary["scores"][name]):
             methods.setdefault(summary["scores"][name]["method"], []).append(title)
     return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
-
-
-def number(score: dict[str, Any], digits: int = 4) -> str:
-    """Write the value of a score that may be infinite or undefined."""
-    if score["is_infinite"]:
-        return "infinite"
-    return "undefined" if score["value"] is None else decimals(score["value"], digits)

@@ -1,14 +1,13 @@
 """Tables of any format and size, read and written: files, folders, databases, frames, streams and Spark."""
 
+from calibrant.tables.appending import Applied as Applied
 from calibrant.tables.formats import FORMATS as FORMATS, Format as Format
 from calibrant.tables.opening import open_rows as open_rows, read_columns as read_columns
-from calibrant.tables.parts import Applied as Applied
 from calibrant.tables.sources import RowSource as RowSource
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.tables.appending import append_columns as append_columns
-from calibrant.tables.parts import PART_ROWS as PART_ROWS
+from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
 from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
     SparkSource as SparkSource,

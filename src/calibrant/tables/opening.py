@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name
 from calibrant.tables.columnar import ArrowFile, ParquetFile, TableFile
-from calibrant.tables.databases import is_database, is_relation, open_database, open_relation
 from calibrant.tables.delimited import DelimitedFile
-from calibrant.tables.folders import FolderSource
 from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
 from calibrant.tables.json_lines import JsonLinesFile
-from calibrant.tables.sources import BATCH_ROWS, RowSource, StreamSource, plain_table
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, plain_table
 from calibrant.tables.spark import is_spark, open_spark
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _KINDS: dict[Format, type[TableFile]] = {
     "tsv": DelimitedFile,
     "jsonl": JsonLinesFile,
 }
+#: What writers of partitioned folders call a missing value.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_DATABASE_SUFFIXES = (".duckdb", ".ddb")
+_DATABASE_MAGIC = b"DUCK"
 
 
 def open_rows(source: Any, *, format: str | None = None, table: str | None = None) -> RowSource:
@@ -159,3 +163,129 @@ def _of_table(table: pa.Table, name: str) -> StreamSource:
 
 def _stream_of(source: RowSource, columns: list[str]) -> Iterator[pa.RecordBatch]:
     return (batch for found in source.scan(columns) for batch in found.table.to_batches())
+
+
+# --- folders ------------------------------------------------------------------------------------------------
+
+
+class FolderSource(RowSource):
+    """Files of the same columns, in the order of their paths, below a root."""
+
+    def __init__(self, name: str, files: Sequence[TableFile], root: Path) -> None:
+        self.name, self.files = name, files
+        self.n_bytes = sum(file.n_bytes for file in files)
+        self._partitions = [_partition_of(file, root) for file in files]
+        first = self._partitions[0]
+        odd = next((i for i, found in enumerate(self._partitions) if list(found) != list(first)), None)
+        if odd is not None:
+            raise InvalidInputError(
+                f"the folders of {name} name different columns: {list(first)} of {files[0].name}, "
+                f"{list(self._partitions[odd])} of {files[odd].name}. Name them alike."
+            )
+        self._are_whole = {
+            key: all(found[key] is None or _is_whole(found[key]) for found in self._partitions) for key in first
+        }
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the first file, and of its folders."""
+        return tuple(dict.fromkeys((*self.files[0].names, *self._partitions[0])))
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """The number of rows, where all files say theirs."""
+        counts = [count for file in self.files if (count := file.n_rows) is not None]
+        return sum(counts) if len(counts) == len(self.files) else None
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns of one file after the other."""
+        for file, partition in zip(self.files, self._partitions, strict=True):
+            own = file.names if partition else ()
+            told = [name for name in columns if name in partition and name not in own]
+            stored = [name for name in columns if name not in told] or own[:1]
+            for batch in file.scan(stored):
+                table = self._with_partition(batch.table, {name: partition[name] for name in told})
+                yield Batch(table.select(list(columns)), batch.where, batch.first_row)
+
+    def _with_partition(self, table: pa.Table, told: dict[str, str | None]) -> pa.Table:
+        """Return the table with what its folders say: whole numbers, if all folders do."""
+        import pyarrow as pa
+
+        for name, text in told.items():
+            kind = pa.int64() if self._are_whole[name] else pa.string()
+            value = int(text) if text is not None and self._are_whole[name] else text
+            table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
+        return table
+
+
+def _partition_of(file: TableFile, root: Path) -> dict[str, str | None]:
+    """Return what the folders between a root and a file say, as Hive and Spark name them; None is a missing value."""
+    assert file.file.path is not None  # noqa: S101 - it was found in a folder
+    pairs = [part.split("=", 1) for part in file.file.path.relative_to(root).parent.parts if "=" in part]
+    return {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
+
+
+def _is_whole(text: str | None) -> bool:
+    return text is not None and text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text
+
+
+# --- DuckDB, an extra that is imported when it is used ------------------------------------------------------
+
+
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Say whether a path is a DuckDB database, by its name or its first bytes."""
+    file = Path(path)
+    if file.suffix.lower() in _DATABASE_SUFFIXES:
+        return True
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(12)[8:] == _DATABASE_MAGIC
+
+
+def is_relation(source: object) -> bool:
+    """Say whether this is a DuckDB relation, without importing DuckDB."""
+    kind = type(source)
+    return kind.__name__ == "DuckDBPyRelation" and "duckdb" in kind.__module__
+
+
+def open_relation(relation: Any, name: str = "the relation") -> StreamSource:
+    """Open a relation, which runs anew for each pass over some of its columns."""
+
+    def run(columns: list[str]) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
+
+    return StreamSource(name, relation.columns, run)
+
+
+def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSource:
+    """Open a table or view of a database, by default the only one."""
+    name = os.fspath(path)
+    if not Path(path).is_file():
+        raise InvalidInputError(f"there is no file {name}.")
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingPackageError(
+            f"{name} is a DuckDB database, and the package duckdb is not installed: pip install 'calibrant[duckdb]'."
+        ) from None
+    try:
+        connection = duckdb.connect(name, read_only=True)
+    except duckdb.Error as error:
+        raise InvalidInputError(f"{name} can't be opened by DuckDB: {error!s:.300}") from None
+    rows = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY table_name").fetchall()
+    tables = [row[0] for row in rows]
+    if table is None and len(tables) != 1:
+        listed = ", ".join(map(repr, tables)) or "none"
+        raise InvalidInputError(f"{name} holds {len(tables)} tables: {listed}. Name one with table=.")
+    chosen = tables[0] if table is None else table
+    if chosen not in tables:
+        raise unknown_name(f"table of {name}", chosen, tables)
+    return open_relation(connection.table(_quoted(chosen)), name)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'

@@ -20,27 +20,17 @@ VOLATILITY_BARS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarLabels:
-    """The label of each bar.
+    """The label of each bar, and all labels that there are, sorted."""
 
-    Attributes
-    ----------
-    y : ndarray of shape (n,)
-        The label; what stands in rows that are not finished means nothing.
-    classes : ndarray of shape (K,)
-        All labels, sorted.
-    end : ndarray of shape (n,)
-        The row of the bar at whose close the label is known.
-    is_finished : ndarray of shape (n,)
-        Whether there are bars up to the horizon, and a volatility to measure barriers in. A row near the end of the
-        data isn't finished even where a barrier was touched, for only touched ones would be there.
-    uniqueness : ndarray of shape (n,)
-        Mean, over the bars of the label, of one over the number of labels that are open there.
-    """
-
+    #: What stands in rows that are not finished means nothing.
     y: IntArray
     classes: IntArray
+    #: The row of the bar at whose close the label is known.
     end: IntArray
+    #: Whether there are bars up to the horizon, and a volatility to measure barriers in. A row near the end of the data
+    #: isn't finished even where a barrier was touched, for only touched ones would be there.
     is_finished: BoolArray
+    #: Mean, over the bars of the label, of one over the number of labels that are open there.
     uniqueness: FloatArray
 
 
@@ -71,11 +61,6 @@ def label_bars(
     band : float
         Half width, in the same unit, of what "sign" takes for no move; 0.43 parts a normal distribution in thirds.
     volatility_bars : int
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used.
 
     Notes
     -----

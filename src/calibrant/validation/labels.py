@@ -103,7 +103,14 @@ def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tup
 
 def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
     """Check the group of each row, of any kind that labels can be, and encode it against the sorted groups."""
-    values = _group_values(groups, name)
+    values = label_values(groups, name)
+    if values.dtype.kind == "f":
+        odd = np.isfinite(values) & (values != np.floor(values))
+        if odd.any():
+            problem = f"{values[odd.argmax()].item()!r} names no group"
+            fix = "Cut numbers into ranges first, and pass the name of each row's range."
+            raise InvalidLabelError(at_first(odd, name, problem, fix))
+    values = normalise_labels(values, name)
     if values.dtype.kind == "O":
         found = sorted(set(values.tolist()))
         place = {label: i for i, label in enumerate(found)}
@@ -128,17 +135,6 @@ def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "gro
     place = {key(label): i for i, label in enumerate(known.tolist())}
     at = np.array([place.get(key(label), -1) for label in found], dtype=np.int64)
     return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
-
-
-def _group_values(groups: ArrayLike, name: str) -> npt.NDArray[Any]:
-    values = label_values(groups, name)
-    if values.dtype.kind == "f":
-        odd = np.isfinite(values) & (values != np.floor(values))
-        if odd.any():
-            problem = f"{values[odd.argmax()].item()!r} names no group"
-            fix = "Cut numbers into ranges first, and pass the name of each row's range."
-            raise InvalidLabelError(at_first(odd, name, problem, fix))
-    return normalise_labels(values, name)
 
 
 def check_one_column(labels: Labels, n_columns: int, name: str) -> None:
@@ -190,7 +186,7 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
 
 
 def _label_array(y: ArrayLike, name: str) -> npt.NDArray[Any]:
-    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
+    if isinstance(y, np.ma.MaskedArray):
         _refuse_missing_labels(np.ma.getmaskarray(y), name)
     if isinstance(y, (list, tuple)) and {type(v) for v in y} - {bool, int, float}:
         y = np.fromiter(y, dtype=object, count=len(y))  # keep ["a", 1] from becoming ["a", "1"]
@@ -235,8 +231,7 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    missing = np.array([_is_missing(v) for v in values], dtype=bool)
-    _refuse_missing_labels(missing, name)
+    _refuse_missing_labels(np.array([_is_missing(v) for v in values], dtype=bool), name)
     kinds = {_label_kind(value): i for i, value in reversed(list(enumerate(values)))}
     if len(kinds) > 1:
         (_, first), (_, second) = sorted(kinds.items(), key=lambda item: item[1])[:2]
@@ -250,7 +245,7 @@ def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if kind is bool:
         return values.astype(bool)
     if kind is int:
-        array = _label_array([_label_number(v) for v in values], name)
+        array = _label_array([int(v) if isinstance(v, numbers.Integral) else float(v) for v in values], name)
         if array.dtype.kind == "O":
             raise InvalidLabelError(f"{name} holds integers that no 64 bits can hold. Pass them as strings.")
         return normalise_labels(array, name)
@@ -267,11 +262,6 @@ def _is_missing(value: object) -> bool:
         return bool(value != value)  # NaN of any type
     except (ArithmeticError, TypeError, ValueError):  # of a kind that can't even be compared
         return False
-
-
-def _label_number(value: numbers.Real) -> int | float:
-    """Return a label of any type of number as an int, or as a float if it is none."""
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _label_kind(value: object) -> type:
@@ -324,17 +314,14 @@ def _encode(values: npt.NDArray[Any], name: str, n_columns: int) -> Labels:
 
 def _encode_single(values: npt.NDArray[Any], only: Any, name: str) -> Labels:
     """Encode labels of one class, where convention says what the other class is: 0 and 1, or -1 and 1."""
-    if only in (0, 1):
-        pair: list[Any] = [False, True] if isinstance(only, bool) else [0, 1]
-    elif only == -1:
-        pair = [-1, 1]
-    else:
+    pairs: tuple[list[Any], ...] = ([False, True], [0, 1], [-1, 1])
+    pair = next((pair for pair in pairs if only in pair and type(only) is type(pair[0])), None)
+    if pair is None:
         raise InvalidLabelError(
             f"{name} holds one class only: {only!r} in all {values.size:,} rows. "
             "Pass rows of at least two classes, or name all of them with classes=[...]."
         )
-    codes = np.full(values.size, pair.index(only), dtype=np.uint8)
-    return Labels(codes, np.array(pair))
+    return Labels(np.full(values.size, pair.index(only), dtype=np.uint8), np.array(pair))
 
 
 def _encode_against(values: npt.NDArray[Any], classes: npt.NDArray[Any], name: str) -> Labels:

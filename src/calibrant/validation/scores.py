@@ -210,9 +210,8 @@ def _refuse_nulls(missing: BoolArray, name: str, column: str | None = None) -> N
 
 def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> FloatArray:
     """Return real numbers of any dtype as float64, or say which value is not a number."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
-        mask: BoolArray = np.any(np.ma.getmaskarray(values).reshape(values.shape[0], -1), axis=1)
-        _refuse_nulls(mask, name, column)
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse_nulls(_any_of_row(np.ma.getmaskarray(values)), name, column)
     if type(values).__module__.startswith("scipy.sparse"):
         raise InvalidTypeError(f"{name} is a sparse matrix. Pass a dense array: {name}.toarray().")
     try:
@@ -237,8 +236,7 @@ def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> Flo
     flat, width = array.reshape(-1), max(int(np.prod(array.shape[1:])), 1)
     for i, value in enumerate(flat):
         if is_null(value):
-            missing = np.array([is_null(v) for v in flat]).reshape(array.shape[0], -1)
-            _refuse_nulls(np.any(missing, axis=1), name, column)
+            _refuse_nulls(_any_of_row(np.array([is_null(v) for v in flat]).reshape(array.shape)), name, column)
         try:
             out.reshape(-1)[i] = _real(value)
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -260,21 +258,19 @@ def _real(value: Any) -> float:
 
 def _check_finite(scores: Scores, name: str) -> None:
     values = scores.values
-    if np.isfinite(values.min()) and np.isfinite(values.max()):
-        return
-    bad = ~np.isfinite(values)
-    _refuse(InvalidScoreError, name, values, bad, "is not finite", "Drop or fill these rows.", scores)
+    if not (np.isfinite(values.min()) and np.isfinite(values.max())):
+        _refuse(
+            InvalidScoreError, name, values, ~np.isfinite(values), "is not finite", "Drop or fill these rows.", scores
+        )
 
 
 def _check_unit_range(scores: Scores, name: str) -> None:
     values = scores.values
-    if values.min() >= 0.0 and values.max() <= 1.0:
-        return
-    if not np.isfinite(values).all():
+    if not (values.min() >= 0.0 and values.max() <= 1.0):  # also where one is NaN
         _check_finite(scores, name)
-    bad = (values < 0.0) | (values > 1.0)
-    fix = 'If these are logits, pass input="logit" to a calibrator, or turn them into probabilities first.'
-    _refuse(InvalidProbabilityError, name, values, bad, "is outside [0, 1]", fix, scores)
+        bad = (values < 0.0) | (values > 1.0)
+        fix = 'If these are logits, pass input="logit" to a calibrator, or turn them into probabilities first.'
+        _refuse(InvalidProbabilityError, name, values, bad, "is outside [0, 1]", fix, scores)
 
 
 def _check_row_sums(scores: Scores, name: str) -> None:
@@ -294,13 +290,17 @@ def _refuse(
     fix: str,
     scores: Scores | None = None,
 ) -> None:
-    rows: BoolArray = bad if bad.ndim == 1 else np.any(bad, axis=1)
+    rows = _any_of_row(bad)
     value, column = values[rows.argmax()], None
     if bad.ndim == 2:
         j = int(bad[rows.argmax()].argmax())
         names = scores.container.columns if scores is not None else None
         value, column = value[j], j if names is None else names[j]
     raise kind(at_first(rows, name, f"{value.item()!r} {what}", fix, column=column))
+
+
+def _any_of_row(bad: BoolArray) -> BoolArray:
+    return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))))
 
 
 def is_null(value: object) -> bool:
