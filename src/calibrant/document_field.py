@@ -53,7 +53,7 @@ class DocumentField:
     version: int = VERSION
 
     def refuse(self, problem: str, fix: str = SAVE_AGAIN) -> NoReturn:
-        """Raise DocumentError: path, value, what is wrong with it and how to mend it."""
+        """Raise DocumentError: path, value, what is wrong with it, and what to do."""
         raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix}")
 
     def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, DocumentField]:

@@ -221,7 +221,7 @@ def fit_slope_intercept(
     targets = platt_targets(ties) if target_weight is None else target_weight
     problem = LogisticProblem(columns, w, targets)
     slope, intercept = minimise(problem, what=what, coarse=_gather(problem)).tolist()
-    # scores may lie closer together than any slope can tell apart
+    # the slope of scores that lie very close together may overflow
     return float(np.clip(slope / unit, -LARGEST, LARGEST)), intercept - slope * centre
 
 

@@ -48,7 +48,7 @@ class CellTable:
     is_probability: bool
 
     def __reduce__(self) -> tuple[Callable[..., CellTable], tuple[Any, ...]]:
-        """Travel as the cells that hold rows."""
+        """Pickle only the cells that hold rows."""
         at = np.flatnonzero(self.cells[:, 0])
         return _unpack, (at, self.cells[at], self.n_bits, self.is_probability)
 

@@ -42,7 +42,7 @@ FORECASTS: dict[str, tuple[list[float], float, Any, list[Any]]] = {
     "forecast_conformal": ([0.0], 2.0, [[-2.0, 1.0, 2.0]], [[0.25, 0.625, 0.75]]),
     "forecast_distribution": ([0.0, 2.0], 1.0, [0.0, 2.0], [0.25, 0.75]),
     "forecast_threshold": ([0.0, 2.0], 1.0, [0.0, 2.0], [229 / 256, 45 / 256]),
-    "forecast_variance_scaling": ([1.0], 3.0, [[2.5]], [[0.5]]),
+    "forecast_variance": ([1.0], 3.0, [[2.5]], [[0.5]]),
 }
 NAMES = [*EXPECTED, *FORECASTS]
 
@@ -138,6 +138,6 @@ def test_settings_and_facts_are_those_of_the_fit(suffix: str) -> None:
     assert (made.y0, made.alpha, made.error_before, made.error_after) == (1.0, 0.5, 0.25, 0.125)
     assert (made.n_left, made.n_right) == (100.0, 156.0)
     assert splits.metadata_ == {"outcome": "größe", "columns": {"mean": "mu", "std": "sigma"}}
-    scaled = load(FOLDER / f"forecast_variance_scaling{suffix}")
+    scaled = load(FOLDER / f"forecast_variance{suffix}")
     assert (scaled.scale_, scaled.shift_, scaled.shift) == (2.0, 0.5, True)
     assert load(FOLDER / f"forecast_distribution{suffix}").n_bins == (2, 1)

@@ -13,7 +13,7 @@ from parsed_page import ParsedPage
 from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, multiclass
 
 import calibrant as cb
-from calibrant.report.scores import MEANINGS
+from calibrant.report.scores import MEANINGS, score_section
 
 URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
 
@@ -227,3 +227,11 @@ def test_notebook_shows_the_page_in_a_sandboxed_frame() -> None:
 
 def test_repr_says_the_verdict() -> None:
     assert repr(CASES["over-confident"]()) == "<Report: Not calibrated: predictions are over-confident, n = 2,000 rows>"
+
+
+def test_a_score_without_words_is_shown_by_its_name() -> None:
+    """So a new score of `evaluate` reaches the page without a change here."""
+    summary = CASES["30 rows"]().summary()
+    summary["scores"]["quadratic_skill"] = dict(summary["scores"]["brier"])
+    (_, table) = score_section(summary).blocks
+    assert table.rows[-1].cells[0] == "Quadratic skill"

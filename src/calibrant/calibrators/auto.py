@@ -8,18 +8,9 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from calibrant.calibrators import auto_report as limits
 from calibrant.calibrators.auto_multiclass import fit_classes
-from calibrant.calibrators.auto_report import (
-    EXACT,
-    LEAST_WEIGHT,
-    MOST_LOGIT,
-    MOST_ROWS,
-    NONE,
-    PULL,
-    AutoReport,
-    Candidate,
-    make_report,
-)
+from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import fits_by_fold
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -156,7 +147,7 @@ class AutoCalibrator(BinaryCalibrator):
         shares = zip(tried.values(), weights.tolist(), strict=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-            kept = [(fit(summary), share) for fit, share in shares if share >= LEAST_WEIGHT]
+            kept = [(fit(summary), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
         if isinstance(kept[0][0], BetaMap) and len(kept) == 1:
             return kept[0][0]
         share = np.array([share for _, share in kept])
@@ -181,7 +172,7 @@ class AutoCalibrator(BinaryCalibrator):
         """Weigh the candidates on a sample of the rows, and fit those that count to all of them."""
         if len(stream.classes) == 2:
             return super().map_of_stream(stream)
-        sample = stream.sample(_SPARE * MOST_ROWS, rng=self.seed)
+        sample = stream.sample(_SPARE * limits.MOST_ROWS, rng=self.seed)
         fitted, self.report_ = fit_classes(sample, input=self.input, cv=self.cv, seed=self.seed, stream=stream)
         return fitted
 
@@ -244,7 +235,7 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
     """
     scores, weight, squared, positives = summary.distinct
     parts = np.column_stack((positives, weight - positives))
-    if bool((parts == np.floor(parts)).all()) and float(parts.sum()) < EXACT:
+    if bool((parts == np.floor(parts)).all()) and float(parts.sum()) < limits.EXACT:
         counts = parts.astype(np.int64)
     else:
         size = weight**2 / squared
@@ -252,10 +243,10 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
         counts = counts.astype(np.int64)
     ends = np.cumsum(counts.reshape(-1))
     n = int(ends[-1])
-    if n <= MOST_ROWS:
+    if n <= limits.MOST_ROWS:
         taken = np.arange(n)
     else:
-        taken = np.sort(np.random.default_rng(seed).choice(n, MOST_ROWS, replace=False))
+        taken = np.sort(np.random.default_rng(seed).choice(n, limits.MOST_ROWS, replace=False))
     part = np.searchsorted(ends, taken, side="right")
     unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
     return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
@@ -276,16 +267,16 @@ def _held_out(fit: _Fit, sample: Rows, folds: IntArray) -> FloatArray:
 def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
     """Return the weights on the simplex that minimise log loss of the mean logit plus PULL |weights - equal ones|^2."""
     n_tried, n = z.shape
-    z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)
+    z = np.clip(z, -limits.MOST_LOGIT, limits.MOST_LOGIT)
     y = sample.positive.astype(np.float64)
     w = sample.weights * (n / sample.total_weight)
     equal = np.full(n_tried, 1.0 / n_tried)
 
     def gradient(weights: FloatArray) -> FloatArray:
         residual = w * (expit(np.einsum("j,ji->i", weights, z)) - y)
-        slope: FloatArray = np.array([dot(row, residual) for row in z]) + 2.0 * PULL * (weights - equal)
+        slope: FloatArray = np.array([dot(row, residual) for row in z]) + 2.0 * limits.PULL * (weights - equal)
         return slope
 
     gram = np.array([[dot(w * a, b) for b in z] for a in z])  # four times the largest Hessian
-    step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * PULL)
+    step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * limits.PULL)
     return minimise_on_simplex(gradient, equal, step=step, tol=_TOL, max_iter=_MAX_ITER)

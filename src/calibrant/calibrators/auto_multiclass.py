@@ -10,16 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.auto_report import (
-    EXACT,
-    LEAST_WEIGHT,
-    MOST_LOGIT,
-    MOST_ROWS,
-    NONE,
-    PULL,
-    AutoReport,
-    make_report,
-)
+from calibrant.calibrators import auto_report as limits
+from calibrant.calibrators.auto_report import NONE, AutoReport, make_report
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.cross_fit import fits_by_fold, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
@@ -89,7 +81,9 @@ def fit_classes(
     shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-        kept = [(fit(every if stream is None else stream), share) for fit, share in shares if share >= LEAST_WEIGHT]
+        kept = [
+            (fit(every if stream is None else stream), share) for fit, share in shares if share >= limits.LEAST_WEIGHT
+        ]
     return _pool(kept, uniform), report
 
 
@@ -152,9 +146,9 @@ def _in_order(rows: Rows, rank: IntArray) -> Rows:
 
 def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     """Return the rows, or a sample of them, and their number; whole weights count as so many rows."""
-    most = min(MOST_ROWS, _MOST_ENTRIES // rows.scores.shape[1])
+    most = min(limits.MOST_ROWS, _MOST_ENTRIES // rows.scores.shape[1])
     w = rows.weight
-    is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < EXACT
+    is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < limits.EXACT
     ends = np.cumsum(w.astype(np.int64)) if w is not None and is_whole else np.arange(1, rows.scores.shape[0] + 1)
     n = int(ends[-1])
     taken = np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
@@ -180,7 +174,7 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
     `z` holds the log-probabilities of each candidate, shape (J, n, K).
     """
     n_tried, n, _ = z.shape
-    z = np.maximum(z, -MOST_LOGIT)
+    z = np.maximum(z, -limits.MOST_LOGIT)
     w = w * (n / w.sum())
     chosen = z[:, np.arange(n), codes]
     equal = np.full(n_tried, 1.0 / n_tried)
@@ -189,14 +183,14 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
     def loss(at: FloatArray) -> tuple[float, FloatArray]:
         logs = log_softmax(np.einsum("j,jik->ik", at, z))
         away = at - equal
-        return -dot(w, logs[np.arange(n), codes]) + PULL * dot(away, away), np.exp(logs)
+        return -dot(w, logs[np.arange(n), codes]) + limits.PULL * dot(away, away), np.exp(logs)
 
     value, q = loss(weights)
     for _ in range(_MAX_ITER):
         mean = np.einsum("ik,jik->ji", q, z)
-        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * PULL * (weights - equal)
+        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * limits.PULL * (weights - equal)
         spread = q * w[:, None]
-        hessian = 2.0 * PULL * np.eye(n_tried)
+        hessian = 2.0 * limits.PULL * np.eye(n_tried)
         for j in range(n_tried):
             bent = spread * (z[j] - mean[j][:, None])
             hessian[j] += np.einsum("ik,lik->l", bent, z)

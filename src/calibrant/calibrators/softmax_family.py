@@ -141,7 +141,7 @@ class SoftmaxCalibrator(Calibrator):
 
 def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:
     """Return slope and intercept over the logit z of a softmax over `scale` times -z / 2 and z / 2."""
-    with np.errstate(over="ignore"):  # scores may lie closer together than any slope can tell apart
+    with np.errstate(over="ignore"):  # the slope of scores that lie very close together may overflow
         slope = scale * (0.5 * (matrix[1, 1] - matrix[1, 0] - matrix[0, 1] + matrix[0, 0]))
     return float(np.clip(slope, -LARGEST, LARGEST)), float(bias[1] - bias[0])
 

@@ -153,7 +153,7 @@ def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
             f"inverse temperature {slope / unit:.6g}",
             ConvergenceWarning,
         )
-    return min(slope / unit, LARGEST)  # scores may lie closer together than any slope can tell apart
+    return min(slope / unit, LARGEST)  # the slope of scores that lie very close together may overflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class VectorScalingCalibrator(SoftmaxCalibrator):
     Attributes
     ----------
     penalty_ : float
-        The strength that was used; passing it as `penalty` gives the same map.
+        The strength that was used.
 
     Notes
     -----

@@ -6,11 +6,13 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from calibrant.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.results import Score
@@ -61,6 +63,23 @@ def with_options(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..
         return command
 
     return decorate
+
+
+def take_params(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Take out of the options those that set a parameter of a method, and return what was given."""
+    return {name: value for name in names if (value := options.pop(name)) is not None}
+
+
+def check_taken(method: str, given: Iterable[str], taken: Sequence[str]) -> None:
+    """Refuse options of parameters that a method doesn't take."""
+    for name in given:
+        if name not in taken:
+            takes = f"It takes {' and '.join(map(_option, taken))}." if taken else "It takes no such option."
+            raise InvalidInputError(f"method {method!r} does not take {_option(name)}. {takes}")
+
+
+def _option(parameter: str) -> str:
+    return "--bins" if parameter == "n_bins" else f"--{parameter.replace('_', '-')}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

@@ -122,19 +122,8 @@ class Request:
 class FileColumns:
     """The columns of a file that a request names, and how those of scores and the classes were matched.
 
-    Attributes
-    ----------
-    request : Request
-    source : RowSource
-    score : list of str
-        In the order of the classes, where there are several.
-    groups : list of str
-    classes : list
-        The sorted classes.
-    positive : object
-        The class of the one column of scores; None where there are several.
-    order : str
-        How columns and classes were matched, for the reader.
+    `score` is in the order of the sorted `classes`, where there are several; `positive` is the class of a single
+    column, else None; `order` says in words how columns and classes were matched.
     """
 
     request: Request
@@ -205,30 +194,26 @@ class OpenedFile:
         return self.source.n_rows * len(self.score) > MANY
 
     def read(self, *, input: InputKind = "probability", both_classes: bool = False) -> FileRows:
-        """Read the rows into memory, and check them.
-
-        Raises
-        ------
-        CalibrantError
-            If the file can't be read, lacks a column, or holds what can't be used.
-        """
+        """Read the rows into memory, and check them."""
         of, where = self.request, self.source.name
         others = [name for name in (of.weight, of.cluster, of.time, of.label_end) if name is not None]
         table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
-        numbers = [*self.score, *([] if of.weight is None else [of.weight])]
-        for name in numbers:
+        for name in [*self.score, *([] if of.weight is None else [of.weight])]:
             check_numbers(table.column(name), called(name, where))
         known = self._known_classes(table.column(of.label).type)
         weight, cluster, time, label_end = (
             None if name is None else table.column(name) for name in (of.weight, of.cluster, of.time, of.label_end)
         )
+        is_one = len(self.score) == 1
+        scores = table.column(self.score[0]) if is_one else table.select(self.score)
+        scores_called = called(self.score[0], where) if is_one else where
         try:
             rows = read_rows(
-                scores_of(table, self.score),
+                scores,
                 table.column(of.label),
-                names=(scores_called(self.score, where), called(of.label, where), called(of.weight or "", where)),
+                names=(scores_called, called(of.label, where), called(of.weight or "", where)),
                 where=where,
                 input=input,
                 match_names=False,
@@ -241,19 +226,18 @@ class OpenedFile:
                 label_end=label_end,
             )
         except (InvalidLabelError, ShapeError) as error:
-            hint = "--score p0,p1,p2 or --score 'p*'"
-            if len(self.score) > 1:
-                hint = "--classes, in the order of the score columns"
-            elif isinstance(error, InvalidLabelError):
+            if known is not None or (is_one and isinstance(error, InvalidLabelError)):
                 raise
-            raise type(error)(str(error) if known is not None else f"{error} (Here: {hint}.)") from None
+            hint = "--score p0,p1,p2 or --score 'p*'" if is_one else "--classes, in the order of the score columns"
+            raise type(error)(f"{error} (Here: {hint}.)") from None
         columns = self._matched(rows.classes.tolist(), known)
         labels = rows.checked_labels()
         if columns.positive is not None and columns.positive == columns.classes[0]:
             labels = labels.flipped()
-        places = [self.score.index(name) for name in columns.score]
-        scores = rows.scores if columns.score == self.score else np.take(rows.scores, places, axis=1)
-        rows = replace(rows, scores=scores, labels=labels, columns=tuple(columns.score), container=NUMPY)
+        values = rows.scores
+        if columns.score != self.score:
+            values = np.take(values, [self.score.index(name) for name in columns.score], axis=1)
+        rows = replace(rows, scores=values, labels=labels, columns=tuple(columns.score), container=NUMPY)
         return FileRows(columns, rows, table.num_rows)
 
     def resolve(self) -> FileColumns:
@@ -356,16 +340,6 @@ class CalibratedSource(RowSource):
 def called(column: str, where: str) -> str:
     """Return what messages call a column."""
     return f"column {column!r} of {where}"
-
-
-def scores_called(score: Sequence[str], where: str) -> str:
-    """Return what messages call the scores."""
-    return called(score[0], where) if len(score) == 1 else where
-
-
-def scores_of(table: pa.Table, score: Sequence[str]) -> Any:
-    """Return the column of scores, or a table of those of several."""
-    return table.column(score[0]) if len(score) == 1 else table.select(list(score))
 
 
 def positive_class(given: str | None, classes: list[Any]) -> object:

@@ -184,7 +184,7 @@ def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, ev
         found.n_read,
         evaluate_rows(rows, settings, evaluated_on),
         classes_of_rows(rows, settings, evaluated_on) if rows.n_classes > 2 else None,
-        {name: groups_of_rows(rows, name, settings, evaluated_on) for name in rows.groups},
+        {name: groups_of_rows(rows, name, settings, evaluated_on)[0] for name in rows.groups},
     )
 
 

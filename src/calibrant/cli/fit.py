@@ -21,7 +21,17 @@ from calibrant.calibrators import (
     make_calibrator,
     out_of_fold,
 )
-from calibrant.cli.common import Command, interval, notes, number, progress, seed_option, table
+from calibrant.cli.common import (
+    Command,
+    check_taken,
+    interval,
+    notes,
+    number,
+    progress,
+    seed_option,
+    table,
+    take_params,
+)
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.grouped import GroupedCalibrator
@@ -33,18 +43,8 @@ from calibrant.validation import INPUT_KINDS, check_choice
 _SHOWN = ("brier", "ece", "log_loss")
 _MOST_FOLDS = 5
 _LEVEL = 0.95
-#: Options of the command by the parameter of a calibrator that they set.
-_OPTIONS = {
-    "bounded": "--bounded",
-    "n_bins": "--bins",
-    "strategy": "--strategy",
-    "form": "--form",
-    "threshold_pos": "--threshold-pos",
-    "calibrator": "--calibrator",
-    "coupling": "--coupling",
-    "per_class": "--per-class",
-    "input": "--input",
-}
+#: Parameters of calibrators that options of the command set.
+_OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input")
 
 
 @click.command(
@@ -86,8 +86,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
     """
-    given = {key: value for key in _OPTIONS if (value := options.pop(key)) is not None}
-    single = new_calibrator(method, given)
+    single = new_calibrator(method, take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
     opened = Request(file, **options, groups=() if group is None else (group,)).open()
@@ -119,10 +118,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
         check_choice("--input", params["input"], INPUT_KINDS)
     parameters = inspect.signature(CALIBRATORS[name]).parameters
     taken = [key for key in _OPTIONS if key in parameters or (key == "input" and calibrator_kind(name).takes_input())]
-    for key in params:
-        if key not in taken:
-            takes = f"It takes {' and '.join(_OPTIONS[k] for k in taken)}." if taken else "It takes no such option."
-            raise InvalidInputError(f"method {method!r} does not take {_OPTIONS[key]}. {takes}")
+    check_taken(method, params, taken)
     inner = params.get("calibrator")
     if inner is not None and inner not in BINARY_CALIBRATORS and inner not in ALIASES:
         raise unknown_name("--calibrator", inner, [*BINARY_CALIBRATORS, *ALIASES])

@@ -14,6 +14,7 @@ from calibrant import persistence
 from calibrant.cli.common import (
     Command,
     Group,
+    check_taken,
     interval,
     level_option,
     notes,
@@ -21,13 +22,14 @@ from calibrant.cli.common import (
     progress,
     seed_option,
     table,
+    take_params,
     write_json,
 )
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
-from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.errors import unknown_name
 from calibrant.files import open_target
 from calibrant.forecasts import (
     RECALIBRATORS,
@@ -158,20 +160,13 @@ def evaluate_command(
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
 @click.option("--conformity", metavar="NAME", help="conformal: normalised, residual or level.")
 @seed_option("the held-out rows, folds and intervals")
-def fit_command(
-    output: str,
-    method: str,
-    seed: int,
-    **options: Any,
-) -> None:
+def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
 
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
     the others; the recalibrator that is saved is fitted to all rows.
     """
-    given = {key: options.pop(key) for key in _SETTINGS}
-    params = {key: value for key, value in given.items() if value is not None}
-    fitted = new_recalibrator(method, params)
+    fitted = new_recalibrator(method, take_params(options, _SETTINGS))
     check_output(output, options["file"])
     rows = read_forecasts(**options)
     with progress("Fitting, round", "") as advance:
@@ -241,16 +236,8 @@ def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
     if method not in RECALIBRATORS:
         raise unknown_name("method", method, RECALIBRATORS)
     own = RECALIBRATORS[method].param_names()
-    for key in params:
-        if key not in own:
-            taken = [_option(name) for name in _SETTINGS if name in own]
-            takes = f"It takes {' and '.join(taken)}." if taken else "It takes no such option."
-            raise InvalidInputError(f"method {method!r} does not take {_option(key)}. {takes}")
+    check_taken(method, params, [name for name in _SETTINGS if name in own])
     return RECALIBRATORS[method](**params)
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:

@@ -119,10 +119,7 @@ def _windows(reader: RowReader, date: str | None, every: Any, rows: int | None, 
         return date_windows(reader, every)
     if rows is not None:
         return row_windows(reader, rows, first)
-    is_folder = Path(reader.source.name).is_dir()
-    return (
-        window._replace(name=Path(window.name).name if is_folder else window.name) for window in file_windows(reader)
-    )
+    return file_windows(reader)
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:

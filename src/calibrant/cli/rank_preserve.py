@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -141,7 +141,7 @@ def command(
         page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
-    done = append_columns(file, output, columns=NewColumns(names, outputs, _Rows(q).next_rows), format=format)
+    done = append_columns(file, output, columns=NewColumns(names, outputs, _part_by_part(q)), format=format)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
         click.echo(line)
@@ -199,16 +199,15 @@ def _renamed(text: str) -> str:
     return text
 
 
-class _Rows:
-    """The rows of a matrix, a part after the other, as a file is copied."""
+def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:
+    """Return what gives the rows of a matrix that go with the next part of the table, as the file is copied."""
+    starts = [0]
 
-    def __init__(self, values: FloatArray) -> None:
-        self.values, self.n_done = values, 0
+    def following(part: pa.Table) -> FloatArray:
+        starts.append(starts[-1] + part.num_rows)
+        return values[starts[-2] : starts[-1]]
 
-    def next_rows(self, part: pa.Table) -> FloatArray:
-        """Return the rows that go with the next part of the table."""
-        start, self.n_done = self.n_done, self.n_done + part.num_rows
-        return self.values[start : self.n_done]
+    return following
 
 
 def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:

@@ -205,6 +205,14 @@ def decode_optional_clip(field: DocumentField, *, is_floor: bool = False) -> flo
     return None if field.value is None else decode_clip(field, is_floor=is_floor)
 
 
+def mean_of(maps: Sequence[Map], weights: FloatArray, scores: FloatArray) -> FloatArray:
+    """Return the mean of the outputs of maps, by weights that sum to one."""
+    q = np.zeros(scores.shape)
+    for weight, part in zip(weights.tolist(), maps, strict=True):
+        q += weight * part.apply(scores)
+    return np.minimum(q, 1.0, out=q)
+
+
 def first_lines(lines: Sequence[str]) -> list[str]:
     """Return the first lines of a list with one for each class or group, and how many more there are."""
     more = [f"  and {len(lines) - MOST_CLASSES:,} more"] if len(lines) > MOST_CLASSES else []

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import BinaryMap, SingleMap, check_parts, decode_clip, decode_maps, decode_shares
+from calibrant.maps.base import BinaryMap, SingleMap, check_parts, decode_clip, decode_maps, decode_shares, mean_of
 from calibrant.maps.logistic import term_logit
 from calibrant.maps.tables import step_formula
 from calibrant.numerics import FloatArray, clip_open, expit, logit
@@ -74,10 +74,7 @@ class MeanMap(_MeanOfMaps):
     weights: FloatArray
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        q = np.zeros(scores.shape)
-        for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
-            q += weight * part.apply(scores)
-        return np.minimum(q, 1.0, out=q)
+        return mean_of(self.maps, self.weights, scores)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.step_edges() is not None:

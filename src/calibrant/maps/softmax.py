@@ -21,6 +21,7 @@ from calibrant.maps.base import (
     decode_maps,
     decode_optional_clip,
     decode_shares,
+    mean_of,
 )
 from calibrant.numerics import FloatArray, row_max, softmax
 from calibrant.terms import Builder, Term
@@ -128,10 +129,7 @@ class MixtureMap(MulticlassMap):
         return self.maps[0].n_classes
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        q = np.zeros(scores.shape)
-        for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
-            q += weight * part.apply(scores)
-        return np.minimum(q, 1.0, out=q)
+        return mean_of(self.maps, self.weights, scores)
 
     def formula(self, b: Builder, s: Term) -> Term:
         return b.least(b.weighted_total([part.formula(b, s) for part in self.maps], self.weights), b.number(1.0))

@@ -68,7 +68,7 @@ class PartScores(ABC):
         off = self.off
         if not off:
             return f"No {self.part[0]} found {self.off_words}. {self.multiplicity}"
-        named = listed([name(part) for part in off[:_MOST_NAMED]]) + (", ..." if len(off) > _MOST_NAMED else "")
+        named = listed([name(part) for part in off], most=_MOST_NAMED)
         said = f"{self.off_words.capitalize()}, worst first: {named} ({len(off):,} of {len(self.parts):,})."
         return f"{said} {self.multiplicity}"
 
@@ -164,9 +164,8 @@ def evaluate_classes(
     -----
     A class is found off where the interval of one of its three gaps excludes zero. These are Chernoff's (see
     `calibrant.metrics.gap_bounds`), which hold for any number of independent rows, or as many fewer as the design
-    effect says; by
-    Bonferroni's correction some class of calibrated predictions is found off with probability at most 1 - `level`.
-    The other intervals are those of `evaluate`, right for many events only, so no class is judged by them.
+    effect says; by Bonferroni's correction some class of calibrated predictions is found off with probability at most
+    1 - `level`. The other intervals are those of `evaluate`, right for many events only: no class is judged by them.
 
     Where a figure is undefined, as the slope of a class without rows, it is NaN and its note says why.
 
@@ -331,23 +330,26 @@ def evaluate_groups(
     settings = check_settings(n_bins, level, 0)
     what = {"groups": {"groups": groups}, "cluster": cluster, "time": time, "label_end": label_end}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **what)
-    return groups_of_rows(rows, "groups", settings, evaluated_on)
+    return groups_of_rows(rows, "groups", settings, evaluated_on)[0]
 
 
-def groups_of_rows(rows: Rows, name: str, settings: Settings, evaluated_on: str) -> GroupScores:
-    """Measure each group of checked rows by one of their columns, as `evaluate_groups` does."""
+def groups_of_rows(
+    rows: Rows, name: str, settings: Settings, evaluated_on: str
+) -> tuple[GroupScores, dict[Any, ScoreSummary]]:
+    """Measure each group of checked rows by one of their columns, as `evaluate_groups` does, and summarise them."""
     settings = replace(settings, effect=settings.effect * design_effect(rows))
-    data = as_independent(rows).one_column()
-    by = rows.groups[name]
+    data, by = as_independent(rows).one_column(), rows.groups[name]
     parts = {group: data.take(by.codes == code) for code, group in enumerate(by.classes.tolist())}
-    return evaluate_group_summaries(
+    summaries = {group: part.summary() for group, part in parts.items()}
+    found = evaluate_group_summaries(
         data.summary(),
-        {group: part.summary() for group, part in parts.items()},
+        summaries,
         n_rows={group: part.n_rows for group, part in parts.items()},
         is_binary=rows.is_binary,
         settings=settings,
         evaluated_on=evaluated_on,
     )
+    return found, summaries
 
 
 def evaluate_group_summaries(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -231,13 +232,7 @@ class CalibrationMonitor:
 
     @classmethod
     def from_dict(cls, state: object) -> CalibrationMonitor:
-        """Return the monitor of a state that `to_dict` gave.
-
-        Raises
-        ------
-        DocumentError
-            If it is no such state.
-        """
+        """Return the monitor of a state that `to_dict` gave; raises DocumentError if it is no such state."""
         if not isinstance(state, dict) or state.get("format") != "calibrant monitor":
             raise DocumentError("this is not the state of a monitor. Pass what CalibrationMonitor.to_dict gave.")
         if state.get("version") != _VERSION:
@@ -295,8 +290,9 @@ class _OpenWindow:
 
 def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
     """Yield a window for each file of a folder, in the order of their names."""
+    is_folder = Path(reader.source.name).is_dir()
     for name, parts in groupby(reader, key=lambda batch: batch.where):
-        window = _OpenWindow(name, reader)
+        window = _OpenWindow(Path(name).name if is_folder else name, reader)
         for batch in parts:
             window.add(batch.rows)
         yield window.close()

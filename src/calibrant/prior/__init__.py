@@ -9,6 +9,7 @@ from calibrant.prior.estimates import PriorEstimate as PriorEstimate
 from calibrant.prior.likelihood import LikelihoodEstimate as LikelihoodEstimate, estimate_prior as estimate_prior
 from calibrant.prior.rates import (
     ClassRates as ClassRates,
+    Shares as Shares,
     class_rates as class_rates,
     class_rates_of_groups as class_rates_of_groups,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.metrics import wilson
 from calibrant.numerics import FloatArray, kish_size
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -24,8 +24,8 @@ from calibrant.validation import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClassRates:
-    """How often each class occurs.
+class Shares(Plain):
+    """Shares of classes, with intervals.
 
     Attributes
     ----------
@@ -36,11 +36,9 @@ class ClassRates:
     level : float
         Coverage of each interval, or of all of them at once where they are simultaneous.
     n : int
-        Rows with a weight above zero.
-    effective_size : float
-        Kish's effective number of rows, (sum w)^2 / sum w^2; n where all weights are equal.
+        Rows, with a weight above zero, that the shares come from.
     method : str
-        "Wilson", or "Goodman" for simultaneous intervals.
+        How shares and intervals were found; of labels "Wilson", or "Goodman" for simultaneous intervals.
     """
 
     classes: npt.NDArray[Any]
@@ -49,16 +47,24 @@ class ClassRates:
     high: FloatArray
     level: float
     n: int
-    effective_size: float
     method: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values."""
-        return {key: plain(value) for key, value in asdict(self).items()}
 
     def __str__(self) -> str:
         rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
         return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRates(Shares):
+    """How often each class occurs: its share of labelled rows, with what `Shares` has and the size of the sample.
+
+    Attributes
+    ----------
+    effective_size : float
+        Kish's effective number of rows, (sum w)^2 / sum w^2; n where all weights are equal.
+    """
+
+    effective_size: float
 
 
 def class_rates(
@@ -156,7 +162,7 @@ def _rates_of(labels: Labels, weight: FloatArray | None, level: float, simultane
     rates, size, n = weighted_rates(labels, weight)
     each = 1.0 - (1.0 - level) / n_classes if simultaneous else level
     low, high = wilson(rates, np.full(n_classes, size), each)
-    return ClassRates(labels.classes, rates, low, high, level, n, size, "Goodman" if simultaneous else "Wilson")
+    return ClassRates(labels.classes, rates, low, high, level, n, "Goodman" if simultaneous else "Wilson", size)
 
 
 def weighted_rates(labels: Labels, weight: FloatArray | None) -> tuple[FloatArray, float, int]:

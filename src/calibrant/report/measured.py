@@ -25,7 +25,7 @@ from calibrant.summary import ScoreSummary
 
 #: Scores of each group, and the summary of its rows.
 Groups: TypeAlias = tuple[metrics.GroupScores, Mapping[Any, ScoreSummary]]
-_ON = "given data"
+ON = "given data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     n_classes = rows.n_classes
     classes = None
     if n_classes > 2:
-        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, _ON))
+        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON))
     return Measured(
-        metrics.evaluate_rows(rows, settings, _ON),
+        metrics.evaluate_rows(rows, settings, ON),
         rows.one_column().summary(),
         rows.classes.tolist(),
         np.bincount(rows.codes, minlength=n_classes),
@@ -84,7 +84,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     if stream.is_binary:
         found = stream.summary()
         weights = np.array([found.total_weight - found.total_positives, found.total_positives])
-        scores = engines.evaluate_one_score(stream, found, settings, _ON)
+        scores = engines.evaluate_one_score(stream, found, settings, ON)
         counts, size = _counts(stream, weights), found.effective_size
         return Measured(scores, found, labels, counts, weights, size, is_weighted, notes=_notes(found))
     held = stream.materialise(stream.max_distinct // len(labels))
@@ -94,7 +94,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     weights = np.array([summary.total_positives for summary in rows.by_class])
     left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
     return Measured(
-        metrics.evaluate_multiclass(rows, settings, _ON),
+        metrics.evaluate_multiclass(rows, settings, ON),
         rows.top,
         labels,
         _counts(stream, weights),
@@ -107,18 +107,10 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     )
 
 
-def groups_in_rows(rows: Rows, name: str, settings: metrics.Settings) -> Groups:
-    """Measure the groups of rows in memory, and summarise them."""
-    by, data = rows.groups[name], metrics.as_independent(rows).one_column()
-    labels = by.classes.tolist()
-    summaries = {group: data.take(by.codes == code).summary() for code, group in enumerate(labels)}
-    return metrics.groups_of_rows(rows, name, settings, _ON), summaries
-
-
 def groups_in_source(stream: engines.SourceStream, settings: metrics.Settings) -> Groups:
     """Measure the groups of a stream, and summarise them."""
     by_group = engines.summarise_groups_of(stream)
-    return engines.evaluate_groups_of(stream, by_group, settings, _ON), by_group
+    return engines.evaluate_groups_of(stream, by_group, settings, ON), by_group
 
 
 def summarise(

@@ -229,7 +229,11 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
     for column in columns:
         column["column"] = clean(column["column"])
     worst = [{**row, "source": clean(row["source"]), "target": clean(row["target"])} for row in plain["worst"]]
-    said = _verdict(found, has_solver=result is not None)
+    said, solver = _verdict(found, has_solver=result is not None), None
+    if result is not None:
+        names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
+        solver = {name: getattr(result, name) for name in names}
+        solver["n_groups"] = None if result.groups is None else len(result.groups)
     return {
         "title": title,
         "version": __version__,
@@ -240,7 +244,7 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
         "worst": worst,
         "has_auc": any(column["auc_before"] is not None for column in columns),
         **{key: plain[key] for key in ("n_rows", "mean_moved", "largest_moved", "top_changed", "spread", "flattened")},
-        "solver": None if result is None else _ending(result),
+        "solver": solver,
     }
 
 
@@ -261,11 +265,3 @@ def _verdict(found: Diagnostics, *, has_solver: bool) -> Verdict:
         )
     state: State = "miscalibrated" if not is_kept else "unclear" if is_flat else "calibrated"
     return Verdict(state, headline, left, headline, what_to_do=left)
-
-
-def _ending(result: RankPreservingResult) -> dict[str, Any]:
-    names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
-    return {
-        **{name: getattr(result, name) for name in names},
-        "n_groups": None if result.groups is None else len(result.groups),
-    }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
-from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
-from calibrant.phrases import clean, percent_level
-from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
+from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
+from calibrant.phrases import clean, listed, percent_level
+from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, summarise
 from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
@@ -103,17 +103,9 @@ class Report(PageReport):
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        rows = measured_rows(
-            y_true,
-            y_prob,
-            sample_weight=sample_weight,
-            cluster=cluster,
-            time=time,
-            label_end=label_end,
-            pos_label=pos_label,
-            classes=classes,
-            groups=None if by is None else {"by": by},
-        )
+        groups = None if by is None else {"by": by}
+        known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
+        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         self._summary = _summary_of_rows(
             rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
@@ -221,7 +213,7 @@ def _summary_of_rows(
     settings = check_settings(SCORE_BINS, level, rng)
     check_integer("n_bins", n_bins, minimum=1)
     by = next(iter(rows.groups), None)
-    groups = None if by is None else (group_name, groups_in_rows(rows, by, settings))
+    groups = None if by is None else (group_name, groups_of_rows(rows, by, settings, ON))
     return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 
@@ -232,7 +224,7 @@ def _data_section(summary: dict[str, Any]) -> Section:
     if data["source"] is not None:
         facts.append(("Source", name(data["source"])))
     if data["score_names"]:
-        facts.append(("Scores from", _listed([name(each, _SHORT) for each in data["score_names"]], "")))
+        facts.append(("Scores from", listed([name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED)))
     classes = [
         f"{name(each['label'], _SHORT)} ({count(each['n'])} rows"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"
@@ -248,16 +240,11 @@ def _data_section(summary: dict[str, Any]) -> Section:
     level = percent_level(data["level"])
     facts += [
         ("Rows", count(data["n_rows"])),
-        ("Classes", _listed(classes, " classes")),
+        ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
         ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
     ]
     return Section("Data and method", [Facts(facts)])
-
-
-def _listed(items: list[str], what: str) -> str:
-    left = len(items) - _MOST_NAMED
-    return ", ".join(items[:_MOST_NAMED]) + (f" and {left} more{what}" if left > 0 else "")
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:

@@ -39,9 +39,6 @@ class PairedMean:
     n_rows: int
     block: int
 
-    def __str__(self) -> str:
-        return f"{self.value:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
-
 
 def paired_means(
     losses: Mapping[str, ArrayLike],
@@ -54,22 +51,9 @@ def paired_means(
 ) -> dict[str, PairedMean]:
     """Return the mean of each loss, or of its difference to a baseline, all with the same bootstrap draws.
 
-    Parameters
-    ----------
-    losses : mapping of str to array-like of shape (n,)
-        Losses of the same rows, in the order of time.
-    baseline : str, optional
-        The name of the one that is taken from all others, and is not among the results.
-    block : int
-        Rows of a block; see `block_length`.
-    level : float
-        Nominal coverage of the intervals.
-    n_draws : int
-        Number of bootstrap draws.
-    rng : int or Generator, optional
+    Losses are those of the same rows, in the order of time. `baseline` names the one that is taken from all others, and
+    is not among the results. `block` is the number of rows of a block, as `block_length` gives it.
 
-    Notes
-    -----
     Blocks are circular: the first row follows the last. What all losses find hard cancels in the differences. Ends
     are the value plus and minus the normal quantile times the standard deviation of the draws. An interval is for one
     comparison: the best of many looks better than it is.

@@ -46,24 +46,14 @@ def label_bars(
 ) -> BarLabels:
     """Label each bar by what the closes after it did.
 
-    Parameters
-    ----------
-    bars : Bars
-    kind : {"triple_barrier", "sign", "binary"}
-        "triple_barrier": 1 where the close first reaches the profit barrier, -1 where it first reaches the stop, 0
-        where neither happens within the horizon. "sign": sign of the return over the horizon, 0 within the band.
-        "binary": 1 where the close rose over the horizon, else 0.
-    horizon : int
-        The most bars that a label takes.
-    profit, stop : float
-        Distance of the barriers, in standard deviations of a return over the horizon: of one bar's log return, over
-        the `volatility_bars` bars up to the row's own, times the square root of the horizon.
-    band : float
-        Half width, in the same unit, of what "sign" takes for no move; 0.43 parts a normal distribution in thirds.
-    volatility_bars : int
+    "triple_barrier": 1 where the close first reaches the profit barrier, -1 where it first reaches the stop, 0 where
+    neither happens within the horizon. "sign": sign of the return over the horizon, 0 within the band. "binary": 1
+    where the close rose over the horizon, else 0. A label takes at most `horizon` bars.
 
-    Notes
-    -----
+    `profit` and `stop` are distances in standard deviations of a return over the horizon: of one bar's log return, over
+    the `volatility_bars` bars up to the row's own, times the square root of the horizon. `band` is half the width, in
+    the same unit, of what "sign" takes for no move; 0.43 parts a normal distribution in thirds.
+
     With both barriers at 0.75 the close reaches the upper one, the lower one and none of them about equally often
     on daily and hourly bars of stocks and currencies. Barriers are watched at the close of bars.
 

@@ -101,7 +101,7 @@ class LightGBMModel(Model):
         training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
         if stop is None:
             return lgb.train(params, training, n_rounds), n_rounds
-        watched = [lgb.Dataset(stop[0], label=stop[1], reference=training)]
+        watched = [lgb.Dataset(*stop, reference=training)]
         stopping = [lgb.early_stopping(PATIENCE, verbose=False)]
         model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
         return model, int(model.best_iteration)

@@ -93,7 +93,7 @@ class Run:
     @cached_property
     def models(self) -> dict[str, Model]:
         """The fitted models by name: one, or several of a run of `calibrant oof`."""
-        self._check("checkpoints/")
+        self.check("checkpoints/")
         n_classes, n_threads = len(self.found["classes"]), self.config.n_threads
         return {
             name: read_model(name, n_classes, folder, n_threads=n_threads) for name, folder in self._folders().items()
@@ -102,7 +102,7 @@ class Run:
     @cached_property
     def calibrators(self) -> dict[str, Fitted]:
         """What turns the output of each model into calibrated probabilities."""
-        self._check("checkpoints/")
+        self.check("checkpoints/")
         return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
 
     @property
@@ -143,9 +143,13 @@ class Run:
             found.append(self.calibrators[name].apply(Rows(raw)) if calibrated else raw)
         return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
-    def check(self) -> None:
-        """Read every file, and refuse the run if one is missing or differs from the hash that was noted of it."""
-        self._check("")
+    def check(self, prefix: str = "") -> None:
+        """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
+        for name, expected in self.record["files"].items():
+            if name.startswith(prefix):
+                file = self.path / name
+                if not file.is_file() or _sha256(file) != expected:
+                    raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
 
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""
@@ -180,13 +184,6 @@ class Run:
                 f"run.{attribute}[{names[0]!r}]."
             )
         return names[0]
-
-    def _check(self, prefix: str) -> None:
-        for name, expected in self.record["files"].items():
-            if name.startswith(prefix):
-                file = self.path / name
-                if not file.is_file() or _sha256(file) != expected:
-                    raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
 
 
 @contextmanager

@@ -96,13 +96,7 @@ class StakeRule:
         _check_share(self.fraction)
 
     def stakes(self, y_prob: ArrayLike) -> FloatArray:
-        """Return the signed stake of each row; below zero where a fall is expected to pay.
-
-        Parameters
-        ----------
-        y_prob : array-like of shape (n,), (n, 2) or (n, 3)
-            As for `kelly_stakes`.
-        """
+        """Return the signed stake of each row, of probabilities as for `kelly_stakes`; below zero to gain by a fall."""
         return self.stakes_of(read_directions(y_prob))
 
     def stakes_of(self, prob: Directions) -> FloatArray:
@@ -363,7 +357,7 @@ def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> I
 
 
 def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost: Amount) -> FloatArray:
-    """Return the stake on a rise less that on a fall, of which one is zero at least."""
+    """Return the stake on a rise less that on a fall: one of them is zero at least."""
     rise = stake(prob.up, prob.flat, prob.down, up - cost, down + cost, cost)
     fall = stake(prob.down, prob.flat, prob.up, down - cost, up + cost, cost)
     return rise - fall

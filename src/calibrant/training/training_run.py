@@ -75,7 +75,7 @@ class Outcome:
     tables: tuple[dict[str, Any], dict[str, Any]]
     #: The start of the title of the report.
     title: str
-    #: Seconds of processor time by step, and that of calibration as a share of that of fitting models.
+    #: Seconds of processor time by step, and those of calibration as a share of those of fitting models.
     cpu_s: dict[str, float]
     overhead: float
     #: What calibrators are saved with.
