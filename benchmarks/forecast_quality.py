@@ -31,8 +31,8 @@ from calibrant.forecasts import (
     reliability_gaps,
     threshold_calibration_errors,
 )
-from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
+from calibrant.forecasts.recalibrators.rounds import MeanOfChains
 
 N_SEEDS = 10
 METHODS: dict[str, Callable[[], Recalibrator] | None] = {

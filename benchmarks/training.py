@@ -28,7 +28,7 @@ from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, figures, 
 from calibrant.training.out_of_fold import out_of_fold_predictions
 from calibrant.training.sizing import StakeRule
 from calibrant.training.stacking import fit_stack
-from calibrant.training.trading_evaluation import evaluate_trading
+from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 from calibrant.training.training_run import run_dataset
 

@@ -478,19 +478,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("forecasts.*", "calibrant monitor*", _FORECASTS),
 ]
 #: Patterns of a subject and of a capability that do not do yet what is expected, and why. Empty before a release.
-PENDING: list[tuple[str, str, str]] = [
-    ("forecasts.*", "*", "forecasts do not import: their recalibrators are to be Storable, with encode and decode"),
-    ("RankPreservingCalibrator*", "*", "it does not import: it is to be a Fitted, with encode and decode"),
-    ("GroupedCalibrator*", "engines.*", "engines.apply takes no groups: it is to call Fitted.read and apply"),
-    ("MultilabelCalibrator*", "engines.*", "engines.apply asks for map_: it is to call Fitted.read and apply"),
-    ("Chain*", "engines.*", "engines.apply asks for map_ of a chain: it is to call Fitted.read and apply"),
-    ("*", "calibrant apply", "the command imports names that are gone: it is to call engines.apply"),
-    ("*", "calibrant inspect", "the command imports names that are gone: it is to call Fitted.describe"),
-    ("*", "calibrant export*", "the command imports names that are gone: it is to ask Fitted for its columns"),
-    ("*", "calibrant evaluate*", "evaluate has no --calibrator yet"),
-    ("*", "calibrant report*", "report has no --calibrator yet"),
-    ("*", "calibrant monitor*", "monitor has no --calibrator yet"),
-]
+PENDING: list[tuple[str, str, str]] = []
 
 
 def found_in(cases: list[tuple[str, str, str]], subject: str, capability: str) -> str | None:

@@ -109,7 +109,7 @@ class Chain(Fitted):
         try:
             return cls(steps)
         except CalibrantError as error:
-            field.refuse(f"can't be a chain: {error}")
+            field.refuse(f"can't be a chain: {str(error).removesuffix('.')}")
 
     def __repr__(self) -> str:
         return f"Chain([{', '.join(map(repr, self.steps))}])"

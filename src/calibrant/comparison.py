@@ -132,9 +132,16 @@ def compare(
     >>> [method.name for method in ranked.methods]
     ['sigmoid', 'temperature', 'none']
     """
-    cv, seed = check_integer("cv", cv, minimum=2), check_integer("seed", seed, minimum=0)
-    level = check_fraction("level", level)
     rows = read_rows(scores, y, input=input, sample_weight=sample_weight, classes=classes, both_classes=True)
+    return compare_rows(rows, methods=methods, cv=cv, seed=seed, level=level)
+
+
+def compare_rows(
+    rows: Rows, *, methods: Sequence[str | Calibrator] | None, cv: int, seed: int, level: float
+) -> Comparison:
+    """Compare methods on checked rows of both classes, as `compare` does."""
+    cv, level = check_integer("cv", cv, minimum=2), check_fraction("level", level)
+    seed = check_integer("seed", seed, minimum=0)
     smallest = int(np.unique(rows.codes, return_counts=True)[1].min())
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")

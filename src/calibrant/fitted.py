@@ -52,6 +52,8 @@ class Storable(ABC):
 
     #: The kind of document that holds it.
     document_kind: ClassVar[str]
+    #: What messages call it.
+    called: ClassVar[str] = "a calibrator"
     #: How it is fitted, for the message of what is not fitted yet.
     fit_call: ClassVar[str] = "fit(scores, y)"
     #: The command line that one enters next, with {} for the file.
@@ -220,11 +222,18 @@ class Fitted(Storable):
         return rows.container.wrap(self.apply(rows))
 
     def read(
-        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+        self,
+        scores: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        name: str = "",
+        where: str = "",  # noqa: ARG002 - for what reads groups
+        in_given_order: bool = False,
     ) -> Rows:
         """Check the scores of new rows, and put their columns into the order of the fit.
 
         Columns whose names say nothing are refused, or, with `in_given_order`, taken in the order that they have.
+        `name` is what messages call the scores, and `where` the table that the column of groups is of.
         """
         self.check_fitted()
         if groups is not None:

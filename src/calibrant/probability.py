@@ -96,6 +96,7 @@ class ProbabilityCalibrator(MapFitted):
     (1000, 3)
     """
 
+    called: ClassVar[str] = "a ProbabilityCalibrator"
     fit_call: ClassVar[str] = "fit(y_true, probabilities)"
     score_argument: ClassVar[str] = "probabilities"
     input: InputKind = "probability"

@@ -268,9 +268,11 @@ def read_rows(
     scores: ArrayLike,
     y: ArrayLike,
     *,
-    names: tuple[str, str] = ("scores", "y"),
+    names: tuple[str, ...] = ("scores", "y"),
+    where: str = "",
     input: InputKind = "probability",
     sum_to_one: bool = True,
+    match_names: bool = True,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     pos_label: object = None,
@@ -283,10 +285,12 @@ def read_rows(
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
-    See `Rows` for most arguments. `names` is what the caller calls scores and labels, for the messages; `classes` are
+    See `Rows` for most arguments. `names` is what the caller calls scores, labels and weights, for the messages, and
+    `where` the file whose columns the others are; `y` may be None where rows are only to be calibrated; `classes` are
     all classes, sorted, where `y` may lack some; `pos_label` is the positive one of two labels, by default the larger;
     with `both_classes`, rows of one class only are refused; with `sum_to_one`, each row of K probabilities must sum to
-    one. Raises CalibrantError where an argument can't be used.
+    one; without `match_names`, columns stand in the order of the classes, whatever they are called. Raises
+    CalibrantError where an argument can't be used.
     """
     checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
     n, n_columns = checked.values.shape[0], checked.n_columns
@@ -295,15 +299,17 @@ def read_rows(
             f"pos_label={pos_label!r} is for one column of probabilities, but {names[0]} has {n_columns}. "
             "Leave pos_label out: columns follow the sorted classes."
         )
-    labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
-    check_one_column(labels, n_columns, names[1], names[0])
-    if names[1] == "y_true":  # the caller's labels come first
-        check_same_length(labels.codes.size, n, names[1], names[0])
-    else:
-        check_same_length(n, labels.codes.size, *names)
-    checked = by_class(checked, labels.classes, names[0])
-    weight = as_weight(sample_weight, n, rows=names[0])
-    if both_classes:
+    labels = None
+    if y is not None:
+        labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
+        check_one_column(labels, n_columns, names[1])
+        if names[1] == "y_true":  # the caller's labels come first
+            check_same_length(labels.codes.size, n, names[1], names[0])
+        else:
+            check_same_length(n, labels.codes.size, *names[:2])
+        checked = by_class(checked, labels.classes, names[0]) if match_names else checked
+    weight = as_weight(sample_weight, n, rows=names[0], name=names[2] if len(names) > 2 else "sample_weight")
+    if both_classes and labels is not None:
         check_both_classes(labels, names[1], weight)
     if (time is None) != (label_end is None):
         raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
@@ -317,9 +323,9 @@ def read_rows(
         weight,
         input=input,
         columns=checked.container.columns if own_name is None else (own_name,),
-        groups={name: _grouped(column, name, n, names[0]) for name, column in (groups or {}).items()},
+        groups={name: _grouped(column, name, n, names[0], where) for name, column in (groups or {}).items()},
         features=None if features is None else _as_features(features, n, names[0]),
-        cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0]).codes.astype(np.int64),
+        cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0], where).codes.astype(np.int64),
         time=start,
         label_end=end,
         container=checked.container,
@@ -334,9 +340,10 @@ def by_class(scores: Scores, classes: npt.NDArray[Any], name: str) -> Scores:
     return scores.ordered(match_classes(scores.container.columns, classes.tolist(), name=name))
 
 
-def _grouped(column: ArrayLike, name: str, n: int, scores: str) -> Labels:
-    labels = as_groups(column, name=name)
-    check_same_length(n, labels.codes.size, scores, name)
+def _grouped(column: ArrayLike, name: str, n: int, scores: str, where: str) -> Labels:
+    called = f"column {name!r} of {where}" if where else name
+    labels = as_groups(column, name=called)
+    check_same_length(n, labels.codes.size, scores, called)
     return labels
 
 

@@ -39,5 +39,5 @@ def check_answers(fitted: Any) -> None:
     assert q.shape == scores.shape
     assert np.isfinite(q).all()
     assert ((q >= 0.0) & (q <= 1.0)).all()
-    if q.ndim == 2 and fitted.gives_distribution:
+    if q.ndim == 2 and fitted.is_exclusive:
         np.testing.assert_allclose(q.sum(axis=1), 1.0, rtol=1e-9)

@@ -17,7 +17,7 @@ import pytest
 
 import calibrant as cb
 from calibrant.errors import DocumentError, UnsafeDocumentError
-from calibrant.persistence import load, plain_pickle, read_document, to_document
+from calibrant.persistence import limits, load, plain_pickle, read_document, to_document
 
 EXTENSION_CODE = 0xF7
 
@@ -304,8 +304,8 @@ def test_broken_or_exhausting_pickle_is_refused_in_bounded_time(tmp_path: Path, 
 def test_more_instructions_than_any_calibrator_needs_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_pickle, "MAX_VALUES", 1000)
-    monkeypatch.setattr(plain_pickle, "MAX_CONTAINERS", 100)
+    monkeypatch.setattr(limits, "MAX_VALUES", 1000)
+    monkeypatch.setattr(limits, "MAX_CONTAINERS", 100)
     path = tmp_path / "c.pkl"
     path.write_bytes(b"\x80\x04" + b"N" * 3000 + b".")
     with pytest.raises(UnsafeDocumentError, match="has more than 1,000 values"):

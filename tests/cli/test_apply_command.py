@@ -117,7 +117,7 @@ def test_calibrator_saved_from_python_needs_its_columns_named(run: Run, binary: 
     cb.save(cb.IsotonicCalibrator().fit(binary["p"].to_numpy(), binary["y"].to_numpy()), "c.pkl")
     result = run("apply c.pkl scores.csv -o out.csv")
     assert result.exit_code == 2
-    assert "the calibrator doesn't say which columns it was fitted to. Name them with --score." in result.stderr
+    assert "this IsotonicCalibrator doesn't say which columns it was fitted to. Name them with --score" in result.stderr
     assert run("apply c.pkl scores.csv --score p -o out.csv").exit_code == 0
 
 
@@ -144,7 +144,7 @@ def test_file_without_rows_gets_the_column(run: Run, fitted: cb.IsotonicCalibrat
         (
             "p0,p1,p2\n0.5,0.25,0.25\n",
             "--score p*",
-            "fitted for the 2 classes [0, 1], and --score names 3 columns: p0, p1, p2",
+            "new.csv has 3 columns, but this calibrator was fitted for the 2 classes 0, 1. Pass one column.",
         ),
     ],
 )

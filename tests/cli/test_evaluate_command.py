@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli.data import match_by_name, split_list
+from calibrant.cli.data import split_list
 
 Run = Callable[..., Result]
 
@@ -101,26 +101,6 @@ def test_columns_without_names_of_classes_keep_their_order(run: Run, several: pa
         "classes as --classes says: a = 'cat'"
         in run("evaluate renamed.parquet --score a,b,c --classes cat,dog,eel").output
     )
-
-
-@pytest.mark.parametrize(
-    ("names", "labels", "expected"),
-    [
-        (["p2", "p0", "p1"], ["0", "1", "2"], ["p0", "p1", "p2"]),
-        (["p11", "p10", "p12"], ["10", "11", "12"], ["p10", "p11", "p12"]),
-        (["prob(b)", "prob(a)"], ["a", "b"], ["prob(a)", "prob(b)"]),
-        (["b", "a"], ["a", "b"], ["a", "b"]),
-        (["a_x", "aa_x"], ["a", "aa"], ["a_x", "aa_x"]),
-        (["False", "True"], ["False", "True"], ["False", "True"]),
-        (["p1", "p2", "p3"], ["0", "1", "2"], None),
-        (["p_a", "q_b"], ["a", "b"], None),
-        (["p_a", "p_c"], ["a", "b"], None),
-    ],
-)
-def test_names_are_matched_between_one_prefix_and_one_suffix(
-    names: list[str], labels: list[str], expected: list[str] | None
-) -> None:
-    assert match_by_name(names, labels) == expected
 
 
 def test_lists_are_split_as_csv_is() -> None:
@@ -253,14 +233,14 @@ def test_gate_on_unknown_metric_names_the_near_one(run: Run, binary: pa.Table) -
     [
         ("y,p\n0,0.5\n1,1.2\n", "", "column 'p' of t.csv row 1: 1.2 is outside [0, 1] (1 of 2 rows)"),
         ("y,p\n0,0.5\n1,high\n", "", "column 'p' of t.csv row 1: 'high' is not a number"),
-        ("y,p\n,0.5\n1,high\n0,0.5\n", "", "column 'y' of t.csv row 0: missing label (1 of 3 rows)"),
+        ("y,p\n,0.5\n1,high\n0,0.5\n", "", "column 'p' of t.csv row 1: 'high' is not a number"),
         ("y,p\n0,0.5\n1,1_0\n", "", "column 'p' of t.csv row 1: '1_0' is not a number"),
         ("y,a,b\n0,0.5,0.5\n1,1,x\n", "--score a,b", "column 'b' of t.csv row 1: 'x' is not a number"),
         ("y,p\n0,\n1,0.5\n", "", "column 'p' of t.csv row 0: missing value (1 of 2 rows)"),
         ("y,p\n0,inf\n1,0.5\n", "", "column 'p' of t.csv row 0: inf"),
         ("y,p\n,0.5\n1,0.5\n", "", "column 'y' of t.csv row 0: missing label (1 of 2 rows)"),
         ("y,p\n0.5,0.5\n1,0.5\n", "", "column 'y' of t.csv row 0: 0.5 is not a class label"),
-        ("y,p\na,0.5\nb,0.5\nc,0.1\n", "", "holds 3 classes, ['a', 'b', 'c'], for one score column"),
+        ("y,p\na,0.5\nb,0.5\nc,0.1\n", "", "holds 3 classes, ['a', 'b', 'c'], for one column of scores"),
         ("y,p\na,0.5\na,0.5\n", "", "column 'y' of t.csv holds one class only: 'a'"),
         ("y,p\n", "", "is empty. Pass at least one row"),
         ("y,q\n0,1\n", "", "t.csv has no column 'p'. Its columns are: 'y', 'q'."),

@@ -48,7 +48,8 @@ def test_saved_calibrator_is_the_librarys(
     loaded = persistence.load("c.json")
     assert loaded.get_params() == calibrator.get_params()
     assert loaded.classes_.tolist() == [0, 1]
-    assert loaded.metadata_ == {"score": ["p"], "label": "y"}
+    assert loaded.score_names_ == ("p",)
+    assert loaded.metadata_ == {"label": "y"}
     assert f"Fitted {calibrator.name} on 600 rows of classes 0, 1." in result.output
     assert "Saved c.json\nNext:  calibrant apply c.json new.parquet -o out.parquet\n" in result.output
 
@@ -62,7 +63,7 @@ def test_several_columns_are_fitted_in_the_order_of_their_classes(run: Run, seve
     result = run("fit several.parquet --method isotonic --score p_* -o c.json")
     assert result.exit_code == 0
     assert same_map("c.json", cb.IsotonicCalibrator().fit(several.select(["p_cat", "p_dog", "p_eel"]), several["y"]))
-    assert persistence.load("c.json").metadata_["score"] == ["p_cat", "p_dog", "p_eel"]
+    assert persistence.load("c.json").score_names_ == ("p_cat", "p_dog", "p_eel")
     assert "Fitted isotonic on 600 rows of classes cat, dog, eel." in result.output
 
 

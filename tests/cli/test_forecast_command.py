@@ -117,7 +117,7 @@ def test_gates_decide_the_exit_code(run: Run, table: dict[str, Any]) -> None:
         ("--quantiles draw_a*", "no column of f.csv matches 'draw_a*'"),
         ("--quantiles mu,sigma", "column 'mu': no level such as 0.9 at the end of its name"),
         ("--quantiles q* --levels 0.1,0.9", "--levels names 2 levels for 3 columns"),
-        ("--quantiles q* --levels a,b,c", "--levels 'a,b,c' are not numbers"),
+        ("--quantiles q* --levels a,b,c", "--levels 'a,b,c' are not finite numbers"),
         ("--samples draw_1", "only column 'draw_1' is named. Name at least two"),
         ("--mean mu --std sigma --max crp=1", "unknown metric 'crp'. Did you mean 'crps'?"),
         ("--mean mu --std sigma --outcome z", "f.csv has no column 'z'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli.forecast_fit import METHODS
-from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
+from calibrant.forecasts import RECALIBRATORS, Forecast, GaussianForecast, QuantileForecast, SampleForecast
 
 Run = Callable[..., Result]
 LEVELS = (0.01, 0.1, 0.5, 0.9)
@@ -69,7 +69,7 @@ def test_new_columns_are_the_quantiles_of_the_recalibrated_forecast(
     assert applied.output.startswith(f"Wrote out.{suffix}: 120 rows with recalibrated_q0.0")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RECALIBRATORS)
 def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     run: Run, table: dict[str, Any], method: str
 ) -> None:
@@ -79,11 +79,12 @@ def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     assert "Held out (24 rows, recalibrated by a fit to the other 96):" in result.output
     assert "crps, after less before: " in result.output
     loaded = cb.load("r.pkl")
-    assert type(loaded) is METHODS[method]
+    assert type(loaded) is RECALIBRATORS[method]
     assert loaded.metadata_ == {"outcome": "y", "columns": {"mean": "mu", "std": "sigma"}}
     shown = run("inspect r.pkl").output
-    assert f"recalibrator of forecasts: {method} on 120 rows" in shown
-    assert "mean: mu\nstd: sigma\n" in shown
+    assert re.search(rf"^recalibrator +{method}", shown, re.M)
+    assert re.search("^fitted to +120 rows$", shown, re.M)
+    assert re.search("^columns +mean = mu, std = sigma$", shown, re.M)
     assert "Next:  calibrant forecast apply r.pkl" in shown
 
 
@@ -146,13 +147,16 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("fit f.csv --mean mu --std sigma -o f.csv", "-o f.csv is the file that is read"),
         ("fit f.csv -o r2.json", "none of --mean, --quantiles and --samples"),
         ("apply r.json f.csv -o r.json", "-o r.json is the file that is read"),
-        ("apply s.json f.csv -o o.csv", "s.json holds a SigmoidCalibrator, not a recalibrator of forecasts"),
+        (
+            "apply s.json f.csv -o o.csv",
+            "s.json holds a calibrator (SigmoidCalibrator), not a recalibrator of forecasts",
+        ),
         ("apply bare.json f.csv -o o.csv", "doesn't say which columns it was fitted to"),
         ("apply r.json f.csv -o o.csv --mean mu --std sigmo", "Did you mean 'sigma'?"),
         ("apply r.json f.csv -o o.csv --mean mu", "--mean and --std go together"),
         ("apply r.json f.csv -o o.csv --column q --output-levels 0.5", "f.csv already has a column 'q0.5'"),
         ("apply r.json f.csv -o o.csv --output-levels 0.5,1", "--output-levels: 1.0 is not between 0 and 1"),
-        ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not numbers"),
+        ("apply r.json f.csv -o o.csv --output-levels a", "--output-levels 'a' are not finite numbers"),
         ("apply r.json f.csv -o o.csv --mean mu --std y", "std row "),
         ("apply r.json f.csv -o o.csv --thresholds 0,b", "--thresholds '0,b' are not finite numbers"),
         ("apply r.json f.csv -o o.csv --thresholds inf", "--thresholds 'inf' are not finite numbers"),
@@ -180,7 +184,10 @@ def test_scores_are_not_calibrated_by_a_recalibrator_of_forecasts(run: Run, tabl
     run("forecast fit f.csv --mean mu --std sigma --method average -o r.json")
     result = run("apply r.json f.csv -o o.csv")
     assert result.exit_code == 2
-    assert "r.json holds a recalibrator of forecasts. Run calibrant forecast apply r.json." in result.output
+    assert (
+        "r.json holds a recalibrator of forecasts (AverageRecalibrator), not a calibrator. Use it so: calibrant"
+        in result.output
+    )
 
 
 def test_report_is_that_of_the_library(run: Run, table: dict[str, Any], folder: Path) -> None:

@@ -37,7 +37,7 @@ def cities(folder: Path) -> pa.Table:
 
 @pytest.mark.parametrize("file", ["cities.csv", "cities.parquet"])
 def test_evaluate_shows_the_groups_of_the_library(run: Run, cities: pa.Table, file: str) -> None:
-    found = evaluate_groups(cities["y"], cities["p"], cities["city"], sample_weight=cities["w"], level=0.9)
+    found = evaluate_groups(cities["y"], cities["p"], groups=cities["city"], sample_weight=cities["w"], level=0.9)
     document = json.loads(run(f"evaluate {file} --group city --weight w --level 0.9 --json").stdout)
     expected = {key: value for key, value in found.to_dict().items() if key != "overall"}
     assert document["groups"] == {"column": "city", **expected}
@@ -66,10 +66,10 @@ def test_evaluate_shows_the_worst_of_many_groups(run: Run, cities: pa.Table) -> 
 def test_fit_saves_the_librarys_grouped_calibrator(run: Run, cities: pa.Table) -> None:
     result = run("fit cities.parquet --method beta --group city --weight w -o c.json")
     assert result.exit_code == 0
-    expected = GroupedCalibrator("beta").fit(cities["p"], cities["y"], by=cities["city"], sample_weight=cities["w"])
+    expected = GroupedCalibrator("beta").fit(cities["p"], cities["y"], groups=cities["city"], sample_weight=cities["w"])
     saved = persistence.read_document("c.json")
-    assert saved["maps"] == persistence.to_document(expected)["maps"]
-    assert saved["metadata"] == {"score": ["p"], "label": "y", "group": "city"}
+    assert saved["group_maps"] == persistence.to_document(expected)["group_maps"]
+    assert (saved["score_names"], saved["group_name"], saved["metadata"]) == (["p"], "city", {"label": "y"})
     assert re.search(r"Fitted beta by 'city' \(3 groups; all rows count for [\d,]+\) on \d+ rows", result.output)
     before, after = re.search(r"log_loss +([\d.]+) .*? ([\d.]+)  \[", result.output).groups()  # type: ignore[union-attr]
     assert float(after) < float(before)
@@ -79,7 +79,7 @@ def test_fit_saves_the_librarys_grouped_calibrator(run: Run, cities: pa.Table) -
 def test_apply_reads_the_column_of_groups(run: Run, cities: pa.Table, file: str, column: str) -> None:
     run(f"fit {file} --group {column} --method sigmoid -o c.json")
     assert run(f"apply c.json {file} -o out.parquet").exit_code == 0
-    expected = cb.load("c.json").predict_proba(cities["p"].to_numpy(), by=cities[column])
+    expected = cb.load("c.json").predict_proba(cities["p"].to_numpy(), groups=cities[column])
     assert pq.read_table("out.parquet")["p_calibrated"].to_numpy().tolist() == expected.tolist()
 
 
@@ -98,8 +98,8 @@ def test_apply_warns_once_of_groups_that_are_new(run: Run, cities: pa.Table) -> 
     Path("new.csv").write_text(text.replace("Kyiv", "Oslo"))
     result = run("apply c.json new.csv -o out.csv")
     assert result.stderr == (
-        "Warning: column 'city' of new.csv holds 1 group that fit has not seen, 'Oslo': the map of all rows is used "
-        "for them\n"
+        "Warning: column 'city' of new.csv holds 1 group that fit has not seen, 'Oslo' (298 of 900 rows): the map of "
+        "all rows is used for them\n"
     )
     alone = cb.IsotonicCalibrator().fit(cities["p"], cities["y"]).predict_proba(cities["p"].to_numpy())
     oslo = cities["city"].to_numpy(zero_copy_only=False) == "Kyiv"
@@ -112,7 +112,7 @@ def test_groups_of_numbers_meet_groups_of_text_by_their_text(run: Run, cities: p
     result = run("apply c.json new.csv -o out.csv")
     assert "has not seen, 'x'" in result.stderr
     first = pc.read_csv("out.csv")["p_calibrated"][0].as_py()
-    assert first == pytest.approx(cb.load("c.json").predict_proba([0.5], by=[1])[0], rel=1e-12)
+    assert first == pytest.approx(cb.load("c.json").predict_proba([0.5], groups=[1])[0], rel=1e-12)
 
 
 def test_inspect_lists_the_groups(run: Run, cities: pa.Table) -> None:
@@ -120,7 +120,7 @@ def test_inspect_lists_the_groups(run: Run, cities: pa.Table) -> None:
     shown = run("inspect c.json").output
     counts = {name: int(np.sum(cities["city"].to_numpy(zero_copy_only=False) == name)) for name in ("Bonn", "Rome")}
     for name, n in counts.items():
-        assert re.search(rf"^{name} +{n} +\d+%$", shown, re.MULTILINE)
+        assert re.search(rf"^  '{name}': {n} rows, \d+% of its own map$", shown, re.MULTILINE)
     assert "All rows:\nq = expit(" in shown
 
 
@@ -136,7 +136,7 @@ def test_correction_of_the_prior_is_applied_and_shown(run: Run, cities: pa.Table
 def test_report_has_a_section_of_groups(run: Run, cities: pa.Table, suffix: str) -> None:
     assert run(f"report cities.parquet --group city -o r.{suffix}").exit_code == 0
     text = Path(f"r.{suffix}").read_text("utf-8")
-    found = evaluate_groups(cities["y"], cities["p"], cities["city"])
+    found = evaluate_groups(cities["y"], cities["p"], groups=cities["city"])
     if suffix == "json":
         groups = json.loads(text)["groups"]
         assert [row["group"] for row in groups["rows"]] == list(found.groups)
@@ -145,7 +145,7 @@ def test_report_has_a_section_of_groups(run: Run, cities: pa.Table, suffix: str)
     elif suffix == "html":
         assert "Groups: <bdi>city</bdi>" in text
         assert found.verdict in text
-        assert "98.3333% interval" in text
+        assert "98.33% interval" in text
         assert text.count('<title id="group') == 3
     else:
         assert "## Groups: city" in text
@@ -164,7 +164,7 @@ def test_report_of_many_groups_with_hostile_names_shows_the_worst(run: Run, citi
 
 def test_audit_lists_the_groups_of_the_library(run: Run, cities: pa.Table) -> None:
     columns = {"city": cities["city"], "k": cities["k"]}
-    found = audit(cities["y"], cities["p"], columns, min_rows=30, sample_weight=cities["w"])
+    found = audit(cities["y"], cities["p"], groups=columns, min_rows=30, sample_weight=cities["w"])
     command = "audit cities.csv --groups city,k --min-rows 30 --weight w"
     document = json.loads(run(f"{command} --json").stdout)
     assert document == {"file": "cities.csv", "groups": ["city", "k"], **json.loads(json.dumps(found.to_dict()))}
@@ -201,8 +201,8 @@ def test_group_of_a_calibrator_without_groups_is_refused(run: Run, cities: pa.Ta
     run("fit cities.csv -o c.json")
     result = run("apply c.json cities.csv --group city -o out.csv")
     assert result.exit_code == 2
-    assert "the calibrator was not fitted by group. Leave --group out." in result.stderr
-    cb.save(GroupedCalibrator().fit(cities["p"], cities["y"], by=cities["city"]), "g.json")
+    assert "this AutoCalibrator was not fitted by group. Leave --group" in result.stderr
+    cb.save(GroupedCalibrator().fit(cities["p"], cities["y"], groups=cities["city"]), "g.json")
     result = run("apply g.json cities.csv --score p -o out.csv")
-    assert "Name it with --group." in result.stderr
+    assert "Name it with --group" in result.stderr
     assert run("apply g.json cities.csv --score p --group city -o out.csv").exit_code == 0

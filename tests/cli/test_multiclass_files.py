@@ -53,7 +53,6 @@ def test_every_method_is_fitted_inspected_and_applied(run: Run, several: pa.Tabl
             "--method one_vs_rest --calibrator beta --coupling likelihood",
             cb.OneVsRestCalibrator("beta", coupling="likelihood"),
         ),
-        ("--method bagged --calibrator venn_abers", cb.BaggedCalibrator("venn_abers")),
     ],
 )
 def test_options_of_calibrators_that_are_made_of_another_one(

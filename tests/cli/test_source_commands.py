@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli import large
+from calibrant.cli import data
 
 Run = Callable[..., Result]
 
@@ -59,7 +59,7 @@ def test_files_of_too_many_rows_are_fitted_and_measured_in_passes(
     run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = json.loads(run("evaluate scores.parquet --json").output)
-    monkeypatch.setattr(large, "MANY", 500)
+    monkeypatch.setattr(data, "MANY", 500)
     many = json.loads(run("evaluate scores.parquet --json").output)
     assert many["scores"] == one["scores"]
     assert run("evaluate scores.parquet --max ece=0.0001").exit_code == 1
@@ -86,7 +86,7 @@ def test_all_options_of_evaluate_and_report_hold_for_too_many_rows(
     reports = ("report cities.parquet --positive 0 --group city --weight w", "report mixed.parquet --score p_*")
     for i, command in enumerate(reports):
         run(f"{command} -o held{i}.json")
-    monkeypatch.setattr(large, "MANY", 500)
+    monkeypatch.setattr(data, "MANY", 500)
     for command, document in zip(commands, wanted, strict=True):
         found = json.loads(run(command).output)
         assert found["columns"] == document["columns"]

@@ -1,4 +1,4 @@
-"""Forecasts from models: those of scikit-learn, and objects that look like NGBoost and quantile forests."""
+"""Forecasts from models: SciPy's distributions, scikit-learn, objects that look like NGBoost and quantile forests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts import (
+    AverageRecalibrator,
     GaussianForecast,
+    SampleForecast,
     ScipyForecast,
+    ThresholdRule,
     coverage,
+    crps,
     from_ngboost,
     from_quantile_forest,
     from_quantile_regressors,
+    sharpness,
 )
 
 
@@ -133,3 +138,36 @@ def test_models_that_say_nothing_need_levels():
         from_quantile_regressors(models, [0.25, 0.5, 0.75], X)
     with pytest.raises(ShapeError, match="Pass at least two fitted regressors"):
         from_quantile_regressors(models[:1], [0.5], X)
+
+
+def test_crps_of_a_discrete_distribution_is_that_of_many_samples():
+    forecast = ScipyForecast(stats.poisson([0.2, 3.0, 40.0]))
+    y = [0.0, 2.5, 55.0]
+    many = SampleForecast(forecast.ppf((np.arange(20_000)[None, :] + 0.5) / 20_000))
+    np.testing.assert_allclose(forecast.crps(y), many.crps(y), atol=2e-4)
+
+
+def test_scipy_distributions_answer_as_scipy_does():
+    mean, std = np.arange(4.0), np.arange(1.0, 5.0)
+    forecast = ScipyForecast(stats.gumbel_r(mean, scale=std))
+    y = np.linspace(-1.0, 4.0, 4)
+    np.testing.assert_array_equal(forecast.cdf(y), stats.gumbel_r.cdf(y, mean, std))
+    np.testing.assert_array_equal(forecast[1:3].logpdf(y[1:3]), stats.gumbel_r.logpdf(y, mean, std)[1:3])
+    np.testing.assert_array_equal(forecast.std(), stats.gumbel_r.std(mean, std))
+    assert len(ScipyForecast(stats.norm(), n=5)) == 5
+    poisson = ScipyForecast(stats.poisson([2.0]))
+    assert poisson.logpdf(3.0)[0] == pytest.approx(stats.poisson.logpmf(3, 2.0))
+    assert poisson.cdf_below(3.0)[0] == stats.poisson.cdf(2, 2.0)
+    assert poisson.cdf_below(2.5)[0] == stats.poisson.cdf(2, 2.0)
+
+
+def test_metrics_and_recalibrators_take_frozen_distributions_as_they_are():
+    mean, y = np.linspace(-1.0, 1.0, 40), np.linspace(-2.0, 2.0, 40)
+    frozen, same = stats.norm(mean, 0.5), GaussianForecast(mean, 0.5)
+    assert crps(frozen, y) == pytest.approx(crps(same, y), rel=1e-6)
+    assert sharpness(frozen) == pytest.approx(sharpness(same))
+    np.testing.assert_array_equal(ThresholdRule(0.0, 0.4).decide(frozen), ThresholdRule(0.0, 0.4).decide(same))
+    fitted = AverageRecalibrator().fit(frozen, y)
+    np.testing.assert_allclose(fitted.transform(frozen).cdf(0.3), fitted.transform(same).cdf(0.3))
+    with pytest.raises(InvalidTypeError, match="forecast is a norm_gen, not a forecast"):
+        crps(stats.norm, y)

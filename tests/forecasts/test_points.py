@@ -27,7 +27,7 @@ from calibrant.forecasts import (
     [
         (lambda: GaussianForecast([0.0, 1.0], [1.0, 0.0]), InvalidInputError, r"std row 1: 0.0 is not above"),
         (lambda: GaussianForecast([0.0, np.nan], 1.0), InvalidInputError, "mean row 1: nan is not finite"),
-        (lambda: GaussianForecast([0.0], np.inf), InvalidInputError, "std=inf is not finite"),
+        (lambda: GaussianForecast([0.0], np.inf), InvalidInputError, r"std=inf is outside \(-inf, inf\)"),
         (lambda: GaussianForecast([0.0, 1.0], [1.0] * 3), ShapeError, "mean has 2 rows and std has 3"),
         (lambda: QuantileForecast([0.5, 0.5], [[0.0, 1.0]]), InvalidInputError, "levels row 1: 0.5 doesn't rise"),
         (lambda: QuantileForecast([0.5, 1.5], [[0.0, 1.0]]), InvalidInputError, r"levels row 1: 1.5 doesn't"),

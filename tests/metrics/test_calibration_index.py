@@ -10,7 +10,7 @@ import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics import calibration_index, integrated_calibration_index
 from calibrant.metrics.calibration_index import SPAN, _fine_bins, _smooth, calibration_index_estimate
-from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Column
 
 
 def loess(y, p, w, at):

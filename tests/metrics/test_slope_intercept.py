@@ -12,7 +12,7 @@ from metric_data import draw_binary, draw_classes, draw_weights
 import calibrant as cb
 from calibrant.errors import ConvergenceWarning
 from calibrant.metrics import calibration_in_the_large, calibration_intercept, calibration_slope_intercept
-from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Column
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.numerics import clip_from_data, logit
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 import calibrant as cb
 from calibrant.metrics import calibration_in_the_large, smooth_ece
-from calibrant.metrics.column import Column
+from calibrant.metrics.estimates import Column
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
 
 ROWS = st.lists(

@@ -19,7 +19,7 @@ from calibrant.prior import (
     undo_class_weight,
     undo_sampling,
 )
-from calibrant.prior.names import match_names, places_of, read_names
+from calibrant.validation import match_names, places_either_way, read_names
 
 CLASSES = ["buy", "hold", "sell"]
 OLD, NEW = [0.2, 0.5, 0.3], [0.4, 0.4, 0.2]
@@ -40,9 +40,9 @@ def frame(order: list[int], prefix: str = "", suffix: str = "") -> pd.DataFrame:
 def test_places_are_those_of_the_names_between_any_affixes(found: list[str], prefix: str, suffix: str) -> None:
     wanted = ["later", "maybe", "no", "yes"]
     expected = [found.index(name) for name in wanted]
-    assert places_of(wanted, found) == expected
-    assert places_of(wanted, [f"{prefix}{name}{suffix}" for name in found]) == expected
-    assert places_of([f"{prefix}{name}{suffix}" for name in wanted], found) == expected
+    assert places_either_way(wanted, found) == expected
+    assert places_either_way(wanted, [f"{prefix}{name}{suffix}" for name in found]) == expected
+    assert places_either_way([f"{prefix}{name}{suffix}" for name in wanted], found) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_places_are_those_of_the_names_between_any_affixes(found: list[str], pre
     ],
 )
 def test_other_names_have_no_places(wanted: list[str], found: list[str]) -> None:
-    assert places_of(wanted, found) is None
+    assert places_either_way(wanted, found) is None
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_rates_go_into_a_correction() -> None:
         (lambda: class_rates([0, None]), InvalidLabelError, "y row 1: missing label"),
         (lambda: class_rates([0, 1], level=95), InvalidInputError, "level=95 is outside"),
         (lambda: class_rates([0, 1], simultaneous="yes"), InvalidTypeError, "simultaneous='yes' is not True or False"),
-        (lambda: class_rates_of_groups([0, 1], ["a"]), ShapeError, "y has 2 rows and by has 1"),
+        (lambda: class_rates_of_groups([0, 1], ["a"]), ShapeError, "y has 2 rows and groups has 1"),
     ],
 )
 def test_what_cannot_be_used_is_refused(call: Any, kind: type[Exception], message: str) -> None:

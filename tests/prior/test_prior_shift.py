@@ -169,7 +169,7 @@ def test_broken_document_is_refused_by_field(change: dict[str, Any], message: st
         (lambda: undo_sampling([0.5], kept=[-1.0, 1.0]), InvalidInputError, r"kept\[0\] is -1.0"),
         (lambda: undo_class_weight([0.5], class_weight="even"), InvalidInputError, "class_weight='even' is no weight"),
         (lambda: undo_class_weight([0.5], class_weight="balanced"), InvalidInputError, "Pass them as y"),
-        (lambda: undo_class_weight([0.5], class_weight={0: 1, 2: 3}, y=[0, 1]), InvalidLabelError, "names 2, which"),
+        (lambda: undo_class_weight([0.5], class_weight={0: 1, 2: 3}, y=[0, 1]), InvalidLabelError, "names 2, none"),
         (lambda: undo_class_weight([0.5], class_weight={0: 1, 1: 0}), InvalidInputError, r"kept\[1\] is 0.0"),
         (
             lambda: undo_class_weight([0.5], class_weight="balanced", y=[0, 1], sample_weight=[1, 0]),

@@ -13,6 +13,7 @@ from parsed_page import ParsedPage
 from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, multiclass
 
 import calibrant as cb
+from calibrant.report.scores import MEANINGS, score_section
 
 URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
 
@@ -90,7 +91,7 @@ def test_page_states_what_the_summary_holds(report: cb.Report, page: ParsedPage)
     fine = 5 if 0.0 < summary["scores"]["brier"]["value"] < 0.01 else 4
     for name, score in summary["scores"].items():
         digits = 3 if name in {"slope", "intercept"} else fine
-        if score["value"] is not None:
+        if name in MEANINGS and score["value"] is not None:
             assert f"{score['value']:z.{digits}f}".replace("-", "\N{MINUS SIGN}") in scores
     bins = page.within(page.one("table", class_="bins"), "tr")
     assert len(bins) == 1 + len(summary["curve"]["bins"])
@@ -225,4 +226,12 @@ def test_notebook_shows_the_page_in_a_sandboxed_frame() -> None:
 
 
 def test_repr_says_the_verdict() -> None:
-    assert repr(CASES["over-confident"]()) == "<Report: Not calibrated: predictions are too extreme, n = 2,000 rows>"
+    assert repr(CASES["over-confident"]()) == "<Report: Not calibrated: predictions are over-confident, n = 2,000 rows>"
+
+
+def test_a_score_without_words_is_shown_by_its_name() -> None:
+    """So a new score of `evaluate` reaches the page without a change here."""
+    summary = CASES["30 rows"]().summary()
+    summary["scores"]["quadratic_skill"] = dict(summary["scores"]["brier"])
+    (_, table) = score_section(summary).blocks
+    assert table.rows[-1].cells[0] == "Quadratic skill"

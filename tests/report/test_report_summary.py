@@ -13,6 +13,7 @@ from report_cases import CASES, HOSTILE, binary, hostile_report, multiclass
 
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError, ShapeError
+from calibrant.report.scores import MEANINGS
 
 
 def leaves(value: Any) -> list[Any]:
@@ -206,6 +207,26 @@ def test_refusals_say_what_is_wrong(
         cb.Report(*arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("data", "scores"),
+    [
+        (binary(2_000, sharpness=2.0), "SCORE"),
+        (binary(20_000, sharpness=2.0), "SCORE"),
+        (multiclass(2_000, 3, sharpness=2.0), "SCORES --method auto"),
+    ],
+)
+def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], scores: str) -> None:
+    from calibrant.calibrators import make_calibrator
+
+    y, p = data
+    assert (
+        cb.Report(y, p).summary()["verdict"]["command"]
+        == f"calibrant fit FILE --label LABEL --score {scores} -o calibrator.json"
+    )
+    mended = make_calibrator("auto").fit(p[::2], y[::2]).predict_proba(p[1::2])
+    assert cb.metrics.log_loss(y[1::2], mended) < cb.metrics.log_loss(y[1::2], p[1::2])
+
+
 # --- Markdown ------------------------------------------------------------------------------------------------
 
 
@@ -215,7 +236,7 @@ def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
     assert lines[0].startswith("# ")
     assert f"**{summary['verdict']['headline']}**" in lines
     tables = [list(rows) for rows in table_blocks(lines)]
-    expected = [len(summary["scores"]), len(summary["curve"]["bins"])]
+    expected = [len(MEANINGS.keys() & summary["scores"].keys()), len(summary["curve"]["bins"])]
     expected += [len(summary["class_curves"])] * (3 if summary["classes"] else 1) if summary["class_curves"] else []
     expected += [len(summary["groups"]["curves"])] if summary["groups"] else []
     assert [len(rows) - 2 for rows in tables] == expected

@@ -7,10 +7,13 @@ import multiprocessing
 import os
 import re
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +26,11 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import calibrant as cb
+from calibrant.chain import Chain
 from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError
-from calibrant.fitted import Chain
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
-from calibrant.training.run_folder import Run, find_run, list_runs, load_run, new_run
+from calibrant.training.run_folder import Run, find_run, git_commit, list_runs, load_run, new_run, provenance
 from calibrant.training.training_run import run_dataset, run_parts, run_training
 
 CONFIG = TrainConfig(model="logistic", horizon=8)
@@ -289,3 +292,29 @@ def test_runs_are_found_by_part_of_their_id(run: Run) -> None:
         assert find_run(name, root).run_id == run.run_id
     with pytest.raises(CalibrantError, match=r"no run in .* is called 'catboost'"):
         find_run("catboost", root)
+
+
+def test_the_commit_is_that_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_commit() == ""
+    git = shutil.which("git")
+    if git is None:
+        return
+    Path("model.txt").write_text("one")
+    name = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "model.txt"), (*name, "commit", "-q", "-m", "one")):
+        subprocess.run([git, *words], check=True)
+    assert re.fullmatch(r"[0-9a-f]{40}", git_commit())
+    Path("model.txt").write_text("two")
+    assert git_commit().endswith("-dirty")
+
+
+def test_versions_of_the_library_and_the_hash_of_the_bars_are_noted(make_bars: Callable[..., Bars]) -> None:
+    bars = make_bars(200)
+    data = run_dataset(TrainConfig(), bars)
+    found = provenance(bars, data, "lightgbm")
+    assert found["lightgbm"] == version("lightgbm")
+    assert found["data_sha256"] == bars.sha256() != make_bars(200, seed=1).sha256()
+    assert found["classes"] == [-1, 0, 1]
+    assert (found["n_bars"], found["symbols"], found["features"]) == (200, ["A"], list(data.names))

@@ -110,7 +110,7 @@ def test_figures_are_those_of_the_metrics() -> None:
     assert method.brier == pytest.approx(brier_score(y, members["a"], classes=CLASSES))
     assert method.ece == pytest.approx(top_label_ece(y, members["a"], classes=CLASSES, n_bins=10))
     assert method.skill.value == pytest.approx(method.log_loss - np.log(3))
-    assert comparison.to_dict()["methods"][0]["name"] == CLASS_FREQUENCIES
+    assert comparison.methods[0].name == CLASS_FREQUENCIES
 
 
 def test_class_frequencies_are_those_of_the_fit() -> None:

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import calibrant as cb
-from calibrant.fitted import Chain
+from calibrant.chain import Chain
 from calibrant.metrics import brier_score, log_loss
 from calibrant.numerics import softmax
 from calibrant.persistence import save

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
+from calibrant.chain import Chain
 from calibrant.errors import CalibrantError
-from calibrant.fitted import Chain
 from calibrant.metrics import log_loss
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig

@@ -25,6 +25,7 @@ TRADES = ["buy", "hold", "sell"]
         (["p_2", "p_0", "p_1"], [0, 1, 2], [1, 2, 0]),
         (["class 10", "class 9", "class 11"], [9, 10, 11], [1, 0, 2]),
         (["p_1", "p_-1"], [-1, 1], [1, 0]),
+        (["a_x", "aa_x"], ["a", "aa"], [0, 1]),
         (["p_True", "p_False"], [False, True], [1, 0]),
         (["yes_true", "yes_false"], [False, True], [1, 0]),
         (["p1", "p0"], [False, True], [1, 0]),

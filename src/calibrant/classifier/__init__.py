@@ -6,7 +6,5 @@ except ImportError as error:
     message = "CalibratedClassifierCV wraps scikit-learn's classifiers: pip install 'calibrant[sklearn]'"
     raise ImportError(message) from error
 
-from calibrant.classifier.estimator import CalibratedClassifierCV
-from calibrant.classifier.pairs import CalibratedPair
-
-__all__ = ["CalibratedClassifierCV", "CalibratedPair"]
+from calibrant.classifier.estimator import CalibratedClassifierCV as CalibratedClassifierCV
+from calibrant.classifier.pairs import CalibratedPair as CalibratedPair

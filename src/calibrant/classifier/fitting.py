@@ -106,19 +106,15 @@ class ClassFitting(Fitting):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.codes.size
 
     def read(self, estimator: Any, X: Any) -> Output:
-        """Return what a fitted classifier says of some rows, checked."""
         return read_output(estimator, self.method, X, self.classes)
 
     def calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> CalibratedPair:
-        """Fit the calibrator of a fitted classifier to its output of the given rows."""
         return fit_pair(estimator, self.method, self.classes, output, self.codes[rows], weight)
 
     def like_the_final(self, found: list[HeldOut]) -> list[HeldOut]:
-        """Return the parts whose classifiers know all classes, and say what is left out."""
         whole = [part for part in found if part.output.known.size == self.classes.size]
         if not whole:
             raise InvalidInputError(
@@ -144,20 +140,16 @@ class MultilabelFitting(Fitting):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.has_label)
 
     def read(self, estimator: Any, X: Any) -> Output:
-        """Return what a fitted classifier says of some rows, checked."""
         return read_labels(estimator, self.method, X, self.has_label.shape[1])
 
     def calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> MultilabelPair:
-        """Fit the calibrator of a fitted classifier to its output of the given rows."""
         return fit_multilabel_pair(estimator, self.method, output, self.has_label[rows], weight)
 
     def like_the_final(self, found: list[HeldOut]) -> list[HeldOut]:
-        """Return all parts: every classifier says something of every label."""
-        return found
+        return found  # every classifier says something of every label
 
 
 def _rows_of(values: Any, rows: IntArray) -> Any:

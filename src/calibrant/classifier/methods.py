@@ -2,24 +2,86 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 
 from calibrant.calibrators import ALIASES, CALIBRATORS, BinaryCalibrator, Calibrator, make_calibrator
-from calibrant.classifier.regressors import RegressorCalibrator
 from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
-from calibrant.numerics import FloatArray, expit, softmax
+from calibrant.numerics import FloatArray, expit, normalise_rows, softmax
+from calibrant.rows import Rows
 from calibrant.validation import InputKind
 
 Response: TypeAlias = Literal["decision_function", "predict_proba"]
-AnyCalibrator: TypeAlias = Calibrator | RegressorCalibrator
 
 #: Where a classifier has both outputs, scikit-learn's own methods calibrate the decision function.
 _SCIKIT_LEARN = ("sigmoid", "isotonic", "temperature")
 _DECISION_FIRST: tuple[Response, ...] = ("decision_function", "predict_proba")
 _PROBABILITY_FIRST: tuple[Response, ...] = ("predict_proba", "decision_function")
+
+
+class RegressorCalibrator:
+    """A scikit-learn regressor of 0/1 outcomes on scores, or a classifier of them, for each column.
+
+    `regressors_` are its fitted clones: one for two classes, else one for each class, whose rates are divided by
+    their sum.
+    """
+
+    regressors_: list[Any]
+
+    def __init__(self, regressor: Any, *, input: InputKind) -> None:
+        self.regressor = regressor
+        self.input = input
+
+    def fresh(self) -> RegressorCalibrator:
+        """Return an unfitted one of the same regressor."""
+        return RegressorCalibrator(self.regressor, input=self.input)
+
+    def fit_rows(self, rows: Rows) -> RegressorCalibrator:
+        """Fit to checked rows that show every class."""
+        columns = rows.scores.reshape(rows.n_rows, -1).T
+        classes = (1,) if len(columns) == 1 else range(len(columns))
+        self.regressors_ = []
+        for k, column in zip(classes, columns, strict=True):
+            fitted = clone(self.regressor)
+            outcome = rows.codes == k
+            fitted.fit(column[:, None], outcome.astype(np.float64), **self._weights(rows.weight))
+            self.regressors_.append(fitted)
+        return self
+
+    def apply_values(self, values: FloatArray) -> FloatArray:
+        """Return probabilities of checked scores."""
+        if values.ndim == 1:
+            return self._predict(self.regressors_[0], values)
+        columns = [self._predict(fitted, column) for fitted, column in zip(self.regressors_, values.T, strict=True)]
+        return normalise_rows(np.column_stack(columns))
+
+    def _weights(self, weight: FloatArray | None) -> dict[str, FloatArray]:
+        if weight is None:
+            return {}
+        parameters = inspect.signature(self.regressor.fit).parameters.values()
+        if any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters):
+            return {"sample_weight": weight}
+        raise InvalidInputError(
+            f"method={self.regressor!r} takes no sample_weight. Fit without weights, or choose a regressor that does."
+        )
+
+    @staticmethod
+    def _predict(fitted: Any, column: FloatArray) -> FloatArray:
+        """Return predicted rates within [0, 1]; of a classifier, the probability of its class 1."""
+        x = np.ascontiguousarray(column)[:, None]
+        if hasattr(fitted, "predict_proba"):
+            return np.asarray(fitted.predict_proba(x)[:, 1], dtype=np.float64)
+        return np.clip(np.asarray(fitted.predict(x), dtype=np.float64).reshape(-1), 0.0, 1.0)
+
+    def __repr__(self) -> str:
+        return f"RegressorCalibrator({self.regressor!r}, input={self.input!r})"
+
+
+AnyCalibrator: TypeAlias = Calibrator | RegressorCalibrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +108,14 @@ class Method:
         """What the calibrator takes the scores for."""
         return self.template.input
 
+    @property
+    def output_kind(self) -> InputKind:
+        """What the classifier's output is."""
+        return "probability" if self.response == "predict_proba" else "score"
+
     def scores(self, values: FloatArray) -> FloatArray:
         """Return what the calibrator gets of checked outputs."""
         return squashed(values) if self.is_squashed else values
-
-    def new(self) -> AnyCalibrator:
-        """Return an unfitted calibrator."""
-        return self.template.fresh()
 
 
 def refuse_misspelt(method: object) -> None:
@@ -62,15 +125,7 @@ def refuse_misspelt(method: object) -> None:
 
 
 def resolve(method: object, estimator: Any) -> Method:
-    """Return how `method` calibrates the outputs that `estimator` has.
-
-    Raises
-    ------
-    UnknownNameError, InvalidTypeError
-        If `method` names or is no calibrator.
-    InvalidInputError
-        If the estimator has neither output.
-    """
+    """Return how `method` calibrates the outputs that `estimator` has, or say why it can't."""
     if isinstance(method, type):
         raise InvalidTypeError(f"method={method.__name__} is a class. Pass an instance: method={method.__name__}().")
     if isinstance(method, str):
@@ -85,9 +140,10 @@ def resolve(method: object, estimator: Any) -> Method:
         if (response == "predict_proba") == (method.input == "probability"):
             return Method(method, response)
         return _adapted(method, response)
-    if hasattr(method, "fit") and RegressorCalibrator.takes(method):
+    if hasattr(method, "fit") and (hasattr(method, "predict_proba") or hasattr(method, "predict")):
         response = _response(estimator, _DECISION_FIRST)
-        return Method(RegressorCalibrator(method, input=_input_of(response)), response)
+        kind: InputKind = "probability" if response == "predict_proba" else "score"
+        return Method(RegressorCalibrator(method, input=kind), response)
     raise InvalidTypeError(
         f"method={method!r} is a {type(method).__name__}. Pass the name of a calibrator, an instance of one, "
         "or a scikit-learn regressor."
@@ -119,10 +175,6 @@ def _response(estimator: Any, wanted: tuple[Response, ...]) -> Response:
         f"{type(estimator).__name__} has neither decision_function nor predict_proba, so there is nothing to "
         "calibrate. Pass a classifier that has one of them."
     )
-
-
-def _input_of(response: Response) -> InputKind:
-    return "probability" if response == "predict_proba" else "score"
 
 
 def squashed(values: FloatArray) -> FloatArray:

@@ -11,58 +11,32 @@ from sklearn.utils.multiclass import type_of_target
 
 from calibrant.calibrators import BinaryCalibrator
 from calibrant.classifier.methods import Method
-from calibrant.classifier.pairs import Output
+from calibrant.classifier.pairs import Output, Pair
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import BoolArray, FloatArray, expit
-from calibrant.validation import InputKind, as_columns, as_indicators
+from calibrant.validation import as_columns, as_indicators
 
 
 @dataclass(frozen=True)
-class MultilabelPair:
-    """A fitted classifier of several labels and the calibrator of its output.
+class MultilabelPair(Pair):
+    """A fitted classifier of several labels and the calibrator of its output, which needs no classifier.
 
-    Attributes
-    ----------
-    estimator : estimator
-        The fitted classifier.
-    calibrator : MultilabelCalibrator
-        The fitted calibrator: `calibrant.save` writes it, and it needs no classifier.
-    method : Method
-        Which output is calibrated, and as what.
+    It lacks no label: the calibrator says by itself which ones it couldn't calibrate.
     """
 
-    estimator: Any
     calibrator: MultilabelCalibrator
-    method: Method
-
-    @property
-    def lacking(self) -> list[Any]:
-        """Nothing: the calibrator says by itself which labels it couldn't calibrate."""
-        return []
 
     @property
     def is_known(self) -> BoolArray:
-        """All labels: the classifier says something of each."""
         return np.ones(len(self.calibrator.label_names_), dtype=np.bool_)
 
-    @property
-    def knows_all(self) -> bool:
-        """Always."""
-        return True
-
     def read(self, X: Any) -> Output:
-        """Return what the classifier says of X, checked."""
         return read_labels(self.estimator, self.method, X, len(self.calibrator.label_names_))
 
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
-        """Return the calibrated probability of every label, shape (n, L)."""
         q: FloatArray = self.calibrator.predict_proba(output.values)
         return q.astype(np.float32) if output.is_float32 else q
-
-    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
-        """Return the calibrated probability of every label, shape (n, L)."""
-        return self.calibrate(self.read(X))
 
 
 def is_multilabel(y: Any) -> bool:
@@ -78,15 +52,7 @@ def label_matrix(y: Any) -> BoolArray:
 
 
 def read_labels(estimator: Any, method: Method, X: Any, n_labels: int) -> Output:
-    """Return what a fitted classifier says of each label, checked.
-
-    Raises
-    ------
-    ShapeError
-        If there is not one column for each label.
-    CalibrantError
-        If a value can't be used.
-    """
+    """Return what a fitted classifier says of each label, checked."""
     raw = getattr(estimator, method.response)(X)
     name = f"{type(estimator).__name__}.{method.response}"
     if isinstance(raw, list):  # one table per label, of the probabilities that it is absent and present
@@ -95,8 +61,7 @@ def read_labels(estimator: Any, method: Method, X: Any, n_labels: int) -> Output
     raw = np.asarray(raw)
     if raw.ndim != 2 or raw.shape[1] != n_labels:
         raise ShapeError(f"{name} gave shape {raw.shape} for {n_labels} labels. Pass a classifier of several labels.")
-    kind: InputKind = "probability" if method.response == "predict_proba" else "score"
-    values = as_columns(raw, name=name, input=kind).values
+    values = as_columns(raw, name=name, input=method.output_kind).values
     return Output(expit(values) if method.is_squashed else values, np.arange(n_labels), raw.dtype == np.float32)
 
 
@@ -109,14 +74,8 @@ def _present(p: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def fit_multilabel_pair(
     estimator: Any, method: Method, output: Output, has_label: BoolArray, weight: FloatArray | None
 ) -> MultilabelPair:
-    """Fit the calibrator of a fitted classifier to its output of some rows and their labels.
-
-    Raises
-    ------
-    InvalidTypeError
-        If the method is no calibrator of one score.
-    """
-    template = method.new()
+    """Fit the calibrator of a fitted classifier to its output of some rows and their labels."""
+    template = method.template
     if not isinstance(template, BinaryCalibrator):
         raise InvalidTypeError(
             f"method {template!r} calibrates all classes at once, and labels are calibrated each on its own. "

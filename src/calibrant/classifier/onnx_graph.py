@@ -26,17 +26,7 @@ _ROUNDING = {"float64": 1e-12, "float32": 1e-6}
 
 
 def classifier_to_onnx(classifier: Any, dtype: FloatType) -> Any:
-    """Return a fitted CalibratedClassifierCV as an ONNX model of features, shape (n, n_features).
-
-    Raises
-    ------
-    NotFittedError
-        If it is not fitted.
-    MissingPackageError
-        If skl2onnx, which exports scikit-learn's classifiers, is not installed.
-    InvalidInputError
-        If a pair can't be exported.
-    """
+    """Return a fitted CalibratedClassifierCV as an ONNX model of features, shape (n, n_features)."""
     import onnx
 
     check_is_fitted(classifier)

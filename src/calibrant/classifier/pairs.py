@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows
 from calibrant.rows import Rows
-from calibrant.validation import InputKind, Labels, as_scores
+from calibrant.validation import Labels, as_scores
 
 #: How far outside [0, 1] a probability may lie by rounding.
 _ROUNDING = 1e-5
@@ -24,16 +25,10 @@ _ROUNDING = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a classifier said of some rows.
+    """What a classifier said of some rows, checked.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,) or (n, S)
-        Checked: one score for two classes, else one for each class that the classifier knows.
-    known : ndarray of shape (S,)
-        Those classes, as positions among all classes.
-    is_float32 : bool
-        Whether it came in single precision.
+    `values` has one score for two classes, else one for each class that the classifier knows; `known` are those
+    classes, as positions among all; `is_float32` says whether it came in single precision.
     """
 
     values: FloatArray
@@ -41,38 +36,45 @@ class Output:
     is_float32: bool
 
 
-class Pair(Protocol):
-    """A fitted classifier with the calibrator of its output."""
+@dataclass(frozen=True)
+class Pair(ABC):
+    """A fitted classifier with the calibrator of its output, which is applied as `method` says."""
 
-    @property
-    def estimator(self) -> Any:
-        """The fitted classifier."""
-
-    @property
-    def calibrator(self) -> Any:
-        """The fitted calibrator, or None."""
+    estimator: Any
+    calibrator: Any
+    method: Method
 
     @property
     def lacking(self) -> list[Any]:
         """The classes that the classifier knows and the calibration rows lack."""
+        return []
 
     @property
+    @abstractmethod
     def is_known(self) -> BoolArray:
         """Which of the columns the classifier says something of."""
 
-    @property
-    def knows_all(self) -> bool:
-        """Whether that is all of them."""
-
+    @abstractmethod
     def read(self, X: Any) -> Output:
         """Return what the classifier says of X, checked."""
 
+    @abstractmethod
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
         """Return calibrated probabilities of what the classifier said."""
 
+    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        """Return the calibrated probability of every class, or label, shape (n, K).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            As the classifier takes it.
+        """
+        return self.calibrate(self.read(X))
+
 
 @dataclass(frozen=True)
-class CalibratedPair:
+class CalibratedPair(Pair):
     """A fitted classifier and the calibrator of its output.
 
     Attributes
@@ -99,10 +101,8 @@ class CalibratedPair:
     1 / (n + 2), the mean of a uniform prior after n rows without it. The calibrated classes share the rest.
     """
 
-    estimator: Any
     calibrator: AnyCalibrator | None
     classes: npt.NDArray[Any]
-    method: Method
     known: IntArray
     fitted: IntArray
     n_rows: float
@@ -112,37 +112,18 @@ class CalibratedPair:
         """The calibrator, in a list as scikit-learn has it."""
         return [] if self.calibrator is None else [self.calibrator]
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.floating[Any]]:
-        """Return the calibrated probability of every class, shape (n, K).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            As the classifier takes it.
-        """
-        return self.calibrate(self.read(X))
-
     @property
     def lacking(self) -> list[Any]:
-        """The classes that the classifier knows and the calibration rows lack."""
         return list(self.classes[np.setdiff1d(self.known, self.fitted)].tolist())
 
     @property
     def is_known(self) -> BoolArray:
-        """Which classes the classifier was trained on, shape (K,)."""
         return np.isin(np.arange(self.classes.size), self.known)
 
-    @property
-    def knows_all(self) -> bool:
-        """Whether those are all classes."""
-        return self.known.size == self.classes.size
-
     def read(self, X: Any) -> Output:
-        """Return what the classifier says of X, checked."""
         return read_output(self.estimator, self.method, X, self.classes)
 
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
-        """Return the calibrated probability of every class, shape (n, K), from the classifier's output."""
         q = self._of_known(output.values)
         if output.known.size < self.classes.size:
             out = np.zeros((len(q), self.classes.size))
@@ -155,8 +136,7 @@ class CalibratedPair:
         if self.known.size == 1:
             return np.ones((len(values), 1))
         if self.calibrator is not None and self.fitted.size == self.known.size:
-            q = self.calibrator.apply_values(values)
-            return np.column_stack((1.0 - q, q)) if q.ndim == 1 else q
+            return _two_columns(self.calibrator.apply_values(values))
         return self._partly(values)
 
     def _partly(self, values: FloatArray) -> FloatArray:
@@ -170,21 +150,13 @@ class CalibratedPair:
         if self.calibrator is None:
             out[:, columns] = rest[:, None]
         else:
-            q = self.calibrator.apply_values(_among(values, columns, self.method))
-            out[:, columns] = rest[:, None] * (np.column_stack((1.0 - q, q)) if q.ndim == 1 else q)
+            among = self.calibrator.apply_values(_among(values, columns, self.method))
+            out[:, columns] = rest[:, None] * _two_columns(among)
         return normalise_rows(out)
 
 
 def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any]) -> Output:
-    """Return what a fitted classifier says of X, checked.
-
-    Raises
-    ------
-    InvalidScoreError
-        If a value is missing, NaN, infinite, or no probability.
-    ShapeError
-        If there is not one column for each of its classes.
-    """
+    """Return what a fitted classifier says of X, checked."""
     model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
     name = f"{type(model).__name__}.{method.response}"
     known = _positions(estimator.classes_, classes)
@@ -204,10 +176,9 @@ def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any
                 "Pass a classifier that gives one column per class (decision_function_shape='ovr' for SVC)."
             )
     is_float32 = raw.dtype == np.float32
-    kind: InputKind = "probability" if method.response == "predict_proba" else "score"
-    if kind == "probability":
+    if method.output_kind == "probability":
         raw = _within_unit(raw)
-    values = as_scores(raw, name=name, input=kind).values
+    values = as_scores(raw, name=name, input=method.output_kind).values
     return Output(method.scores(values), known, is_float32)
 
 
@@ -219,21 +190,9 @@ def fit_pair(
     codes: IntArray,
     weight: FloatArray | None,
 ) -> CalibratedPair:
-    """Fit the calibrator of a fitted classifier.
+    """Fit the calibrator of a classifier that was fitted on other rows.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted on other rows.
-    method : Method
-    classes : ndarray of shape (K,)
-        All classes.
-    output : Output
-        What it said of the calibration rows.
-    codes : ndarray of shape (n,)
-        Their classes, as positions in `classes`.
-    weight : ndarray of shape (n,) or None
-        Their weights, some of which may be zero.
+    `codes` are the positions of the rows' labels in `classes`; weights may be zero.
     """
     values, known = output.values, output.known
     counted = None if weight is None or weight.all() else weight > 0.0
@@ -248,12 +207,13 @@ def fit_pair(
     if fitted.size > 1:
         if fitted.size < known.size:
             values = _among(values, np.flatnonzero(np.isin(known, fitted)), method)
-        is_all = fitted.size == classes.size
-        labels = Labels(_compact(codes if is_all else np.searchsorted(fitted, codes), fitted.size), classes[fitted])
-        calibrator = method.new()
+        if fitted.size < classes.size:
+            codes = np.searchsorted(fitted, codes)
+        labels = Labels(codes.astype(np.uint8) if fitted.size == 2 else codes, classes[fitted])
+        calibrator = method.template.fresh()
         calibrator.fit_rows(Rows(values, labels, weight, input=method.input))
     n_rows = float(codes.size if weight is None else weight.sum())
-    return CalibratedPair(estimator, calibrator, classes, method, known, fitted, n_rows)
+    return CalibratedPair(estimator, calibrator, method, classes, known, fitted, n_rows)
 
 
 def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]]:
@@ -263,7 +223,8 @@ def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]
     its own classes is scaled to the rest.
     """
     said = _calibrated(pairs, X)
-    if all(pair.knows_all for pair in pairs):
+    is_known = np.array([pair.is_known for pair in pairs])
+    if is_known.all():
         total = next(said)
         for q in said:
             total += q
@@ -271,7 +232,6 @@ def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]
     probabilities = list(said)
     if len(pairs) == 1:
         return probabilities[0]
-    is_known = np.array([pair.is_known for pair in pairs])
     total = sum(probabilities[1:], start=probabilities[0])
     elsewhere = total / np.maximum(is_known.sum(axis=0), 1)
     mean = np.zeros_like(total, dtype=np.float64)
@@ -291,13 +251,7 @@ def _calibrated(pairs: Sequence[Pair], X: Any) -> Iterator[npt.NDArray[np.floati
 
 
 def saved_form(pair: Pair) -> Calibrator | MultilabelCalibrator:
-    """Return the calibrator of a pair, which can be saved and applied without the classifier.
-
-    Raises
-    ------
-    InvalidInputError
-        If it has none, or one of scikit-learn's regressors.
-    """
+    """Return the calibrator of a pair, which can be saved and applied without the classifier."""
     if isinstance(pair.calibrator, (Calibrator, MultilabelCalibrator)):
         return pair.calibrator
     what = "rows of one class only" if pair.calibrator is None else "a scikit-learn regressor"
@@ -322,10 +276,6 @@ def _within_unit(p: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _two_columns(values: FloatArray) -> FloatArray:
     return np.column_stack((1.0 - values, values)) if values.ndim == 1 else values
-
-
-def _compact(codes: IntArray, n_classes: int) -> npt.NDArray[np.integer[Any]]:
-    return codes.astype(np.uint8) if n_classes <= 2 else codes
 
 
 def _positions(known: npt.NDArray[Any], classes: npt.NDArray[Any]) -> IntArray:

@@ -21,6 +21,9 @@ from calibrant.dependence import stratified_blocks
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import IntArray
 
+#: Splitters that test each row once, so that a rare class can't reach every fold.
+_FOLDS = (KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold)
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -40,14 +43,7 @@ def refuse_prefit(cv: Any) -> None:
 
 
 def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict[str, Any]) -> Iterator[Split]:
-    """Yield the splits of n rows, as scikit-learn reads `cv`; `codes` are their classes where each has one.
-
-    Raises
-    ------
-    InvalidInputError
-        If a class has fewer rows than there are folds, a split trains or tests on nothing, or tests a row that it
-        trains on.
-    """
+    """Yield the splits of n rows, as scikit-learn reads `cv`; `codes` are their classes where each has one."""
     if isinstance(cv, LeaveOneOut):
         raise InvalidInputError(
             "LeaveOneOut cross-validation does not allow all classes to be present in test splits: one row shows one "
@@ -55,22 +51,19 @@ def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict
         )
     if codes is None:
         return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
-    if isinstance(cv, numbers.Integral) or _cuts_folds(cv):
-        _check_smallest_class(codes, int(getattr(cv, "n_splits", cv)))
+    smallest = int(np.bincount(codes).min())
+    if isinstance(cv, (numbers.Integral, *_FOLDS)):
+        n_folds = int(getattr(cv, "n_splits", cv))
+        if smallest < n_folds:
+            raise InvalidInputError(
+                f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples for at least "
+                f"one class, which has {smallest}. Pass fewer folds, or drop the class."
+            )
     if cv is None or isinstance(cv, numbers.Integral):
         n_folds = check_cv(cv).n_splits  # it says what is wrong with the number
-        if int(np.bincount(codes).min()) >= n_folds:
+        if smallest >= n_folds:
             return _blocks(codes, n_folds)
     return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
-
-
-def _check_smallest_class(codes: IntArray, n_folds: int) -> None:
-    smallest = int(np.bincount(codes).min())
-    if smallest < n_folds:
-        raise InvalidInputError(
-            f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples for at least one "
-            f"class, which has {smallest}. Pass fewer folds, or drop the class."
-        )
 
 
 def _blocks(codes: IntArray, n_folds: int) -> Iterator[Split]:
@@ -79,11 +72,6 @@ def _blocks(codes: IntArray, n_folds: int) -> Iterator[Split]:
     for fold in range(n_folds):
         is_test = folds == fold
         yield Split(np.flatnonzero(~is_test), np.flatnonzero(is_test))
-
-
-def _cuts_folds(cv: Any) -> bool:
-    """Say whether each row is tested once, so that a rare class can't reach every fold."""
-    return isinstance(cv, (KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold))
 
 
 def _checked(cv: Any, X: Any, y: Any, n: int, params: dict[str, Any]) -> Iterator[Split]:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from calibrant._version import __version__
-from calibrant.cli.examples import ExamplesMixin
+from calibrant.cli.common import ExamplesMixin
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from calibrant import engines, persistence
+from calibrant.cli.common import Command, progress
 from calibrant.cli.data import check_output, format_option, split_list
-from calibrant.cli.examples import Command
-from calibrant.cli.output import progress
 from calibrant.engines import FittedColumns
 from calibrant.fitted import Fitted
 from calibrant.phrases import count, listed

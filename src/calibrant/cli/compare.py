@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from calibrant.cli.common import Command, interval, json_option, level_option, number, seed_option, table, write_json
 from calibrant.cli.data import Request, data_options, split_list
-from calibrant.cli.examples import Command
-from calibrant.cli.output import count, interval, table, write_json
-from calibrant.comparison import Comparison, Difference, compare
+from calibrant.comparison import Comparison, Difference, compare_rows
+from calibrant.phrases import count, percent_level
 from calibrant.validation import INPUT_KINDS, InputKind, check_choice
 
 
@@ -21,15 +21,13 @@ from calibrant.validation import INPUT_KINDS, InputKind, check_choice
         "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
     ],
 )
-@data_options(positive=False)
+@data_options()
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
 @click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.", show_default=True)
 @click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N", help="Folds.")
-@click.option("--level", type=float, default=0.95, show_default=True, metavar="X", help="Level of the intervals.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of the folds."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document only.")
+@level_option()
+@seed_option("the folds")
+@json_option
 def command(
     methods: str | None, input: InputKind, folds: int, level: float, seed: int, as_json: bool, **options: Any
 ) -> None:
@@ -39,22 +37,14 @@ def command(
     scores as they are; below zero is better. --json has that of the Brier score too.
     """
     check_choice("--input", input, INPUT_KINDS)
-    rows = Request(**options).read(input=input)
-    ranked = compare(
-        rows.scores,
-        rows.y,
-        methods=None if methods is None else split_list(methods),
-        input=input,
-        cv=folds,
-        seed=seed,
-        sample_weight=rows.weight,
-        classes=rows.classes,
-        level=level,
-    )
+    found = Request(**options).open().read(input=input, both_classes=True)
+    named = None if methods is None else split_list(methods)
+    ranked = compare_rows(found.rows, methods=named, cv=folds, seed=seed, level=level)
     if as_json:
-        write_json({"file": rows.file, "label": rows.label, "score": rows.score, **ranked.to_dict()})
+        read = {"file": found.columns.source.name, "label": options["label"], "score": found.columns.score}
+        write_json({**read, **ranked.to_dict()})
         return
-    click.echo(rows.describe())
+    click.echo(found.describe())
     click.echo(f"\n{verdict(ranked)}\n")
     click.echo(as_table(ranked))
 
@@ -66,7 +56,7 @@ def verdict(ranked: Comparison) -> str:
     if best.name == ranked.baseline:
         return f"Best on {rows}: {best.name!r}. No method does better."
     difference = best.log_loss_difference
-    figures = f"log loss {difference.value:+.4f} against {ranked.baseline!r} ({_percent(ranked.level)} interval"
+    figures = f"log loss {difference.value:+.4f} against {ranked.baseline!r} ({percent_level(ranked.level)} interval"
     figures += f" {difference.low:+.4f} to {difference.high:+.4f})"
     if difference.high < 0.0:
         return f"Best on {rows}: {best.name!r}, {figures}."
@@ -75,14 +65,14 @@ def verdict(ranked: Comparison) -> str:
 
 def as_table(ranked: Comparison) -> str:
     """Return the methods, best first."""
-    level = f"{_percent(ranked.level)} interval"
+    level = f"{percent_level(ranked.level)} interval"
     header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}"]
     lines = [
         [
             method.name,
-            _figure(method.log_loss),
+            number(method.log_loss),
             *_change(method.log_loss_difference, is_baseline=method.name == ranked.baseline),
-            _figure(method.brier),
+            number(method.brier),
             *_change(method.brier_difference, is_baseline=method.name == ranked.baseline)[:1],
         ]
         for method in ranked.methods
@@ -90,13 +80,5 @@ def as_table(ranked: Comparison) -> str:
     return table(header, lines)
 
 
-def _figure(value: float) -> str:
-    return f"{value:.4f}"
-
-
 def _change(difference: Difference, *, is_baseline: bool) -> list[str]:
     return ["", ""] if is_baseline else [f"{difference.value:+.4f}", interval(difference.low, difference.high)]
-
-
-def _percent(level: float) -> str:
-    return f"{100 * level:g}%"

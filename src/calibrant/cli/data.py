@@ -1,85 +1,74 @@
-"""Labels, scores and weights of a file, with the column of each class found by name or by order."""
+"""Rows of a file for the commands: columns found, matched to the classes, calibrated where asked, and checked once."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy.typing as npt
+import numpy as np
 
-from calibrant.cli.output import listed
-from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError, did_you_mean
-from calibrant.numerics import FloatArray
-from calibrant.tables import FORMATS, check_numbers, open_rows
-from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_probabilities, as_scores, as_weight
+from calibrant import persistence
+from calibrant.cli.common import with_options
+from calibrant.engines import FittedColumns, RowReader
+from calibrant.errors import CalibrantError, InvalidInputError, InvalidLabelError, ShapeError, did_you_mean
+from calibrant.fitted import Fitted
+from calibrant.phrases import listed, quoted
+from calibrant.rows import Rows, read_rows
+from calibrant.tables import FORMATS, Batch, RowSource, check_numbers, open_rows
+from calibrant.validation import NUMPY, InputKind, column_places, match_classes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-format_option = click.option(
-    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(FORMATS)}."
-)
+#: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
+MANY = 1 << 24
+_BYTES_PER_ROW = 50
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
 
+format_option = click.option(
+    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(FORMATS)}."
+)
+_OPTIONS = {
+    "positive": [
+        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]"),
+    ],
+    "calibrator": [
+        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them."),
+    ],
+    "dependence": [
+        click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
+        click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
+        click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time."),
+    ],
+}
 
-@dataclass(frozen=True, slots=True)
-class ScoredRows:
-    """Checked rows of a file.
 
-    Attributes
-    ----------
-    file : str
-        What messages call the file.
-    label : str
-        Name of the column of labels.
-    score : list of str
-        Names of the columns of scores, in the order of `classes` where there are several.
-    weight_name : str or None
-        Name of the column of weights.
-    labels : Labels
-        The codes of the rows, and the sorted classes.
-    scores : ndarray of shape (n,) or (n, K)
-    weight : ndarray of shape (n,) or None
-    positive : object
-        The class of the one column of scores; None where there are several.
-    order : str
-        How columns and classes were matched, for the reader.
-    groups : dict of columns
-        The columns that name groups of rows, as they were read.
-    """
-
-    file: str
-    label: str
-    score: list[str]
-    weight_name: str | None
-    labels: Labels
-    scores: FloatArray
-    weight: FloatArray | None
-    positive: object
-    order: str
-    groups: dict[str, pa.ChunkedArray] = field(default_factory=dict)
-
-    @property
-    def y(self) -> npt.NDArray[Any]:
-        """The labels as they were, shape (n,)."""
-        values: npt.NDArray[Any] = self.labels.classes[self.labels.codes]
-        return values
-
-    @property
-    def classes(self) -> list[Any]:
-        """The sorted classes."""
-        return list(self.labels.classes.tolist())
-
-    def describe(self) -> str:
-        """Return a line that says what was read."""
-        what = f"label {self.label!r}, score {listed(list(map(repr, self.score)), most=_MOST_NAMED)}"
-        weight = f", weight {self.weight_name!r}" if self.weight_name is not None else ""
-        return f"{self.file}: {self.labels.codes.size:,} rows, {what}{weight}; {self.order}"
+def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
+    options = [
+        click.argument("file"),
+        click.option("--label", default="y", metavar="COLUMN", show_default=True, help="Column of the labels."),
+        click.option(
+            "--score",
+            multiple=True,
+            metavar="COLUMNS",
+            help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p"
+            + (", or those of the calibrator]" if "calibrator" in more else "]"),
+        ),
+        click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
+        format_option,
+        click.option(
+            "--classes",
+            metavar="LABELS",
+            help="The class of each score column: a,b,c. Needed where names don't say it and labels lack a class.",
+        ),
+    ]
+    return with_options([*options, *(option for name in more for option in _OPTIONS[name])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,62 +77,269 @@ class Request:
 
     file: str
     label: str = "y"
-    score: tuple[str, ...] = ("p",)
+    score: tuple[str, ...] = ()
     weight: str | None = None
     format: str | None = None
     positive: str | None = None
     classes: str | None = None
     groups: tuple[str, ...] = ()
+    calibrator: str | None = None
+    cluster: str | None = None
+    time: str | None = None
+    label_end: str | None = None
 
-    def read(self, *, input: InputKind = "probability") -> ScoredRows:
-        """Read and check the rows.
-
-        Raises
-        ------
-        CalibrantError
-            If the file can't be read, lacks a column, or holds what can't be used.
-        """
-        opened = open_rows(self.file, format=self.format)
-        where = opened.name
-        score = opened.select(split_names(self.score, opened.names))
-        groups = split_names(self.groups, opened.names)
-        others = [*([] if self.weight is None else [self.weight]), *groups]
-        found = opened.read(list(dict.fromkeys([self.label, *score, *others])))
-        known = None if self.classes is None else labelled_classes(self.classes, found.column(self.label).type)
-        labels = self._labels(found.column(self.label), f"column {self.label!r} of {where}", len(score), known)
-        classes = labels.classes.tolist()
-        if len(score) == 1:
-            positive = positive_class(self.positive, classes)
-            order = f"{positive!r} is the positive class"
-        else:
-            positive = None
-            score, order = order_classes(score, classes, known)
-        weight = None
-        if self.weight is not None:
-            name = f"column {self.weight!r} of {where}"
-            check_numbers(found.column(self.weight), name)
-            weight = as_weight(found.column(self.weight), found.num_rows, name=name)
-        scores = read_scores(found, score, where, input=input)
-        named = {name: group_column(found.column(name), f"column {name!r} of {where}") for name in groups}
-        return ScoredRows(where, self.label, score, self.weight, labels, scores, weight, positive, order, named)
-
-    def _labels(self, column: pa.ChunkedArray, name: str, n_columns: int, known: list[Any] | None) -> Labels:
-        if self.positive is not None and n_columns > 1:
+    def open(self) -> OpenedFile:
+        """Open the file, and find the columns of scores and groups."""
+        source = open_rows(self.file, format=self.format)
+        score = split_names(self.score, source.names)
+        groups = source.select(split_names(self.groups, source.names))
+        if self.calibrator is not None:
+            source = self._calibrated(source, score)
+        found = source.select(source.outputs if isinstance(source, CalibratedSource) else score or ["p"])
+        if self.positive is not None and len(found) > 1:
             raise InvalidInputError("--positive needs one score column; with several, each class has its own.")
-        if known is not None and n_columns > 1 and len(known) != n_columns:
-            raise InvalidInputError(f"--classes names {len(known)} classes for {n_columns} score columns.")
-        try:
-            labels = as_labels(column, name=name, classes=None if known is None else sorted(known), n_columns=n_columns)
-        except InvalidLabelError as error:
-            if n_columns == 1 or known is not None:
-                raise
-            raise InvalidLabelError(f"{error} (Here: --classes, in the order of the score columns.)") from None
-        if n_columns == 1 and len(labels.classes) != 2:
-            raise ShapeError(
-                f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one score column. "
-                "Name one score column per class: --score p0,p1,p2 or --score 'p*'."
+        return OpenedFile(self, source, found, groups)
+
+    def _calibrated(self, source: RowSource, score: list[str]) -> CalibratedSource:
+        given = {"--classes": self.classes, "--positive": self.positive}
+        if named := next((option for option, value in given.items() if value is not None), None):
+            raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
+        fitted = persistence.load_as(Fitted, str(self.calibrator))
+        if not fitted.is_exclusive:
+            raise InvalidInputError(
+                f"{self.calibrator} holds a {type(fitted).__name__}: it calibrates several labels at once, but what is "
+                "measured here is one label per row. Add its probabilities by calibrant apply, and measure the column "
+                "of each label against that label."
             )
-        return labels
+        own = fitted.group_name_
+        given_group = next(iter(self.groups), None)
+        group = (own if own in source.names else given_group) if fitted.needs_groups else None
+        columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
+        return CalibratedSource(source, replace(columns, score=tuple(source.select(columns.score))))
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """The columns of a file that a request names, and how those of scores and the classes were matched.
+
+    `score` is in the order of the sorted `classes`, where there are several; `positive` is the class of a single
+    column, else None; `order` says in words how columns and classes were matched.
+    """
+
+    request: Request
+    source: RowSource
+    score: list[str]
+    groups: list[str]
+    classes: list[Any]
+    positive: object
+    order: str
+
+    def names(self) -> dict[str, Any]:
+        """Return the names of the columns and the classes, as engines take them."""
+        of = self.request
+        return {"score": self.score, "label": of.label, "weight": of.weight, "classes": self.classes}
+
+    def facts(self, n_rows: int) -> dict[str, Any]:
+        """Return what was read, as the first members of a document."""
+        of, calibrator = self.request, self.request.calibrator
+        named = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        dependence = {key: name for key, name in named.items() if name is not None}
+        return {
+            "file": self.source.name,
+            **({} if calibrator is None else {"calibrator": calibrator}),
+            "n": n_rows,
+            "columns": {"label": of.label, "score": self.score, "weight": of.weight, **dependence},
+            "classes": self.classes,
+            "positive": self.positive,
+        }
+
+    def describe(self, n_rows: int) -> str:
+        """Return a line that says what was read."""
+        what = f"label {self.request.label!r}, score {quoted(self.score, most=_MOST_NAMED)}"
+        weight = "" if self.request.weight is None else f", weight {self.request.weight!r}"
+        by = "" if self.request.calibrator is None else f" by {self.request.calibrator}"
+        return f"{self.source.name}: {n_rows:,} rows, {what}{by}{weight}; {self.order}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of a file in memory, those of weight zero left out; `n_read` counts these too."""
+
+    columns: FileColumns
+    rows: Rows
+    n_read: int
+
+    def describe(self) -> str:
+        """Return a line that says what was read."""
+        return self.columns.describe(self.n_read)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A request and the source of its rows; `score` and `groups` are columns of it, in the order given."""
+
+    request: Request
+    source: RowSource
+    score: list[str]
+    groups: list[str]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the rows are too many to be held."""
+        path = Path(self.request.file)
+        if self.request.file == "-" or not (path.is_dir() or path.is_file()):
+            return False
+        if self.source.n_rows is None:
+            return self.source.n_bytes > MANY * _BYTES_PER_ROW
+        return self.source.n_rows * len(self.score) > MANY
+
+    def read(self, *, input: InputKind = "probability", both_classes: bool = False) -> FileRows:
+        """Read the rows into memory, and check them."""
+        of, where = self.request, self.source.name
+        others = [name for name in (of.weight, of.cluster, of.time, of.label_end) if name is not None]
+        table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
+        if table.num_rows == 0:
+            raise ShapeError(f"{where} is empty. Pass at least one row.")
+        for name in [*self.score, *([] if of.weight is None else [of.weight])]:
+            check_numbers(table.column(name), called(name, where))
+        known = self._known_classes(table.column(of.label).type)
+        weight, cluster, time, label_end = (
+            None if name is None else table.column(name) for name in (of.weight, of.cluster, of.time, of.label_end)
+        )
+        is_one = len(self.score) == 1
+        scores = table.column(self.score[0]) if is_one else table.select(self.score)
+        scores_called = called(self.score[0], where) if is_one else where
+        try:
+            rows = read_rows(
+                scores,
+                table.column(of.label),
+                names=(scores_called, called(of.label, where), called(of.weight or "", where)),
+                where=where,
+                input=input,
+                match_names=False,
+                classes=None if known is None else sorted(known),
+                both_classes=both_classes,
+                sample_weight=weight,
+                groups={name: table.column(name) for name in self.groups},
+                cluster=cluster,
+                time=time,
+                label_end=label_end,
+            )
+        except (InvalidLabelError, ShapeError) as error:
+            if known is not None or (is_one and isinstance(error, InvalidLabelError)):
+                raise
+            hint = "--score p0,p1,p2 or --score 'p*'" if is_one else "--classes, in the order of the score columns"
+            raise type(error)(f"{error} (Here: {hint}.)") from None
+        columns = self._matched(rows.classes.tolist(), known)
+        labels = rows.checked_labels()
+        if columns.positive is not None and columns.positive == columns.classes[0]:
+            labels = labels.flipped()
+        values = rows.scores
+        if columns.score != self.score:
+            values = np.take(values, [self.score.index(name) for name in columns.score], axis=1)
+        rows = replace(rows, scores=values, labels=labels, columns=tuple(columns.score), container=NUMPY)
+        return FileRows(columns, rows, table.num_rows)
+
+    def resolve(self) -> FileColumns:
+        """Find the classes, and match the columns to them, without holding rows."""
+        of = self.request
+        if named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None):
+            raise InvalidInputError(
+                f"--{named.replace('_', '-')} needs all rows in memory, and {of.file} has too many. Take a part of "
+                "them that holds whole clusters, or a shorter time."
+            )
+        (label,) = self.source.select([of.label])
+        first = next(iter(self.source.scan([label])), None)
+        if first is None:
+            raise ShapeError(f"{self.source.name} is empty. Pass at least one row.")
+        known = self._known_classes(first.table.column(label).type)
+        classes = None if known is None else sorted(known)
+        reader = RowReader(self.source, score=self.score, label=label, classes=classes)
+        return self._matched(reader.classes.tolist(), known)
+
+    def _known_classes(self, kind: pa.DataType) -> list[Any] | None:
+        """Return the class of each column of scores, where a calibrator or --classes says it."""
+        if isinstance(self.source, CalibratedSource):
+            return self.source.classes
+        if self.request.classes is None:
+            return None
+        known = labelled_classes(self.request.classes, kind)
+        if len(self.score) > 1 and len(known) != len(self.score):
+            raise InvalidInputError(f"--classes names {len(known)} classes for {len(self.score)} score columns.")
+        return known
+
+    def _matched(self, classes: list[Any], known: list[Any] | None) -> FileColumns:
+        """Match the columns of scores to the sorted classes."""
+        score = self.score
+        if len(score) == 1:
+            positive = positive_class(self.request.positive, classes)
+            order = f"{positive!r} is the positive class"
+            return FileColumns(self.request, self.source, score, self.groups, classes, positive, order)
+        places = column_places(score, classes)
+        if known is not None:
+            how = "as --classes says" if self.request.classes else "as the calibrator has them"
+            places = [known.index(label) for label in classes]
+        elif places is not None:
+            how = "by name"
+        else:
+            match_classes(score, classes, name=self.source.name)  # refuses names that contradict the order
+            how, places = "in the order given", list(range(len(score)))
+        score = [score[place] for place in places]
+        pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
+        return FileColumns(self.request, self.source, score, self.groups, classes, None, f"classes {how}: {pairs}")
+
+
+class CalibratedSource(RowSource):
+    """A table with the probabilities that a fitted object makes of its rows as further columns.
+
+    They are made batch by batch as rows are read, so that whatever reads rows measures calibrated probabilities.
+    """
+
+    def __init__(self, source: RowSource, columns: FittedColumns) -> None:
+        self.source, self.columns = source, columns
+        self.name, self.is_repeatable, self.n_bytes = source.name, source.is_repeatable, source.n_bytes
+        self.outputs = columns.new_columns("p_calibrated").outputs
+        self.classes: list[Any] = columns.fitted.classes_.tolist()
+
+    @property
+    def n_rows(self) -> int | None:
+        return self.source.n_rows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table, but for those that have the names of the new ones, and the new ones."""
+        return (*(name for name in self.source.names if name not in self.outputs), *self.outputs)
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Read the named columns, and make those that are new."""
+        for batch in self.source.scan(self._read_for(columns)):
+            table = batch.table
+            if any(name in self.outputs for name in columns):
+                made = self._probabilities(batch).reshape(table.num_rows, -1)
+                for name, values in zip(self.outputs, made.T, strict=True):
+                    table = table.append_column(name, [values])
+            yield replace(batch, table=table.select(list(columns)))
+
+    def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
+        return self.source.count_missing(self._read_for(columns))
+
+    def _read_for(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns of the table that it takes to read or make these."""
+        old = [name for name in columns if name not in self.outputs]
+        return old if len(old) == len(columns) else list(dict.fromkeys([*old, *self.columns.inputs]))
+
+    def _probabilities(self, batch: Batch) -> Any:
+        try:
+            return self.columns.probabilities(batch.table.select(self.columns.inputs))
+        except CalibrantError as error:
+            if not batch.first_row:
+                raise
+            raise type(error)(f"{error} (Rows are counted from row {batch.first_row:,} of {batch.where}.)") from None
+
+
+def called(column: str, where: str) -> str:
+    """Return what messages call a column."""
+    return f"column {column!r} of {where}"
 
 
 def positive_class(given: str | None, classes: list[Any]) -> object:
@@ -157,73 +353,6 @@ def positive_class(given: str | None, classes: list[Any]) -> object:
     raise InvalidLabelError(f"--positive {given!r} is none of the labels {classes!r}.{near}")
 
 
-def data_options(*, positive: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the argument FILE and the options that name its columns."""
-    options = [
-        click.argument("file"),
-        click.option("--label", default="y", metavar="COLUMN", show_default=True, help="Column of the labels."),
-        click.option(
-            "--score",
-            multiple=True,
-            default=("p",),
-            metavar="COLUMNS",
-            help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p]",
-        ),
-        click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
-        format_option,
-        click.option(
-            "--classes",
-            metavar="LABELS",
-            help="The class of each score column: a,b,c. Needed where names don't say it and labels lack a class.",
-        ),
-    ]
-    if positive:
-        options.append(
-            click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
-        )
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def read_scores(
-    found: pa.Table, names: Sequence[str], where: str, *, input: InputKind, sum_to_one: bool = True
-) -> FloatArray:
-    """Return the named columns as checked scores, shape (n,) for one and (n, K) for several."""
-    for name in names:
-        check_numbers(found.column(name), f"column {name!r} of {where}")
-    is_one = len(names) == 1
-    values = found.column(names[0]) if is_one else found.select(list(names))
-    called = f"column {names[0]!r} of {where}" if is_one else where
-    if not sum_to_one:
-        return as_probabilities(values, name=called, sum_to_one=False).values
-    return as_scores(values, name=called, input=input).values
-
-
-def group_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Refuse a column that can't name groups, before its rows are given to anything that says less of where it is."""
-    as_groups(column, name=name)
-    return column
-
-
-def match_by_name(names: Sequence[str], labels: Sequence[str]) -> list[str] | None:
-    """Return the names in the order of the labels, where each is a label between one prefix and one suffix."""
-    longest = max(labels, key=len)
-    for name in names:
-        at = name.find(longest)
-        while at >= 0:
-            prefix, suffix = name[:at], name[at + len(longest) :]
-            expected = [f"{prefix}{label}{suffix}" for label in labels]
-            if sorted(expected) == sorted(names):
-                return expected
-            at = name.find(longest, at + 1)
-    return None
-
-
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the column names that options list; a name that holds commas is taken whole if there is such a column."""
     return [name for text in given for name in ([text] if text in names else split_list(text))]
@@ -234,23 +363,28 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in next(csv.reader([text], skipinitialspace=True), []) if item.strip()]
 
 
-def check_output(output: str, *inputs: str) -> None:
+def check_output(output: str, *inputs: str | None) -> None:
     """Refuse to write over a file that the command reads as something else."""
     for name in inputs:
-        if name != "-" and Path(name).exists() and Path(output).exists() and Path(name).samefile(output):
+        if (
+            name is not None
+            and name != "-"
+            and Path(name).exists()
+            and Path(output).exists()
+            and Path(name).samefile(output)
+        ):
             raise InvalidInputError(f"-o {output} is the file that is read. Write to another one.")
 
 
-def order_classes(score: list[str], classes: list[Any], known: list[Any] | None) -> tuple[list[str], str]:
-    """Return the names of the score columns in the order of the sorted classes, and how they were matched."""
-    if known is not None:
-        column_of = dict(zip(known, score, strict=True))
-        score, how = [column_of[label] for label in classes], "as --classes says"
-    else:
-        matched = match_by_name(score, [str(label) for label in classes])
-        score, how = (matched, "by name") if matched is not None else (score, "in the order given")
-    pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
-    return score, f"classes {how}: {pairs}"
+def check_suffix(output: str, *suffixes: str) -> str:
+    """Return the suffix of a file to write, or say which there are."""
+    suffix = Path(output).suffix.lower()
+    if suffix not in suffixes:
+        named = [each for each in suffixes if each != ".htm"]
+        raise InvalidInputError(
+            f"-o {output} doesn't say what to write. End it in {', '.join(named[:-1])} or {named[-1]}."
+        )
+    return suffix
 
 
 def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:

@@ -1,24 +1,118 @@
-"""calibrant evaluate: how good the probabilities in a file are."""
+"""calibrant evaluate: how good the probabilities in a file are; and gates, which make a command fail."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import Any
 
 import click
 
-from calibrant.cli.data import Request, ScoredRows, data_options
-from calibrant.cli.examples import Command
-from calibrant.cli.gates import Gate, check_gates, parse_gates
-from calibrant.cli.large import LargeColumns, evaluate_large, is_large, resolve
-from calibrant.cli.output import count, interval, notes, number, shorten, table, write_json
-from calibrant.metrics import ClassScores, GroupScores, evaluate, evaluate_classes, evaluate_groups
-from calibrant.results import Scores
+from calibrant import engines
+from calibrant.cli.common import (
+    Command,
+    interval,
+    json_option,
+    level_option,
+    notes,
+    number,
+    progress,
+    seed_option,
+    table,
+    with_options,
+    write_json,
+)
+from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
+from calibrant.errors import InvalidInputError, unknown_name
+from calibrant.metrics import (
+    SCORE_BINS,
+    ClassScores,
+    GroupScores,
+    check_settings,
+    classes_of_rows,
+    evaluate_rows,
+    groups_of_rows,
+)
+from calibrant.phrases import count, shorten
+from calibrant.results import Score, Scores
 
 #: Groups, or classes, that the table shows; JSON has them all.
 _MOST_GROUPS = 20
 #: Width of the table of classes without their names.
 _FIGURES_WIDTH = 68
+#: Letters of the name of a class in a sentence.
+_MOST_LETTERS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of a file: all rows, each class where there are several, and each group by its column."""
+
+    columns: FileColumns
+    n_read: int
+    scores: Scores
+    by_class: ClassScores | None
+    by_group: dict[str, GroupScores]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as one plain document."""
+        document = {**self.columns.facts(self.n_read), **self.scores.to_dict()}
+        if self.by_class is not None:
+            document["by_class"] = self.by_class.to_dict()
+        for name, found in self.by_group.items():
+            document["groups"] = {"column": name, **{k: v for k, v in found.to_dict().items() if k != "overall"}}
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A metric must be at most (`max`) or at least (`min`) a limit; a metric that is not defined fails."""
+
+    metric: str
+    bound: str
+    limit: float
+
+    def passes(self, value: float) -> bool:
+        """Say whether a value keeps the bound."""
+        return value <= self.limit if self.bound == "max" else value >= self.limit
+
+    def result(self, scores: Mapping[str, Score]) -> dict[str, Any]:
+        """Return how the gate ended, as plain values."""
+        value = scores[self.metric].value
+        return {
+            "metric": self.metric,
+            "bound": self.bound,
+            "limit": self.limit,
+            "value": value,
+            "passed": self.passes(value),
+        }
+
+    def describe(self, scores: Mapping[str, Score]) -> str:
+        """Return a line that says how the gate ended."""
+        value = scores[self.metric].value
+        if math.isnan(value):
+            return f"Gate failed: {self.metric} is not defined on these rows ({self.bound} {self.limit:g})"
+        how = "passed" if self.passes(value) else "failed"
+        sign = {("max", True): "<=", ("max", False): ">", ("min", True): ">=", ("min", False): "<"}
+        return f"Gate {how}: {self.metric} {value:.6g} {sign[self.bound, self.passes(value)]} {self.limit:g}"
+
+
+def gate_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of what is measured, of gates, and --json."""
+    options = [
+        click.option(
+            "--evaluated-on",
+            default="given data",
+            metavar="TEXT",
+            help='What the rows are, such as "held-out, May".',
+        ),
+        click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above."),
+        click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below."),
+        json_option,
+    ]
+    return with_options(options)(command)
 
 
 @click.command(
@@ -30,19 +124,12 @@ _FIGURES_WIDTH = 68
         "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
     ],
 )
-@data_options(positive=True)
+@data_options("positive", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
-@click.option("--bins", default=15, show_default=True, metavar="N", help="Bins of the ECE.")
-@click.option("--level", default=0.95, show_default=True, metavar="SHARE", help="Coverage of the intervals.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of resampled intervals."
-)
-@click.option(
-    "--evaluated-on", default="given data", metavar="TEXT", help='What the rows are, such as "held-out, May".'
-)
-@click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above.")
-@click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--bins", default=SCORE_BINS, show_default=True, metavar="N", help="Bins of the ECE.")
+@level_option()
+@seed_option("resampled intervals")
+@gate_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -69,77 +156,74 @@ def command(
     --group adds a table with a row for each group, the one that is surely off by most first. Its intervals are
     corrected for the number of groups.
 
+    --calibrator measures what a saved calibrator, of any kind, makes of the scores.
+
+    --cluster, or --time and --label-end, say that rows are not independent: intervals are then wider.
+
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates("max", at_most) + parse_gates("min", at_least)
-    request = Request(**options, groups=() if group is None else (group,))
-    if is_large(request):
-        columns = resolve(request)
-        scores, by_group = evaluate_large(
-            request, columns, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on
-        )
-        check_gates(gates, scores)
-        if as_json:
-            write_json(_large_document(request, columns, scores, gates, by_group))
-        else:
-            click.echo(f"{request.file}: {next(iter(scores.values())).n:,} rows; {columns.order}; {evaluated_on}")
-            _show(scores, None, by_group)
-            if len(columns.classes) > 2:
-                click.echo("\nToo many rows for a table of the classes: take a sample of them for that.")
-        ctx.exit(_judge(gates, scores, as_json=as_json))
-    rows = request.read()
-    settings: dict[str, Any] = {
-        "sample_weight": rows.weight,
-        "n_bins": bins,
+    gates = parse_gates(at_most, at_least)
+    opened = Request(**options, groups=() if group is None else (group,)).open()
+    measure = measure_large if opened.is_large else measure_rows
+    found = measure(opened, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on)
+    check_gates(gates, found.scores)
+    if as_json:
+        write_json(found.to_dict() | gate_results(gates, found.scores))
+    else:
+        click.echo(f"{found.columns.describe(found.n_read)}; {evaluated_on}")
+        show(found)
+    ctx.exit(judge(gates, found.scores, as_json=as_json))
+
+
+def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+    """Measure rows in memory."""
+    found, settings = opened.read(), check_settings(n_bins, level, seed)
+    rows = found.rows
+    return Measured(
+        found.columns,
+        found.n_read,
+        evaluate_rows(rows, settings, evaluated_on),
+        classes_of_rows(rows, settings, evaluated_on) if rows.n_classes > 2 else None,
+        {name: groups_of_rows(rows, name, settings, evaluated_on)[0] for name in rows.groups},
+    )
+
+
+def measure_large(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+    """Measure rows in passes, without holding them: no table of the classes."""
+    columns = opened.resolve()
+    more: dict[str, Any] = {
+        **columns.names(),
+        "pos_label": columns.positive,
+        "n_bins": n_bins,
         "level": level,
-        "pos_label": rows.positive,
-        "classes": rows.classes,
+        "rng": seed,
         "evaluated_on": evaluated_on,
     }
-    scores = evaluate(rows.y, rows.scores, rng=seed, **settings)
-    check_gates(gates, scores)
-    by_group = {
-        name: evaluate_groups(rows.y, rows.scores, groups=column, **settings) for name, column in rows.groups.items()
-    }
-    by_class = evaluate_classes(rows.y, rows.scores, **settings) if len(rows.classes) > 2 else None
-    if as_json:
-        write_json(as_document(rows, scores, gates, by_class, by_group))
-    else:
-        click.echo(f"{rows.describe()}; {evaluated_on}")
-        _show(scores, by_class, by_group)
-    ctx.exit(_judge(gates, scores, as_json=as_json))
+    with progress("Measuring"):
+        scores: Scores = engines.evaluate(columns.source, **more)
+        groups = {name: engines.evaluate(columns.source, group=name, **more) for name in columns.groups}
+    return Measured(columns, next(iter(scores.values())).n, scores, None, groups)
 
 
-def _show(scores: Scores, by_class: ClassScores | None, by_group: dict[str, GroupScores]) -> None:
+def show(found: Measured) -> None:
     """Print the tables."""
-    click.echo(f"\n{scores.verdict}\n")
-    click.echo(as_table(scores))
-    for note in notes(scores):
-        click.echo(note)
-    if by_class is not None:
-        click.echo(f"\nBy class: {by_class.describe(lambda label: shorten(str(label)))}\n")
-        click.echo(as_class_table(by_class))
-    for name, found in by_group.items():
-        click.echo(f"\nBy {name!r}: {found.verdict}\n")
-        click.echo(as_group_table(found))
-
-
-def _judge(gates: list[Gate], scores: Scores, *, as_json: bool) -> int:
-    """Say how the gates ended; return the exit code."""
-    is_failed = False
-    for gate in gates:
-        passed = gate.passes(scores[gate.metric].value)
-        is_failed |= not passed
-        if not passed or not as_json:
-            click.echo(gate.describe(scores), err=not passed)
-    return 1 if is_failed else 0
+    click.echo(f"\n{found.scores.verdict}\n")
+    click.echo(as_table(found.scores))
+    if found.by_class is not None:
+        click.echo(f"\nBy class: {found.by_class.describe(lambda label: shorten(str(label), _MOST_LETTERS))}\n")
+        click.echo(as_class_table(found.by_class))
+    for name, scores in found.by_group.items():
+        click.echo(f"\nBy {name!r}: {scores.verdict}\n")
+        click.echo(as_group_table(scores))
+    if found.by_class is None and len(found.columns.classes) > 2:
+        click.echo("\nToo many rows for a table of the classes: take a sample of them for that.")
 
 
 def as_table(scores: Scores) -> str:
-    """Return the scores as an aligned table."""
+    """Return the scores as an aligned table, and notes on them."""
     first = next(iter(scores.values()))
     rows = [(s.name, number(s.value), interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
-    return table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows)
+    return "\n".join([table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *notes(scores)])
 
 
 def as_class_table(found: ClassScores) -> str:
@@ -174,59 +258,37 @@ def as_group_table(found: GroupScores) -> str:
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
 
 
-def as_document(
-    rows: ScoredRows,
-    scores: Scores,
-    gates: list[Gate],
-    by_class: ClassScores | None,
-    by_group: dict[str, GroupScores],
-) -> dict[str, object]:
-    """Return what was measured as one plain document."""
-    return _document(
-        {
-            "file": rows.file,
-            "n": rows.labels.codes.size,
-            "columns": {"label": rows.label, "score": rows.score, "weight": rows.weight_name},
-            "classes": rows.classes,
-            "positive": rows.positive,
-        },
-        scores,
-        gates,
-        by_class,
-        by_group,
-    )
+def parse_gates(at_most: Sequence[str], at_least: Sequence[str]) -> list[Gate]:
+    """Parse the texts NAME=VALUE of --max and --min."""
+    gates = []
+    for bound, text in [*(("max", text) for text in at_most), *(("min", text) for text in at_least)]:
+        name, _, value = text.partition("=")
+        try:
+            limit = float(value)
+        except ValueError:
+            limit = math.nan
+        if not name.strip() or math.isnan(limit):
+            raise InvalidInputError(f"--{bound} {text!r} is not NAME=VALUE. Write it so: --{bound} ece=0.02.")
+        gates.append(Gate(name.strip(), bound, limit))
+    return gates
 
 
-def _large_document(
-    request: Request, columns: LargeColumns, scores: Scores, gates: list[Gate], by_group: dict[str, GroupScores]
-) -> dict[str, object]:
-    return _document(
-        {
-            "file": request.file,
-            "n": next(iter(scores.values())).n,
-            "columns": {"label": request.label, "score": columns.score, "weight": request.weight},
-            "classes": columns.classes,
-            "positive": columns.positive,
-        },
-        scores,
-        gates,
-        None,
-        by_group,
-    )
+def check_gates(gates: Sequence[Gate], scores: Mapping[str, Score]) -> None:
+    """Raise UnknownNameError if a gate names no metric that was measured."""
+    for gate in gates:
+        if gate.metric not in scores:
+            raise unknown_name("metric", gate.metric, scores)
 
 
-def _document(
-    read: dict[str, object],
-    scores: Scores,
-    gates: list[Gate],
-    by_class: ClassScores | None,
-    by_group: dict[str, GroupScores],
-) -> dict[str, object]:
-    document: dict[str, object] = {**read, **scores.to_dict()}
-    if by_class is not None:
-        document["by_class"] = by_class.to_dict()
-    for name, found in by_group.items():
-        document["groups"] = {"column": name, **{k: v for k, v in found.to_dict().items() if k != "overall"}}
-    if gates:
-        document["gates"] = [gate.result(scores) for gate in gates]
-    return document
+def gate_results(gates: Sequence[Gate], scores: Mapping[str, Score]) -> dict[str, Any]:
+    """Return how the gates ended as a member of a document; nothing where there are none."""
+    return {"gates": [gate.result(scores) for gate in gates]} if gates else {}
+
+
+def judge(gates: Sequence[Gate], scores: Mapping[str, Score], *, as_json: bool) -> int:
+    """Say how the gates ended; return the exit code."""
+    passed = [gate.passes(scores[gate.metric].value) for gate in gates]
+    for gate, is_passed in zip(gates, passed, strict=True):
+        if not is_passed or not as_json:
+            click.echo(gate.describe(scores), err=not is_passed)
+    return 0 if all(passed) else 1

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from calibrant import persistence
+from calibrant.cli.common import Command
 from calibrant.cli.data import check_output, split_list
-from calibrant.cli.examples import Command
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
-from calibrant.persistence import DIALECTS, FLOAT_TYPES, DialectName, FloatType, write_whole
-
-_OF_SQL = ("dialect", "table", "score", "keep", "column")
+from calibrant.persistence import DIALECTS, FLOAT_TYPES, FloatType, write_whole
 
 
 @click.command(
@@ -39,17 +38,7 @@ _OF_SQL = ("dialect", "table", "score", "keep", "column")
 @click.option("--keep", multiple=True, metavar="COLUMNS", help="SQL: columns that go into the result as they are.")
 @click.option("--column", metavar="NAME", help="SQL: name of the new column.  [default: p_calibrated]")
 @click.option("--dtype", type=click.Choice(FLOAT_TYPES), help="ONNX: type of scores and result.  [default: float64]")
-def command(
-    calibrator: str,
-    to: str,
-    output: str | None,
-    dialect: DialectName | None,
-    table: str | None,
-    score: tuple[str, ...],
-    keep: tuple[str, ...],
-    column: str | None,
-    dtype: FloatType | None,
-) -> None:
+def command(calibrator: str, to: str, output: str | None, dtype: FloatType | None, **of_sql: Any) -> None:
     """Write the saved CALIBRATOR as SQL or as an ONNX model, to apply it where the scores are made.
 
     SQL is one SELECT. Rows that apply would refuse become NULL in SQL, NaN in ONNX.
@@ -57,22 +46,21 @@ def command(
     fitted = persistence.load_as(Fitted, calibrator)
     if output is not None:
         check_output(output, calibrator)
-    given = {"dialect": dialect, "table": table, "score": score, "keep": keep, "column": column}
     if to == "onnx":
-        _refuse_others("onnx", [name for name in _OF_SQL if given[name]])
+        _refuse_others("onnx", [name for name, value in of_sql.items() if value])
         if output is None or output == "-":
             raise InvalidInputError("an ONNX model is no text to print. Name a file with -o.")
         persistence.to_onnx(fitted, output, dtype=dtype or "float64")
     else:
         _refuse_others("sql", ["dtype"] if dtype else [])
-        columns = [name for text in score for name in split_list(text)] or None
+        score, keep = ([name for text in of_sql[key] for name in split_list(text)] for key in ("score", "keep"))
         sql = persistence.to_sql(
             fitted,
-            dialect or "duckdb",
-            columns=columns,
-            table=table or "scores",
-            keep=[name for text in keep for name in split_list(text)],
-            output=column or "p_calibrated",
+            of_sql["dialect"] or "duckdb",
+            columns=score or None,
+            table=of_sql["table"] or "scores",
+            keep=keep,
+            output=of_sql["column"] or "p_calibrated",
         )
         if output is None or output == "-":
             click.echo(sql)

@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from calibrant.cli.evaluate import as_table
-from calibrant.cli.examples import Command, ExamplesMixin
+from calibrant import persistence
+from calibrant.cli.common import (
+    Command,
+    Group,
+    check_taken,
+    interval,
+    level_option,
+    notes,
+    number,
+    progress,
+    seed_option,
+    table,
+    take_params,
+    write_json,
+)
+from calibrant.cli.data import check_output, check_suffix
+from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
-from calibrant.cli.forecast_columns import forecast_options, read_forecasts
-from calibrant.cli.forecast_fit import fit_command
-from calibrant.cli.forecast_report import report_command
-from calibrant.cli.gates import check_gates, parse_gates
-from calibrant.cli.output import notes, write_json
-from calibrant.forecasts import evaluate
+from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
+from calibrant.errors import unknown_name
+from calibrant.files import open_target
+from calibrant.forecasts import (
+    RECALIBRATORS,
+    Outcomes,
+    Recalibrator,
+    crps_change,
+    evaluate,
+    scores_and_floors,
+)
+from calibrant.phrases import count
+from calibrant.report import ForecastReport
+from calibrant.validation import as_generator
+
+#: Options of `fit` that are parameters of some of the recalibrators.
+_SETTINGS = ("algorithm", "direct_layer", "shift", "conformity")
+_SHOWN = (
+    "crps",
+    "log_score",
+    "coverage",
+    "sharpness",
+    "average_calibration_error",
+    "threshold_calibration_error",
+    "reliability_gap",
+)
+#: One row in so many is held out, if there are this many rows with weight.
+_PARTS = 5
+_LEAST = 50
+_COVERAGE, _LEVEL = 0.9, 0.95
 
 
-class Group(ExamplesMixin, click.Group):
-    """A group of commands with examples."""
+_coverage_option = click.option(
+    "--coverage", default=_COVERAGE, show_default=True, metavar="SHARE", help="Level of the scored intervals."
+)
 
 
 @click.group(
@@ -35,8 +79,7 @@ def command() -> None:
     """Measure and recalibrate forecasts of a number: normal distributions, quantiles or samples in columns."""
 
 
-for each in (fit_command, apply_command, report_command):
-    command.add_command(each)
+command.add_command(apply_command)
 
 
 @command.command(
@@ -51,17 +94,10 @@ for each in (fit_command, apply_command, report_command):
 )
 @click.argument("file")
 @forecast_options(outcomes=True)
-@click.option("--coverage", default=0.9, show_default=True, metavar="SHARE", help="Level of the scored intervals.")
-@click.option("--level", default=0.95, show_default=True, metavar="SHARE", help="Coverage of the scores' intervals.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of simulated intervals."
-)
-@click.option(
-    "--evaluated-on", default="given data", metavar="TEXT", help='What the rows are, such as "held-out, May".'
-)
-@click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above.")
-@click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@_coverage_option
+@level_option("the scores' intervals")
+@seed_option("simulated intervals")
+@gate_options
 @click.pass_context
 def evaluate_command(
     ctx: click.Context,
@@ -84,7 +120,7 @@ def evaluate_command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates("max", at_most) + parse_gates("min", at_least)
+    gates = parse_gates(at_most, at_least)
     rows = read_forecasts(**options)
     scores = evaluate(
         rows.forecast,
@@ -97,19 +133,138 @@ def evaluate_command(
     )
     check_gates(gates, scores)
     if as_json:
-        document: dict[str, Any] = {"file": rows.file, "n": rows.y.size, "columns": rows.columns, **scores.to_dict()}
-        if gates:
-            document["gates"] = [gate.result(scores) for gate in gates]
-        write_json(document)
+        read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
+        write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
         click.echo(as_table(scores))
-        for note in notes(scores):
-            click.echo(note)
-    is_failed = False
-    for gate in gates:
-        passed = gate.passes(scores[gate.metric].value)
-        is_failed |= not passed
-        if not passed or not as_json:
-            click.echo(gate.describe(scores), err=not passed)
-    ctx.exit(1 if is_failed else 0)
+    ctx.exit(judge(gates, scores, as_json=as_json))
+
+
+@command.command(
+    "fit",
+    cls=Command,
+    short_help="Fit a recalibrator, and save it.",
+    examples=[
+        "calibrant forecast fit forecasts.parquet --label y --mean mu --std sigma -o recalibrator.json",
+        "calibrant forecast fit forecasts.csv --quantiles 'q*' --method average -o recalibrator.json",
+        "calibrant forecast fit draws.parquet --samples 'draw_*' --method conformal -o recalibrator.json",
+    ],
+)
+@click.argument("file")
+@forecast_options(outcomes=True)
+@click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
+@click.option("--method", default="threshold", show_default=True, metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
+@click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
+@click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
+@click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
+@click.option("--conformity", metavar="NAME", help="conformal: normalised, residual or level.")
+@seed_option("the held-out rows, folds and intervals")
+def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
+    """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
+
+    Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
+    the others; the recalibrator that is saved is fitted to all rows.
+    """
+    fitted = new_recalibrator(method, take_params(options, _SETTINGS))
+    check_output(output, options["file"])
+    rows = read_forecasts(**options)
+    with progress("Fitting, round", "") as advance:
+        if method == "threshold":
+            fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
+        figures = held_out_table(rows, fitted.fresh(), seed)
+        fitted.fit(rows.forecast, rows.y, sample_weight=rows.weight)
+    metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
+    persistence.save(fitted, output, metadata=metadata)
+    click.echo(rows.describe())
+    what = "".join(f": {line}" for line in fitted.describe())
+    click.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{what}.\n")
+    click.echo(figures)
+    click.echo(f"\nSaved {output}")
+    suffix = Path(rows.file).suffix or ".csv"
+    click.echo(f"Next:  calibrant forecast apply {shlex.quote(output)} new{suffix} -o out{suffix}")
+
+
+@command.command(
+    "report",
+    cls=Command,
+    short_help="Write a page, before and after.",
+    examples=[
+        "calibrant forecast report forecasts.parquet --mean mu --std sigma -o report.html",
+        "calibrant forecast report new.csv --quantiles 'q*' --recalibrator recalibrator.json -o report.html",
+    ],
+)
+@click.argument("file")
+@forecast_options(outcomes=True)
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html or .json.")
+@click.option("--recalibrator", metavar="FILE", help="Show the forecasts as this saved recalibrator makes them too.")
+@click.option("--title", default="Forecast report", show_default=True, metavar="TEXT", help="Heading of the page.")
+@_coverage_option
+@level_option("the scores' intervals")
+@seed_option("simulated intervals")
+def report_command(
+    output: str, recalibrator: str | None, title: str, coverage: float, level: float, seed: int, **options: Any
+) -> None:
+    """Write a report of the forecasts in FILE: verdict, scores beside their noise floors, and where they are off.
+
+    Give rows that the recalibrator was not fitted to. A page of HTML stands alone: it has no script and fetches
+    nothing. The same data give the same bytes.
+    """
+    suffix = check_suffix(output, ".html", ".htm", ".json")
+    check_output(output, options["file"], recalibrator)
+    fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
+    rows = read_forecasts(**options)
+    report = ForecastReport(
+        rows.forecast,
+        rows.y,
+        recalibrator=fitted,
+        sample_weight=rows.weight,
+        interval_level=coverage,
+        level=level,
+        title=title,
+        source=rows.file,
+        rng=seed,
+    )
+    text = report.json() if suffix == ".json" else report.html()
+    with open_target(output) as file:
+        file.write(text.encode(errors="backslashreplace"))
+    click.echo(f"Wrote {output}")
+
+
+def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
+    """Return an unfitted recalibrator, or say which option its method doesn't take."""
+    if method not in RECALIBRATORS:
+        raise unknown_name("method", method, RECALIBRATORS)
+    own = RECALIBRATORS[method].param_names()
+    check_taken(method, params, [name for name in _SETTINGS if name in own])
+    return RECALIBRATORS[method](**params)
+
+
+def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:
+    """Return what held-out forecasts are worth, before and after a recalibration that has not seen them."""
+    counted = np.flatnonzero(np.ones(rows.y.size) if rows.weight is None else rows.weight)
+    if counted.size < _LEAST:
+        return f"No held-out figures: fewer than {_LEAST} rows."
+    mixed = np.random.default_rng(seed).permutation(counted)
+    tested, used = (np.sort(part) for part in np.split(mixed, [counted.size // _PARTS]))
+    weight = [None if rows.weight is None else rows.weight[part] for part in (used, tested)]
+    recalibrator.fit(rows.forecast[used], rows.y[used], sample_weight=weight[0])
+    before = Outcomes(rows.forecast[tested], rows.y[tested], weight[1])
+    after = Outcomes(recalibrator.transform(before.forecast), before.y, before.weight)
+    found = [scores_and_floors(each, _COVERAGE, _LEVEL, as_generator(seed), "held-out")[0] for each in (before, after)]
+    lines = []
+    for name in _SHOWN:
+        if all(name in scores for scores in found):
+            cells = [(number(s[name].value), interval(s[name].low, s[name].high)) for s in found]
+            lines.append([name, *(text for pair in cells for text in pair)])
+    ends = f"{100 * _LEVEL:g}% interval"
+    change = crps_change(before, after, _LEVEL)
+    paired = f"crps, after less before: {change.value:+z.4f} {interval(change.low, change.high)}, paired by row"
+    return "\n".join(
+        [
+            f"Held out ({count(tested.size, 'row')}, recalibrated by a fit to the other {used.size:,}):",
+            table(["metric", "before", ends, "after", ends], lines),
+            *([paired] if math.isfinite(change.value) else []),
+            *(f"before, {note}" for note in notes(found[0]) if note.split(":")[0] in _SHOWN),
+        ]
+    )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from calibrant import persistence
+from calibrant.cli.common import Command, progress, seed_option
 from calibrant.cli.data import check_output, split_list
-from calibrant.cli.examples import Command
-from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options
-from calibrant.cli.output import count, listed, progress
+from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.forecasts import Forecast, Recalibrator
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count, listed
 from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _MOST_NAMED = 3
 @click.option("--moments", is_flag=True, help="Add the mean and the standard deviation.")
 @click.option("--thresholds", metavar="NUMBERS", help="Add the probability of at most each of these numbers.")
 @click.option("--draws", type=click.IntRange(min=1), metavar="N", help="Add N samples.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of --draws.")
+@seed_option("--draws")
 @click.option(
     "--column",
     default="recalibrated_q",
@@ -61,19 +62,7 @@ _MOST_NAMED = 3
     metavar="NAME",
     help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )
-def apply_command(
-    recalibrator: str,
-    file: str,
-    output: str,
-    output_levels: str | None,
-    moments: bool,
-    thresholds: str | None,
-    draws: int | None,
-    seed: int,
-    column: str,
-    format: str | None,
-    **options: Any,
-) -> None:
+def apply_command(recalibrator: str, file: str, output: str, format: str | None, **options: Any) -> None:
     """Add what forecasts recalibrated by RECALIBRATOR say to the forecasts in FILE: quantiles, if not told otherwise.
 
     Same rows, same order, and every other column as it was. OUT may be FILE itself, and appears whole or not at all.
@@ -81,8 +70,9 @@ def apply_command(
     """
     check_output(output, recalibrator)
     fitted = persistence.load_as(Recalibrator, recalibrator)
-    columns = find_columns(ForecastColumns(**options), fitted, file, format)
-    parts = parts_to_write(output_levels, columns.levels, moments, thresholds, draws, seed, column)
+    given = ForecastColumns(**{each.name: options.pop(each.name) for each in fields(ForecastColumns)})
+    columns = find_columns(given, fitted, file, format)
+    parts = parts_to_write(columns.levels, **options)
     names = [name for part in parts for name in part.names]
 
     def compute(found: pa.Table) -> FloatArray:
@@ -108,30 +98,25 @@ class Part(NamedTuple):
 
 
 def parts_to_write(
-    levels: str | None,
     own: tuple[float, ...],
+    *,
+    output_levels: str | None,
     moments: bool,
     thresholds: str | None,
     draws: int | None,
     seed: int,
     column: str,
 ) -> list[Part]:
-    """Return the new columns that options ask for: quantiles, moments, probabilities, samples.
-
-    Raises
-    ------
-    CalibrantError
-        If levels or thresholds can't be used.
-    """
+    """Return the new columns that options ask for: quantiles, moments, probabilities, samples."""
     stem = column.removesuffix("q")
     parts = []
-    if levels is not None or not (moments or thresholds is not None or draws is not None):
-        at = levels_to_write(levels, own)
+    if output_levels is not None or not (moments or thresholds is not None or draws is not None):
+        at = levels_to_write(output_levels, own)
         parts.append(Part([f"{column}{_decimal(level)}" for level in at], lambda f: f.ppf([at])))
     if moments:
         parts.append(Part([f"{stem}mean", f"{stem}std"], lambda f: np.column_stack((f.mean(), f.std()))))
     if thresholds is not None:
-        points = thresholds_to_write(thresholds)
+        points = sorted(set(numbers_in("--thresholds", thresholds, "0,2.5,10")))
         parts.append(Part([f"{stem}cdf_{_decimal(t)}" for t in points], lambda f: f.cdf([points])))
     if draws is not None:
         generator = np.random.default_rng(seed)  # goes on from batch to batch, so that these change nothing
@@ -143,33 +128,8 @@ def _decimal(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def thresholds_to_write(given: str) -> list[float]:
-    """Return the thresholds whose probabilities are written, rising.
-
-    Raises
-    ------
-    InvalidInputError
-        If they are not finite numbers.
-    """
-    try:
-        points = sorted({float(text) + 0.0 for text in split_list(given)})
-    except ValueError:
-        points = []
-    if not points or not np.isfinite(points).all():
-        raise InvalidInputError(
-            f"--thresholds {given!r} are not finite numbers. Write them so: --thresholds 0,2.5,10."
-        ) from None
-    return points
-
-
 def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: str | None) -> FoundColumns:
-    """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers.
-
-    Raises
-    ------
-    CalibrantError
-        If neither names any, or the file lacks one.
-    """
+    """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
     if given == ForecastColumns():
         given = stored_columns(fitted)
     given.check()
@@ -202,23 +162,11 @@ def stored_columns(fitted: Recalibrator) -> ForecastColumns:
 
 
 def levels_to_write(given: str | None, own: tuple[float, ...]) -> list[float]:
-    """Return the levels of the new columns, rising.
-
-    Raises
-    ------
-    CalibrantError
-        If they are not numbers between 0 and 1.
-    """
+    """Return the levels of the new columns, rising: by default, those of every twentieth and of the forecast itself."""
     if given is None:
         return sorted({*_LEVELS, *(level for level in own if 0.0 < level < 1.0)})
-    try:
-        asked = sorted({float(text) for text in split_list(given)})
-    except ValueError:
-        raise InvalidInputError(
-            f"--output-levels {given!r} are not numbers. Write them so: --output-levels 0.1,0.5,0.9."
-        ) from None
+    asked = sorted(set(numbers_in("--output-levels", given, "0.1,0.5,0.9")))
     odd = next((level for level in asked if not 0.0 < level < 1.0), None)
-    if odd is not None or not asked:
-        what = "names no level" if odd is None else f"{odd!r} is not between 0 and 1"
-        raise InvalidProbabilityError(f"--output-levels: {what}. Write them so: --output-levels 0.1,0.5,0.9.")
+    if odd is not None:
+        raise InvalidProbabilityError(f"--output-levels: {odd!r} is not between 0 and 1. Write them so: 0.1,0.5,0.9.")
     return asked

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calibrant.cli.data import format_option, split_list, split_names
-from calibrant.cli.output import listed
+from calibrant.cli.common import with_options
+from calibrant.cli.data import called, format_option, split_list, split_names
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
 from calibrant.numerics import FloatArray
+from calibrant.phrases import listed
 from calibrant.tables import RowSource, check_numbers, open_rows
 from calibrant.validation import as_scores, as_weight
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
-_WAYS = ("mean", "quantiles", "samples")
 
 
 def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -53,12 +53,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
         weight = click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
         options = [label, *options[:-1], weight, options[-1]]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return with_options(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +66,9 @@ class ForecastColumns:
     levels: str | None = None
     samples: tuple[str, ...] = ()
 
-    @property
-    def ways(self) -> list[str]:
-        """The kinds of forecast that are named."""
-        return [f"--{name}" for name in _WAYS if getattr(self, name)]
-
     def check(self) -> None:
         """Refuse options that name no kind of forecast, more than one, or half of one."""
-        ways = self.ways
+        ways = [f"--{name}" for name in ("mean", "quantiles", "samples") if getattr(self, name)]
         if len(ways) != 1:
             said = "none of" if not ways else f"{' and '.join(ways)} of"
             raise InvalidInputError(
@@ -91,13 +81,7 @@ class ForecastColumns:
             raise InvalidInputError("--levels are those of --quantiles. Name the columns, or leave --levels out.")
 
     def select(self, opened: RowSource) -> FoundColumns:
-        """Find the columns in a file.
-
-        Raises
-        ------
-        CalibrantError
-            If a column is missing, or levels are missing or other than columns.
-        """
+        """Find the columns in a file."""
         self.check()
         spread = [] if self.mean else opened.select(split_names(self.quantiles or self.samples, opened.names))
         return self.match(spread, opened.name)
@@ -174,13 +158,7 @@ class ForecastRows:
 def read_forecasts(
     file: str, *, outcome: str, weight: str | None = None, format: str | None = None, **options: Any
 ) -> ForecastRows:
-    """Read and check the rows that the options name.
-
-    Raises
-    ------
-    CalibrantError
-        If the file can't be read, lacks a column, or holds what can't be used.
-    """
+    """Read and check the rows that the options name."""
     columns = ForecastColumns(**options)
     columns.check()
     opened = open_rows(file, format=format)
@@ -190,34 +168,40 @@ def read_forecasts(
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
     forecast = chosen.forecast(found)
     y = number_column(found, outcome, where)
-    called = f"column {weight!r} of {where}"
-    weights = None if weight is None else as_weight(number_column(found, weight, where), y.size, name=called)
+    weights = None
+    if weight is not None:
+        weights = as_weight(number_column(found, weight, where), y.size, name=called(weight, where))
     return ForecastRows(where, forecast, y, weights, outcome, chosen, weight)
 
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
     """Return a column of finite numbers."""
-    called = f"column {name!r} of {where}"
-    check_numbers(found.column(name), called)
-    return as_scores(found.column(name), name=called).values
+    check_numbers(found.column(name), called(name, where))
+    return as_scores(found.column(name), name=called(name, where)).values
+
+
+def numbers_in(option: str, given: str, example: str) -> list[float]:
+    """Return the finite numbers that an option lists."""
+    try:
+        found = [float(text) + 0.0 for text in split_list(given)]  # no negative zero
+    except ValueError:
+        found = []
+    if not found or not np.isfinite(found).all():
+        raise InvalidInputError(f"{option} {given!r} are not finite numbers. Write them so: {option} {example}.")
+    return found
 
 
 def _levels(names: Sequence[str], given: str | None) -> FloatArray:
     """Return the level of each column: those given, or the decimals that the names end in."""
-    texts = split_list(given) if given is not None else [_decimal_end(name) for name in names]
-    if len(texts) != len(names):
-        raise ShapeError(f"--levels names {len(texts)} levels for {len(names)} columns of quantiles.")
-    try:
-        return np.array([float(text) for text in texts])
-    except ValueError:
-        odd = next(name for name, text in zip(names, texts, strict=True) if not re.fullmatch(r"[0-9.eE+-]+", text))
+    if given is not None:
+        levels = numbers_in("--levels", given, "0.1,0.5,0.9")
+        if len(levels) != len(names):
+            raise ShapeError(f"--levels names {len(levels)} levels for {len(names)} columns of quantiles.")
+        return np.array(levels)
+    found = [re.search(r"(0?\.[0-9]+|[01](\.0*)?)$", name) for name in names]
+    if None in found:
+        odd = names[found.index(None)]
         raise InvalidInputError(
             f"column {odd!r}: no level such as 0.9 at the end of its name. Pass --levels, one per column."
-            if given is None
-            else f"--levels {given!r} are not numbers. Write them so: --levels 0.1,0.5,0.9."
-        ) from None
-
-
-def _decimal_end(name: str) -> str:
-    found = re.search(r"(0?\.[0-9]+|[01](\.0*)?)$", name)
-    return found.group() if found else "?"
+        )
+    return np.array([float(each.group()) for each in found if each is not None])

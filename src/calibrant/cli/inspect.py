@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 import click
 
 from calibrant import persistence
-from calibrant.cli.examples import Command
-from calibrant.cli.output import number, table, write_json
+from calibrant.cli.common import Command, number, table, write_json
 from calibrant.fitted import Storable
+from calibrant.phrases import clean, listed, shorten
+
+_MOST_LETTERS = 400
 
 
 @click.command(
@@ -29,14 +32,25 @@ def command(calibrator: str, as_json: bool) -> None:
         return
     fitted: Storable = persistence.load(calibrator)
     facts = fitted.facts()
+    facts |= {name: _in_words(value) for name, value in fitted.metadata_.items() if name not in facts}
     width = max(len(name) for name in facts)
     click.echo(f"{calibrator}\n")
     for name, text in facts.items():
         click.echo(f"{name:<{width}}  {text}")
-    click.echo("\n" + "\n".join(fitted.describe()))
+    for line in ["", *filter(None, fitted.describe())]:
+        click.echo(line)
     examples = fitted.examples()
     if examples is not None:
         header = ["score", *examples.names]
         rows = [[f"{s:.4g}", *(number(q[i]) for q in examples.becomes)] for i, s in enumerate(examples.scores.tolist())]
         click.echo("\n".join(["", *([examples.title] if examples.title else []), table(header, rows, left=0)]))
     click.echo(f"\nNext:  {fitted.next_command.format(shlex.quote(calibrator))}")
+
+
+def _in_words(value: object) -> str:
+    """Return what was saved beside the calibrator, in one line."""
+    if isinstance(value, Mapping):
+        value = listed([f"{name} = {_in_words(each)}" for name, each in value.items()])
+    elif isinstance(value, (list, tuple)):
+        value = listed(value)
+    return shorten(clean(value), _MOST_LETTERS)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from calibrant.cli.data import check_output, data_options, split_list
-from calibrant.cli.examples import Command
-from calibrant.cli.output import count, interval, table, write_json
+from calibrant.cli.common import Command, interval, json_option, table, write_json
+from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import open_target
-from calibrant.monitor import CalibrationMonitor, MonitorReport
-from calibrant.monitor.windows import PERIODS, NamedSummary, date_windows, file_windows, row_windows
-from calibrant.tables import open_rows
+from calibrant.monitor import (
+    PERIODS,
+    CalibrationMonitor,
+    MonitorReport,
+    NamedSummary,
+    date_windows,
+    file_windows,
+    row_windows,
+)
+from calibrant.phrases import count
 from calibrant.validation import check_choice
 
 #: Windows that the table shows: the last ones.
 _MOST_SHOWN = 20
-_SUFFIXES = (".html", ".json")
 
 
 @click.command(
@@ -32,7 +38,8 @@ _SUFFIXES = (".html", ".json")
         "calibrant monitor today.csv --state monitor.json",
     ],
 )
-@data_options(positive=False)
+@data_options("calibrator")
+@click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
 @click.option("--date", metavar="COLUMN", help="Column of dates or times; each period is a window.")
 @click.option("--every", default="day", show_default=True, metavar="PERIOD", help="Periods: day, week or month.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Take each N rows for a window.")
@@ -42,17 +49,12 @@ _SUFFIXES = (".html", ".json")
 @click.option("--state", metavar="FILE", help="Go on from this file, and write it anew: run it on each day's rows.")
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
 @click.option("--title", default="Calibration monitor", show_default=True, metavar="TEXT", help="Heading of the page.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    file: str,
-    label: str,
-    score: tuple[str, ...],
-    weight: str | None,
-    format: str | None,
-    classes: str | None,
+    group: str | None,
     date: str | None,
     every: str,
     rows: int | None,
@@ -61,6 +63,7 @@ def command(
     output: str | None,
     title: str,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Watch whether the probabilities in FILE stay calibrated, window by window; exit 1 on alarm.
 
@@ -71,26 +74,26 @@ def command(
     The alarm is raised where the evidence against calibration, a bet that nobody can expect to win if the
     probabilities are right, reaches 1 / alpha. At most a share alpha of calibrated streams ever raises it, however
     often one looks. Of more than two classes the most probable one is watched.
+
+    --calibrator watches what a saved calibrator, of any kind, makes of the scores; --group names its groups.
     """
     check_choice("--every", every, PERIODS)
     if date is not None and rows is not None:
         raise InvalidInputError("--date and --rows both say what a window is. Leave one out.")
     if output is not None:
-        if Path(output).suffix.lower() not in _SUFFIXES:
-            raise InvalidInputError(f"-o {output} doesn't say what to write. End it in .html or .json.")
-        check_output(output, file)
+        check_suffix(output, ".html", ".json")
+        check_output(output, options["file"], options["calibrator"])
     monitor = _load(state, alpha)
-    known = None if classes is None else split_list(classes)
-    reader = RowReader(
-        open_rows(file, format=format),
-        score=[name for text in score for name in split_list(text)],
-        label=label,
-        weight=weight,
-        classes=known,
-        keep=date,
-    )
-    for window in _windows(reader, date, every, rows, len(monitor.windows) + 1, is_folder=Path(file).is_dir()):
-        monitor.update_summary(window.summary, name=window.name, largest_weight=window.largest_weight)
+    columns = Request(**options, groups=() if group is None else (group,)).open().resolve()
+    reader = RowReader(columns.source, **columns.names(), keep=date)
+    for window in _windows(reader, date, every, rows, len(monitor.windows) + 1):
+        monitor.update_summary(
+            window.summary,
+            name=window.name,
+            largest_weight=window.largest_weight,
+            n_rows=window.n_rows,
+            is_top=window.is_top,
+        )
     if state is not None:
         with open_target(state) as out:
             out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
@@ -102,7 +105,7 @@ def command(
     if as_json:
         write_json(report.summary())
     else:
-        click.echo(f"{file}: {count(len(monitor.windows), 'window')}\n")
+        click.echo(f"{options['file']}: {count(len(monitor.windows), 'window')}\n")
         click.echo(as_table(monitor))
         click.echo(f"\n{report.summary()['headline']}. {report.summary()['advice']}")
         if output is not None:
@@ -110,13 +113,13 @@ def command(
     ctx.exit(1 if monitor.is_alarm else 0)
 
 
-def _windows(reader: RowReader, date: str | None, every: Any, rows: int | None, first: int, *, is_folder: bool) -> Any:
+def _windows(reader: RowReader, date: str | None, every: Any, rows: int | None, first: int) -> Iterator[NamedSummary]:
+    """Yield the windows of a source: its periods, so many rows at a time, or its files by their names."""
     if date is not None:
         return date_windows(reader, every)
     if rows is not None:
         return row_windows(reader, rows, first)
-    found = file_windows(reader)
-    return (NamedSummary(Path(w.name).name if is_folder else w.name, w.summary, w.largest_weight) for w in found)
+    return file_windows(reader)
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:

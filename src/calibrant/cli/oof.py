@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.examples import Command
-from calibrant.cli.output import interval, number, table
+from calibrant.cli.common import Command, interval, number, table
 from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice

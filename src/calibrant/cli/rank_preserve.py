@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.data import check_output, format_option, group_column, match_by_name, read_scores, split_names
-from calibrant.cli.examples import Command
-from calibrant.cli.output import count, listed
+from calibrant.cli.common import Command
+from calibrant.cli.data import called, check_output, format_option, split_names
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
+from calibrant.phrases import count, listed
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
-from calibrant.tables import NewColumns, append_columns, open_rows
+from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
+from calibrant.validation import as_groups, as_probabilities, column_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,12 +120,16 @@ def command(
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
     others = [name for name in (group, weight) if name is not None]
     found = opened.read(list(dict.fromkeys([*names, *others])))
-    p = read_scores(found, names, file, input="probability")
-    if p.ndim == 1:
+    if len(names) == 1:
         raise ShapeError(f"{margins} has one margin, and one column is no matrix. Name at least two classes.")
+    for name in names:
+        check_numbers(found.column(name), called(name, file))
+    p = as_probabilities(found.select(names), name=file).values
     if normalise:
         p = p / row_sum(p)[:, None]
-    by = None if group is None else group_column(found.column(group), f"column {group!r} of {file}")
+    by = None if group is None else found.column(group)
+    if group is not None:
+        as_groups(by, name=called(group, file))  # refused here, where the column has a name
     w = None if weight is None else found.column(weight)
     matrix = _framed(p, classes)
     with _names_of_options():
@@ -136,7 +141,7 @@ def command(
         page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
-    done = append_columns(file, output, columns=NewColumns(names, outputs, _Rows(q).next_rows), format=format)
+    done = append_columns(file, output, columns=NewColumns(names, outputs, _part_by_part(q)), format=format)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
         click.echo(line)
@@ -194,16 +199,15 @@ def _renamed(text: str) -> str:
     return text
 
 
-class _Rows:
-    """The rows of a matrix, a part after the other, as a file is copied."""
+def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:
+    """Return what gives the rows of a matrix that go with the next part of the table, as the file is copied."""
+    starts = [0]
 
-    def __init__(self, values: FloatArray) -> None:
-        self.values, self.n_done = values, 0
+    def following(part: pa.Table) -> FloatArray:
+        starts.append(starts[-1] + part.num_rows)
+        return values[starts[-2] : starts[-1]]
 
-    def next_rows(self, part: pa.Table) -> FloatArray:
-        """Return the rows that go with the next part of the table."""
-        start, self.n_done = self.n_done, self.n_done + part.num_rows
-        return self.values[start : self.n_done]
+    return following
 
 
 def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
@@ -240,13 +244,13 @@ def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...]
             f"--score names {count(len(score), 'column')}, {listed(score)}, and {path} "
             f"{len(classes)} margins, {listed(classes)}. Name one column per margin."
         )
-    matched = match_by_name(score, classes)
-    if matched is None:
+    places = column_places(score, classes)
+    if places is None:
         raise InvalidInputError(
             f"{path} names {listed(classes)}, and none of these names is what is left of {listed(score)} without a "
             "common prefix. Name the margins as the columns are."
         )
-    return matched
+    return [score[place] for place in places]
 
 
 def _numbers(matrix: pa.Table) -> FloatArray:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from calibrant.cli import oof, train
-from calibrant.cli.examples import Command, ExamplesMixin
-from calibrant.cli.output import number, table, write_json
+from calibrant.cli.common import Command, Group, json_option, number, table, write_json
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import count
 from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
@@ -14,13 +13,9 @@ from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_
 _COLUMNS = ("brier", "ece", "log_loss")
 
 
-class _Group(ExamplesMixin, click.Group):
-    """A group with examples."""
-
-
 @click.group(
     "runs",
-    cls=_Group,
+    cls=Group,
     examples=[
         "calibrant runs list",
         "calibrant runs show last",
@@ -37,12 +32,11 @@ def command() -> None:
 _root = click.option(
     "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
 @command.command("list", cls=Command, examples=["calibrant runs list"])
 @_root
-@_json
+@json_option
 def list_command(root: str, as_json: bool) -> None:
     """List the finished runs, the oldest first."""
     runs, n_partial = list_runs(root)
@@ -60,7 +54,7 @@ def list_command(root: str, as_json: bool) -> None:
 @command.command("show", cls=Command, examples=["calibrant runs show last"])
 @click.argument("run")
 @_root
-@_json
+@json_option
 def show_command(run: str, root: str, as_json: bool) -> None:
     """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
     found = find_run(run, root)
@@ -78,7 +72,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
 @command.command("compare", cls=Command, examples=["calibrant runs compare xgboost lightgbm"])
 @click.argument("runs", nargs=-1, required=True)
 @_root
-@_json
+@json_option
 def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
     """Compare RUNS on their test parts, and say where their settings or data differ."""
     if len(runs) < 2:

@@ -9,8 +9,7 @@ import click
 from click.core import ParameterSource
 from click.decorators import FC
 
-from calibrant.cli.examples import Command
-from calibrant.cli.output import interval, number, table
+from calibrant.cli.common import Command, interval, number, table
 from calibrant.phrases import count
 from calibrant.training import (
     AFTER,

@@ -245,7 +245,7 @@ class PurgedTimeSeriesSplit(_PurgedSplit):
 
 def n_rows(X: Any) -> int:
     """Return the number of rows of anything that has rows."""
-    shape: tuple[Any, ...] = X.shape if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    shape: tuple[int, ...] = X.shape if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
     if len(shape) == 0:
         raise ShapeError(f"X is a single {type(X).__name__}. Pass rows, or anything with as many entries.")
     return int(shape[0])

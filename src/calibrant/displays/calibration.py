@@ -53,10 +53,8 @@ class CalibrationDisplay:
     ----------
     line_ : matplotlib Line2D
         The curve, after `plot`.
-    ax_, figure_ : matplotlib Axes and Figure
-        What the curve is drawn on.
-    ax_histogram_ : matplotlib Axes or None
-        What the histogram is drawn on, if it is.
+    ax_, ax_histogram_, figure_ : matplotlib Axes, Axes or None, and Figure
+        What the curve, and the histogram if there is one, are drawn on.
 
     Examples
     --------

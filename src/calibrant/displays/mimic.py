@@ -46,10 +46,9 @@ class MimicDisplay:
         Where the curves and the bins are, after `plot`; the same axes where the caller gave only one.
     lines_ : dict of str to matplotlib Line2D
         The curves by name; `"mimic"` is the calibrator's.
-    bars_ : list of matplotlib LineCollection
-        The bins of each pass drawn: a bar from the least to the greatest score of each, at its rate.
-    points_ : matplotlib Line2D
-        The recorded points of the final bins.
+    bars_, points_ : list of matplotlib LineCollection, and Line2D
+        The bins of each pass drawn: a bar from the least to the greatest score of each, at its rate; and the recorded
+        points of the final bins.
 
     Examples
     --------
@@ -177,8 +176,11 @@ class MimicDisplay:
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
             label = style.legible(name if i else f"{name}, {count(final.size, 'bin')}") + ("" if i else f"\n{size}")
-            look: dict[str, Any] = {"linestyle": style.LINES[i % len(style.LINES)], "linewidth": 1.4 if i else 2.0}
-            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **look)
+            properties: dict[str, Any] = {
+                "linestyle": style.LINES[i % len(style.LINES)],
+                "linewidth": 1.4 if i else 2.0,
+            }
+            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **properties)
             line.set_color(style.COLOURS[i % len(style.COLOURS)])
             self.lines_[name] = line
 

@@ -39,10 +39,8 @@ class ReliabilityDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        The diagram, after `plot`.
-    ax_histogram_ : matplotlib Axes or None
-        The picture below it; None where the caller gave axes for the diagram only.
+    ax_, ax_histogram_, figure_ : matplotlib Axes, Axes or None, and Figure
+        The diagram and the picture below it, None where the caller gave axes for the diagram only; after `plot`.
     line_, lines_ : matplotlib Line2D, and a list of them
         The first curve, and all of them.
 
@@ -154,10 +152,8 @@ class ReliabilityDisplay:
             What scikit-learn's `cross_validate` returns with `return_estimator=True` and `return_indices=True`.
         X, y, sample_weight : array-like
             What it was called with; the weights are optional.
-        pos_label : scalar, optional
-            The positive one of two classes; the last of `classes_` by default.
-        **options
-            As in `from_predictions`.
+        pos_label, **options
+            As in `from_estimator`.
         """
         labels, answers, weights = {}, {}, {}
         for key, estimator, rows, own, weight in folds(cv_results, X, y, sample_weight):

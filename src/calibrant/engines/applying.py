@@ -114,7 +114,8 @@ def apply(
     0.7,1,1
     """
     check_integer("part_rows", part_rows, minimum=1)
-    columns = FittedColumns.of(fitted, score=score, group=group)
+    where = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+    columns = FittedColumns.of(fitted, score=score, group=group, where="standard input" if where == "-" else where)
     new = columns.new_columns(column)
     if is_spark(source):
         spark = open_spark(source, table)

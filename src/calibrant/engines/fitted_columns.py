@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
+from calibrant.persistence import check_fitted
 from calibrant.rows import Rows
 from calibrant.tables import NewColumns, check_numbers
 
@@ -52,7 +53,7 @@ class FittedColumns:
         InvalidInputError
             If columns are named by nobody, or a column of groups is named where none is needed.
         """
-        fitted.check_fitted()
+        check_fitted(fitted, Fitted, "apply")
         given = [score] if isinstance(score, str) else list(score or ())
         names = given or list(fitted.score_names_ or ())
         if not names:
@@ -93,9 +94,10 @@ class FittedColumns:
         for name in names:
             check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
         scores = table.column(names[0]) if len(names) == 1 else table.select(names)
-        called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else self.where or "the table"
+        where = self.where or "the table"
+        called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else where
         groups = None if self.group is None else table.column(self.group)
-        return self.fitted.read(scores, groups=groups, name=called, in_given_order=self.is_named)
+        return self.fitted.read(scores, groups=groups, name=called, where=where, in_given_order=self.is_named)
 
     def _of_where(self) -> str:
         return f" of {self.where}" if self.where else ""

@@ -82,14 +82,14 @@ def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary 
         n_before, n_wanted = n_wanted, float(cells.n_rows[flags].sum())
         if n_wanted > _LEAST_FALL * n_before:
             break
-    pieces = [cells.at(~flags).pieces()]
+    parts = [cells.at(~flags).blocks()]
     for run in _runs_that_fit(cells.n_rows, np.flatnonzero(flags), max_rows):
         part = cells.at(np.array(run))
         if len(run) == 1 and part.n_rows[0] > max_rows:
-            pieces.extend(_cut(stream, part.low.item(), part.high.item(), max_rows, is_counted))
+            parts.extend(_cut(stream, part.low.item(), part.high.item(), max_rows, is_counted))
         else:
-            pieces.append(_fetch(stream, _Within(part, grid).hold))
-    return PooledSummary(start.filled, pool(pieces, is_counted=is_counted), is_probability=is_probability)
+            parts.append(_fetch(stream, _Within(part, grid).hold))
+    return PooledSummary(start.filled, pool(parts, is_counted=is_counted), is_probability=is_probability)
 
 
 def _count(stream: RowStream, *, is_probability: bool) -> tuple[QuantisedSummary, FloatArray, bool]:
@@ -157,9 +157,9 @@ class _Cells:
         columns = (self.low, self.high, self.weight, self.positives, self.n_rows)
         return _Cells(*(np.ascontiguousarray(column[chosen]) for column in columns))
 
-    def pieces(self) -> _Pieces:
+    def blocks(self) -> Blocks:
         """Return the ranges as they are pooled."""
-        return _Pieces(self.low, self.high, self.weight, self.positives)
+        return Blocks(self.low, self.high, self.weight, self.positives)
 
 
 def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
@@ -202,24 +202,12 @@ def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
     return at[starts], np.column_stack(columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """Disjoint ranges of scores, each with its weight and positives."""
-
-    first: FloatArray
-    last: FloatArray
-    weight: FloatArray
-    positives: FloatArray
-
-
-def pool(pieces: list[_Pieces], *, is_counted: bool) -> Blocks:
-    """Pool disjoint ranges, each of which is pooled or has no block's end inside, into the blocks of all.
+def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
+    """Pool disjoint ranges of scores, each of which is pooled or has no block's end inside, into the blocks of all.
 
     Weights that are counts of rows are compared as integers.
     """
-    first, last, weight, positives = (
-        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("first", "last", "weight", "positives")
-    )
+    first, last, weight, positives = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(first)
     w, p = weight[order], positives[order]
     if is_counted:
@@ -267,7 +255,7 @@ class _Within:
         return self.places(scores) >= 0
 
 
-def _fetch(stream: RowStream, wanted: Callable[[FloatArray], BoolArray]) -> _Pieces:
+def _fetch(stream: RowStream, wanted: Callable[[FloatArray], BoolArray]) -> Blocks:
     """Return the distinct scores of the rows whose scores are wanted."""
 
     def partial(stream: RowStream) -> FoldState:
@@ -280,10 +268,10 @@ def _fetch(stream: RowStream, wanted: Callable[[FloatArray], BoolArray]) -> _Pie
         return state
 
     found = stream.reduce(partial, FoldState.merge, is_large=True).summary().distinct
-    return _Pieces(found.scores, found.scores, found.weight, found.positives)
+    return Blocks(found.scores, found.scores, found.weight, found.positives)
 
 
-def _cut(stream: RowStream, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[_Pieces]:
+def _cut(stream: RowStream, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[Blocks]:
     """Cut a range of scores with too many rows until each part has few enough, or is one score; pool each."""
     ends = _ordered(np.array([low, high]))
     span = int(ends[1]) - int(ends[0]) + 1
@@ -300,9 +288,9 @@ def _cut(stream: RowStream, low: float, high: float, max_rows: int, is_counted: 
     for run in _runs_that_fit(n_rows, np.flatnonzero(n_rows), max_rows):
         first, last = _scores(starts[run[:1]]).item(), _scores(stops[run[-1:]]).item()
         if len(run) > 1 or n_rows[run[0]] <= max_rows:
-            yield _Pieces(*pool([_fetch(stream, bind(_is_between, first, last))], is_counted=is_counted))
+            yield pool([_fetch(stream, bind(_is_between, first, last))], is_counted=is_counted)
         elif first == last:
-            yield _Pieces(*(np.array([value]) for value in (first, last, total[run[0]], hits[run[0]])))
+            yield Blocks(*(np.array([value]) for value in (first, last, total[run[0]], hits[run[0]])))
         else:
             yield from _cut(stream, first, last, max_rows, is_counted)
 

@@ -109,7 +109,7 @@ class RowReader:
             return
         kinds: dict[str | None, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
         kinds |= {self.weight: InvalidWeightError, self.label: InvalidLabelError}
-        raise kinds.get(next(iter(counts)), InvalidInputError)(said_missing(self.source, counts))
+        raise kinds.get(next(iter(counts)), InvalidInputError)(missing_message(self.source, counts))
 
     def _scan(self) -> Iterator[Batch]:
         if not self.source.is_repeatable:
@@ -227,8 +227,8 @@ class RowReader:
         return f"{_from_row(batch)} (Missing or NaN from there to the end of {self.source.name}: {', '.join(listed)}.)"
 
 
-def said_missing(source: RowSource, counts: dict[str, int]) -> str:
-    """Say which columns of a source have how many missing values."""
+def missing_message(source: RowSource, counts: dict[str, int]) -> str:
+    """Return the message of which columns of a source have how many missing values."""
     listed = [f"{count:,} in column {name!r}" for name, count in counts.items() if count]
     return (
         f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {', '.join(listed)}. Drop or fill these "

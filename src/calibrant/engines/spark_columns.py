@@ -9,7 +9,7 @@ from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.engines.rows import said_missing
+from calibrant.engines.rows import missing_message
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
 from calibrant.fitted import Fitted
 from calibrant.numerics import ROW_SUM_TOLERANCE
@@ -96,7 +96,7 @@ def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
         is_usable = is_usable & (sf.abs(sum(columns[1:], columns[0]) - sf.lit(1.0)) <= sf.lit(ROW_SUM_TOLERANCE))
     *missing, n_refused = source.count_where([*map(source.is_missing, inputs), ~is_usable])
     if any(missing):
-        raise InvalidScoreError(said_missing(source, dict(zip(inputs, missing, strict=True))))
+        raise InvalidScoreError(missing_message(source, dict(zip(inputs, missing, strict=True))))
     if n_refused:
         try:
             gate(source.frame.filter(~is_usable).limit(1))

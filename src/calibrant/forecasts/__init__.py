@@ -1,6 +1,7 @@
 """Forecasts of a number: predictive distributions, what they are worth, and decisions taken on them."""
 
 from calibrant.forecasts.adapters import (
+    ScipyForecast as ScipyForecast,
     from_ngboost as from_ngboost,
     from_quantile_forest as from_quantile_forest,
     from_quantile_regressors as from_quantile_regressors,
@@ -23,9 +24,13 @@ from calibrant.forecasts.decisions import (
     reliability_gaps as reliability_gaps,
 )
 from calibrant.forecasts.evaluation import evaluate as evaluate, evaluate_rule as evaluate_rule
-from calibrant.forecasts.gaussian import GaussianForecast as GaussianForecast
+from calibrant.forecasts.kinds import (
+    GaussianForecast as GaussianForecast,
+    GridForecast as GridForecast,
+    QuantileForecast as QuantileForecast,
+    SampleForecast as SampleForecast,
+)
 from calibrant.forecasts.noise import NoiseFloor as NoiseFloor, noise_floor as noise_floor
-from calibrant.forecasts.piecewise import GridForecast as GridForecast, QuantileForecast as QuantileForecast
 from calibrant.forecasts.pit import (
     LevelCurve as LevelCurve,
     PitHistogram as PitHistogram,
@@ -42,17 +47,15 @@ from calibrant.forecasts.policy import (
     ThresholdPolicy as ThresholdPolicy,
 )
 from calibrant.forecasts.recalibrated import RecalibratedForecast as RecalibratedForecast
-from calibrant.forecasts.recalibrators.average import AverageRecalibrator as AverageRecalibrator
 from calibrant.forecasts.recalibrators.base import Recalibrator as Recalibrator
 from calibrant.forecasts.recalibrators.conformal import ConformalRecalibrator as ConformalRecalibrator
-from calibrant.forecasts.recalibrators.distribution import DistributionRecalibrator as DistributionRecalibrator
-from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
-from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
-from calibrant.forecasts.recalibrators.variance_scaling import (
+from calibrant.forecasts.recalibrators.maps import (
+    AverageRecalibrator as AverageRecalibrator,
+    DistributionRecalibrator as DistributionRecalibrator,
     VarianceScalingRecalibrator as VarianceScalingRecalibrator,
 )
-from calibrant.forecasts.sample import SampleForecast as SampleForecast
-from calibrant.forecasts.scipy_adapter import ScipyForecast as ScipyForecast
+from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
+from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
 from calibrant.forecasts.scores import (
     coverage as coverage,
     crps as crps,
@@ -64,5 +67,11 @@ from calibrant.forecasts.scores import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_floors as scores_and_floors
-from calibrant.forecasts.outcomes import Outcomes as Outcomes, read_outcomes as read_outcomes
+from calibrant.forecasts.evaluation import (
+    crps_change as crps_change,
+    forecast_verdict as forecast_verdict,
+    gaps_off as gaps_off,
+    scores_and_floors as scores_and_floors,
+)
+from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
+from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.points import as_levels, as_numbers, as_points
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
 #: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit.
@@ -63,7 +64,6 @@ class Forecast(ABC):
         """Return the least y with P(Y <= y) >= u at checked levels."""
 
     def _take(self, rows: npt.NDArray[np.intp]) -> Self:
-        """Return the forecast of some of the rows, by their numbers."""
         taken = copy.copy(self)
         for name in self._by_row:
             of_rows = getattr(self, name)
@@ -156,12 +156,7 @@ class Forecast(ABC):
         return self._integrals(_moments)[:, 1]
 
     def crps(self, y: ArrayLike) -> FloatArray:
-        """Return the continuous ranked probability score of each row, int (F(t) - 1{y <= t})^2 dt, shape (n,).
-
-        Notes
-        -----
-        In closed form where the kind of forecast has one; else by a Gauss-Legendre rule between quantiles.
-        """
+        """Return the CRPS of each row, int (F(t) - 1{y <= t})^2 dt, in closed form or by a Gauss-Legendre rule."""
         values = as_numbers(y, name="y")
         check_same_length(len(self), values.size, "the forecast", "y")
         return self._crps(values)
@@ -180,26 +175,21 @@ class Forecast(ABC):
 
     def __getitem__(self, index: Any) -> Self:
         """Return the forecast of some rows: a slice, a mask, row numbers, or one number for a forecast of one row."""
-        return self._take(_row_numbers(index, len(self)))
+        n = len(self)
+        if isinstance(index, tuple):
+            raise InvalidTypeError("a forecast has one dimension, its rows. Pass a slice, a mask or row numbers.")
+        try:
+            picked = np.atleast_1d(np.arange(n)[index if isinstance(index, slice) else np.asarray(index)])
+        except (IndexError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"index into a forecast of {n:,} rows: {error}. Pass a slice, a mask or row numbers."
+            ) from None
+        if picked.ndim != 1 or picked.size == 0:
+            raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
+        return self._take(picked)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} of {len(self):,} row{'' if len(self) == 1 else 's'}"
-
-
-def _row_numbers(index: Any, n: int) -> npt.NDArray[np.intp]:
-    """Return the numbers of the rows that an index picks, or say why it picks none."""
-    if isinstance(index, tuple):
-        raise InvalidTypeError("a forecast has one dimension, its rows. Pass a slice, a mask or row numbers.")
-    try:
-        picked = np.atleast_1d(np.arange(n)[index if isinstance(index, slice) else np.asarray(index)])
-    except (IndexError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"index into a forecast of {n:,} rows: {error}. Pass a slice, a mask or row numbers."
-        ) from None
-    if picked.ndim != 1 or picked.size == 0:
-        raise ShapeError(f"index picks rows of shape {picked.shape}. Pick at least one row of the {n:,}.")
-    rows: npt.NDArray[np.intp] = picked.astype(np.intp, copy=False)
-    return rows
+        return f"{type(self).__name__} of {count(len(self), 'row')}"
 
 
 def _nodes(ends: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.points import as_level, as_numbers, as_rising_levels, check_bins
+from calibrant.forecasts.points import as_numbers, as_rising_levels, check_bins
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_integer, check_number
 
@@ -26,14 +26,10 @@ class ThresholdErrors:
 
     Attributes
     ----------
-    y0 : ndarray of shape (K,)
-        Thresholds on the number line.
-    alpha : ndarray of shape (A,)
-        Levels that P(Y <= y0) is compared with.
-    values : ndarray of shape (K, A)
-        Both sides added; NaN where a side has too few rows.
-    weighted : ndarray of shape (K, A)
-        The sides' errors, weighted by their shares of the rows.
+    y0, alpha : ndarray of shape (K,) and (A,)
+        Thresholds on the number line, and the levels that P(Y <= y0) is compared with.
+    values, weighted : ndarray of shape (K, A)
+        The errors of both sides added, and weighted by the sides' shares of the rows; NaN where one has too few.
     """
 
     y0: FloatArray
@@ -115,13 +111,7 @@ def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight
     >>> average_calibration_error(GaussianForecast([0.0], 1.0), [0.0])
     0.25
     """
-    return uniform_distance(read_outcomes(forecast, y, sample_weight))
-
-
-def uniform_distance(rows: Outcomes) -> float:
-    """Return the average calibration error of checked rows."""
-    distances, _ = Events.of(rows).distances(np.zeros(len(rows), dtype=np.int64), rows.weights, 1)
-    return float(distances[0, 0])
+    return distance_of_sides(read_outcomes(forecast, y, sample_weight))
 
 
 def threshold_calibration_error(
@@ -164,12 +154,13 @@ def threshold_calibration_error(
     """
     rows = read_outcomes(forecast, y, sample_weight)
     levels = rows.forecast.cdf(check_number("y0", y0))
-    return distance_of_sides(rows, levels <= as_level(alpha, name="alpha"))
+    return distance_of_sides(rows, levels <= check_number("alpha", alpha, minimum=0.0, maximum=1.0))
 
 
-def distance_of_sides(rows: Outcomes, picked: BoolArray) -> float:
-    """Return the threshold calibration error of checked rows, of which a rule picks some."""
-    distances, _ = Events.of(rows).distances((~picked).astype(np.int64), rows.weights, 1)
+def distance_of_sides(rows: Outcomes, picked: BoolArray | None = None) -> float:
+    """Return the threshold calibration error of a rule that picks some of the rows, all by default."""
+    first = np.zeros(len(rows), dtype=np.int64) if picked is None else (~picked).astype(np.int64)
+    distances, _ = Events.of(rows).distances(first, rows.weights, 1)
     return float(distances.sum())
 
 
@@ -202,9 +193,15 @@ def table_of_errors(
     rows: Outcomes, y0: ArrayLike | None = None, alpha: ArrayLike | None = None, min_rows: int = MIN_ROWS
 ) -> ThresholdErrors:
     """Return what `threshold_calibration_errors` does of checked rows."""
-    y0, alpha = _thresholds_of(rows, y0), alphas_of(alpha, 20)
+    alpha = alphas_of(alpha, 20)
     check_integer("min_rows", min_rows, minimum=1)
     events, weight = Events.of(rows), rows.weights
+    if y0 is None:
+        order = np.argsort(rows.y)
+        share = np.cumsum(weight[order]) / weight.sum()
+        ends = rows.y[order][np.searchsorted(share, [0.2, 0.8], side="right").clip(max=len(rows) - 1)]
+        y0 = np.linspace(ends[0], ends[1], 50)
+    y0 = as_numbers(y0, name="y0")
     shape = (y0.size, alpha.size)
     values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
     for k, threshold in enumerate(y0):
@@ -225,8 +222,7 @@ def first_cuts(rows: Outcomes, y0: float, alpha: FloatArray) -> IntArray:
 def enough_rows(first: IntArray, n_cuts: int, min_rows: int = MIN_ROWS) -> BoolArray:
     """Say which cuts have `min_rows` on both sides; see `Events.distances`."""
     n_left = np.cumsum(np.bincount(first, minlength=n_cuts + 1))[:n_cuts]
-    enough: BoolArray = (n_left >= min_rows) & (first.size - n_left >= min_rows)
-    return enough
+    return (n_left >= min_rows) & (first.size - n_left >= min_rows)
 
 
 def distribution_calibration_error(
@@ -255,7 +251,7 @@ def distribution_calibration_error(
 def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> float:
     """Return the distribution calibration error of checked rows."""
     bins = rows_in_bins(rows, by_median, by_width)
-    return sum(mass * uniform_distance(part) for mass, part in bins) / float(rows.weights.sum())
+    return sum(mass * distance_of_sides(part) for mass, part in bins) / float(rows.weights.sum())
 
 
 def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tuple[float, Outcomes]]:
@@ -280,16 +276,6 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
         np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
     ]
     return np.searchsorted(edges, values, side="right").astype(np.int64)
-
-
-def _thresholds_of(rows: Outcomes, y0: ArrayLike | None) -> FloatArray:
-    """Check thresholds, or make the paper's: 50 equal steps between the 20% and 80% quantiles of the outcomes."""
-    if y0 is not None:
-        return as_numbers(y0, name="y0")
-    order = np.argsort(rows.y)
-    share = np.cumsum(rows.weights[order]) / rows.weights.sum()
-    ends = rows.y[order][np.searchsorted(share, [0.2, 0.8], side="right").clip(max=len(rows) - 1)]
-    return np.linspace(ends[0], ends[1], 50)
 
 
 def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:

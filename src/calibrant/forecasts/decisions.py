@@ -12,8 +12,8 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.points import as_level, as_numbers, refuse
+from calibrant.forecasts.points import as_numbers, refuse
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, check_number
 
@@ -46,7 +46,7 @@ class ThresholdRule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y0", check_number("y0", self.y0))
-        object.__setattr__(self, "alpha", as_level(self.alpha, name="alpha"))
+        object.__setattr__(self, "alpha", check_number("alpha", self.alpha, minimum=0.0, maximum=1.0))
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
@@ -89,8 +89,7 @@ class ThresholdLoss:
             raise ShapeError(f"table has shape {table.shape}. Pass a row per decision, a column per event: (2, 2).")
         if not np.isfinite(table).all():
             raise InvalidInputError(f"table={table.tolist()!r} is not finite. Pass the loss of each case.")
-        (a, b), (c, d) = table.tolist()
-        object.__setattr__(self, "table", ((a, b), (c, d)))
+        object.__setattr__(self, "table", tuple(map(tuple, table.tolist())))
 
     @property
     def level(self) -> float:
@@ -102,8 +101,7 @@ class ThresholdLoss:
     def __call__(self, decision: BoolArray, y: FloatArray) -> FloatArray:
         """Return the loss of decisions with the numbers that came, of one shape."""
         table = np.array(self.table)
-        losses: FloatArray = table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
-        return losses
+        return table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
 
     def expected(self, forecast: Forecast) -> FloatArray:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
@@ -119,10 +117,8 @@ class DecisionLoss:
 
     Attributes
     ----------
-    predicted : float
-        Mean loss by the forecasts.
-    true : float
-        Mean loss by what happened.
+    predicted, true : float
+        Mean loss by the forecasts, and by what happened.
     """
 
     predicted: float
@@ -143,10 +139,8 @@ class ReliabilityGaps:
 
     Attributes
     ----------
-    y0 : ndarray of shape (K,)
-    alpha : ndarray of shape (A,)
-    cost : ndarray of shape (C,)
-        Cost ratios c.
+    y0, alpha, cost : ndarray of shape (K,), (A,) and (C,)
+        Thresholds, levels and cost ratios c.
     predicted, true : ndarray of shape (K, A, C)
         Mean losses.
     """
@@ -292,7 +286,10 @@ def table_of_gaps(
     """Return what `reliability_gaps` does of checked rows."""
     scale = check_number("scale", scale, minimum=0.0, is_open=True)
     y0 = np.linspace(rows.y.min(), rows.y.max(), 50) if y0 is None else as_numbers(y0, name="y0")
-    alpha, cost = alphas_of(alpha, 50), _costs_of(cost)
+    alpha = alphas_of(alpha, 50)
+    cost = np.linspace(0.05, 0.95, 50) if cost is None else as_numbers(cost, name="cost")
+    fix = "Pass the share of `scale` that a wrong no costs."
+    refuse((cost < 0.0) | (cost > 1.0), cost, "cost", "is outside [0, 1]", fix)
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
     for k, threshold in enumerate(y0):
@@ -311,17 +308,7 @@ def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha
     yes_wrong = np.cumsum(np.bincount(first, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
     other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
     no_wrong = np.cumsum(other[::-1])[::-1][1:]
-    losses: FloatArray = (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
-    return losses
-
-
-def _costs_of(cost: ArrayLike | None) -> FloatArray:
-    if cost is None:
-        return np.linspace(0.05, 0.95, 50)
-    ratios = as_numbers(cost, name="cost")
-    fix = "Pass the share of `scale` that a wrong no costs."
-    refuse((ratios < 0.0) | (ratios > 1.0), ratios, "cost", "is outside [0, 1]", fix)
-    return ratios
+    return (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
 
 
 def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:

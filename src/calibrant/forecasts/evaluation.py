@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from calibrant.forecasts.calibration import (
     mean_distance_in_bins,
     rows_in_bins,
     table_of_errors,
-    uniform_distance,
 )
 from calibrant.forecasts.decisions import (
     SCALE,
@@ -30,9 +29,15 @@ from calibrant.forecasts.decisions import (
     table_of_gaps,
 )
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
-from calibrant.forecasts.scores import row_interval_score, row_is_covered, row_log_score, row_pinball
-from calibrant.metrics import Estimate, rate_estimate
+from calibrant.forecasts.scores import (
+    Outcomes,
+    read_outcomes,
+    row_interval_score,
+    row_is_covered,
+    row_log_score,
+    row_pinball,
+)
+from calibrant.metrics import Estimate, Verdict, rate_estimate
 from calibrant.numerics import FloatArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
@@ -46,6 +51,12 @@ _NOISE_THRESHOLDS = 10
 _BINS = (5, 3)
 #: Draws from which the noise floors of one rule are taken.
 _RULE_DRAWS = 50
+#: Gaps by which forecasts are judged, and what the verdict says of each.
+_JUDGED = {
+    "average_calibration_error": "on average over levels (error {:.3f})",
+    "threshold_calibration_error": "on the sides of thresholds (error {:.3f})",
+    "reliability_gap": "in the losses that they promise (gap {:.3f})",
+}
 
 
 def evaluate(
@@ -124,8 +135,8 @@ def scores_and_floors(
     for name, value in _gaps(rows, errors, gaps).items():
         estimates[name] = _bounded(value, noise[name], floors[name], level)
     estimates["decision_loss"] = _loss_estimate(rows, gaps, level)
-    verdict = _verdict(estimates, floors, interval_level)
-    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=verdict), floors
+    verdict = forecast_verdict(estimates, floors, interval_level)
+    return Scores(_scores(estimates, rows, level, evaluated_on), verdict=str(verdict)), floors
 
 
 def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
@@ -138,8 +149,6 @@ def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evalua
 
 
 def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:
-    """Estimate what is a mean over rows."""
-
     def mean(values: FloatArray, least: float) -> Estimate:
         found = rows.mean_estimate(values, level, least=least)
         if np.isfinite(found.value):
@@ -162,9 +171,8 @@ def _means(rows: Outcomes, interval_level: float, level: float) -> dict[str, Est
 
 
 def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
-    """Return every gap."""
     return {
-        "average_calibration_error": uniform_distance(rows),
+        "average_calibration_error": distance_of_sides(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
         "distribution_calibration_error": mean_distance_in_bins(rows, *_BINS),
@@ -174,7 +182,6 @@ def _gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dic
 
 
 def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str, NoiseFloor]:
-    """Measure every gap on outcomes drawn from the forecast."""
     kept = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
     drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
     found = [_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
@@ -185,7 +192,6 @@ def _floors(rows: Outcomes, level: float, rng: np.random.Generator) -> dict[str,
 def _noise(
     rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Draw the noise of every gap, shape (draws,) each."""
     thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
     n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
     drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)
@@ -236,23 +242,27 @@ def _loss_estimate(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> Estim
     return replace(estimate, value=value, note=f"promised {promised:.4f}")
 
 
-def _verdict(estimates: dict[str, Estimate], floors: dict[str, NoiseFloor], interval_level: float) -> str:
-    """Say in words whether the forecasts are calibrated, and how their intervals err."""
-    named: dict[str, Callable[[Estimate], str]] = {
-        "average_calibration_error": lambda e: f"on average over levels (error {e.value:.3f})",
-        "threshold_calibration_error": lambda e: f"on the sides of thresholds (error {e.value:.3f})",
-        "reliability_gap": lambda e: f"in the losses that they promise (gap {e.value:.3f})",
-    }
-    seen = [say(estimates[name]) for name, say in named.items() if estimates[name].value > floors[name].high]
-    covered = estimates["coverage"]
-    side = ""
-    if covered.high < interval_level:
-        side = f" Intervals are too narrow: those of {interval_level:.0%} hold {covered.value:.1%}."
-    elif covered.low > interval_level:
-        side = f" Intervals are too wide: those of {interval_level:.0%} hold {covered.value:.1%}."
-    if not seen:
-        return f"No gap is beyond what chance gives a forecast that is right.{side}"
-    return f"Not calibrated: {', '.join(seen)}, beyond what chance gives.{side}"
+def gaps_off(scores: Mapping[str, Score | Estimate], floors: Mapping[str, NoiseFloor]) -> list[str]:
+    """Return which of the gaps by which forecasts are judged are beyond chance."""
+    return [name for name in _JUDGED if name in floors and scores[name].value > floors[name].high]
+
+
+def forecast_verdict(
+    scores: Mapping[str, Score | Estimate], floors: Mapping[str, NoiseFloor], interval_level: float
+) -> Verdict:
+    """Say whether the forecasts are calibrated, and how their intervals err: the one place where they are judged."""
+    off, covered = gaps_off(scores, floors), scores["coverage"]
+    side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else ""
+    said = "No gap is beyond what chance gives a forecast that is right."
+    if off:
+        where = ", ".join(_JUDGED[name].format(scores[name].value) for name in off)
+        said = f"Not calibrated: {where}, beyond what chance gives."
+    if side:
+        said += f" Intervals are too {side}: those of {interval_level:.0%} hold {covered.value:.1%}."
+    if not (off or side):
+        return Verdict("calibrated", "No gap is beyond chance", said, said)
+    headline = f"Not calibrated: intervals are too {side}" if side else "Not calibrated"
+    return Verdict("miscalibrated", headline, said, said)
 
 
 def evaluate_rule(
@@ -317,8 +327,11 @@ def evaluate_rule(
     estimates["threshold_calibration_error"] = error
     if checked is not None:
         gaps = [abs(rows.mean(np.subtract(*rule_losses(each, rule, checked)))) for each in drawn]
-        gap = _size(rows.mean_estimate(promised - realised, level))
-        estimates["reliability_gap"] = replace(gap, note=f"noise floor {np.mean(gaps):.4f}")
+        signed = rows.mean_estimate(promised - realised, level)
+        near, far = sorted((abs(signed.low), abs(signed.high)))
+        low = 0.0 if signed.low <= 0.0 <= signed.high else near
+        note = f"noise floor {np.mean(gaps):.4f}"
+        estimates["reliability_gap"] = Estimate(abs(signed.value), low, far, signed.method, note)
     return Scores(_scores(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, floor.high))
 
 
@@ -332,10 +345,3 @@ def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
         promised, realised = (estimates[name].value for name in ("promised_loss", "realised_loss"))
         said.append(f"Decisions lose {realised:.3f} where {promised:.3f} was promised.")
     return " ".join(said) or "Neither its sides nor its promise are off by more than chance."
-
-
-def _size(difference: Estimate) -> Estimate:
-    """Return the size of a difference, from its interval."""
-    ends = abs(difference.low), abs(difference.high)
-    low = 0.0 if difference.low <= 0.0 <= difference.high else min(ends)
-    return Estimate(abs(difference.value), low, max(ends), difference.method)

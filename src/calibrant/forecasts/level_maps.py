@@ -150,8 +150,7 @@ class PackedMaps:
         ends = self.start[1:] + np.arange(self.start.size - 1)  # of each map: the knot at 1, then the one at infinity
         slope[ends - 1] = slope[ends - 2]
         slope[ends] = 1.0
-        log_slope: FloatArray = np.log(slope)
-        return log_slope
+        return np.log(slope)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what can be computed again."""

@@ -12,7 +12,7 @@ from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.decisions import SCALE, ReliabilityGaps
-from calibrant.forecasts.outcomes import Outcomes
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
@@ -29,12 +29,10 @@ class NoiseFloor:
 
     Attributes
     ----------
-    mean : float
-        Mean over draws of the outcomes from the forecast.
-    low, high : float
-        Where `level` of the draws lie.
-    level : float
-    n_draws : int
+    mean, n_draws : float, int
+        Mean over so many draws of the outcomes from the forecast.
+    low, high, level : float
+        Where the share `level` of the draws lies.
     """
 
     mean: float

@@ -9,9 +9,9 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.calibration import uniform_distance
+from calibrant.forecasts.calibration import distance_of_sides
 from calibrant.forecasts.decisions import ThresholdRule, as_rule
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
@@ -29,13 +29,10 @@ class PitHistogram:
         Equal bins of [0, 1].
     density : ndarray of shape (m,)
         Share of the weight in each bin, times m: 1 everywhere if calibrated.
-    low, high : float
-        Where one bin of a calibrated forecast lies, at `level`.
-    low_all, high_all : float
-        Where all bins together lie, at `level`.
-    level : float
-    n : int
-        Number of rows.
+    low, high, low_all, high_all : float
+        Where one bin of a calibrated forecast lies, at `level`, and where all bins together lie.
+    level, n : float, int
+        Coverage of these bands, and the number of rows.
     """
 
     edges: FloatArray
@@ -54,17 +51,14 @@ class LevelCurve:
 
     Attributes
     ----------
-    levels : ndarray of shape (m,)
-        Levels of the quantiles.
-    share : ndarray of shape (m,)
-        Share of the weight at or below them: `levels` itself if the forecast is calibrated.
+    levels, share : ndarray of shape (m,)
+        Levels of the quantiles, and the share of the weight at or below them: the same if the forecast is calibrated.
     low, high : ndarray of shape (m,)
         Where the share at each level would lie, at `level`, if the forecast were calibrated.
     error : float
         Area between the curve and the diagonal.
-    n : int
-        Number of rows.
-    level : float
+    n, level : int, float
+        Number of rows, and the coverage of the band.
     label : str
         What the curve shows, for a legend.
     """
@@ -85,12 +79,10 @@ class UniformityTest:
 
     Attributes
     ----------
-    kolmogorov_smirnov : float
+    kolmogorov_smirnov, kolmogorov_smirnov_p_value : float
         Largest distance of the distribution of the values from uniform.
-    kolmogorov_smirnov_p_value : float
-    cramer_von_mises : float
+    cramer_von_mises, cramer_von_mises_p_value : float
         The squared distance, integrated, times the number of rows.
-    cramer_von_mises_p_value : float
     n : int
         Number of rows.
     """
@@ -216,7 +208,7 @@ def _curve(rows: Outcomes, level: float, label: str) -> LevelCurve:
     share = _share_up_to(_LEVELS, rows)
     low, high = _binomial_band(rows.effective_size, _LEVELS, level)
     low[[0, -1]] = high[[0, -1]] = [0.0, 1.0]
-    return LevelCurve(_LEVELS, share, low, high, uniform_distance(rows), len(rows), level, label)
+    return LevelCurve(_LEVELS, share, low, high, distance_of_sides(rows), len(rows), level, label)
 
 
 def pit_test(

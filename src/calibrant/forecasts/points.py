@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
+from typing import Literal
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidScoreError, InvalidTypeError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.validation import ArrayLike, as_scores, check_integer, check_number, check_same_length
+from calibrant.validation import ArrayLike, as_scores, check_integer, check_same_length
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
@@ -42,14 +43,6 @@ def as_levels(values: ArrayLike, n: int, *, name: str) -> FloatArray:
     return levels
 
 
-def as_level(value: object, *, name: str) -> float:
-    """Check one level in [0, 1]."""
-    level = check_number(name, value)
-    if not 0.0 <= level <= 1.0:
-        raise InvalidProbabilityError(f"{name}={value!r} is outside [0, 1]. Pass a level such as 0.5.")
-    return level
-
-
 def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatArray:
     """Check distinct levels in [0, 1] in rising order; `more` ends the advice of the message."""
     levels = as_numbers(values, name=name)
@@ -59,19 +52,12 @@ def as_rising_levels(values: ArrayLike, *, name: str, more: str = "") -> FloatAr
     return levels
 
 
-def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check one finite number per row, of any container, shape (n,)."""
+def as_numbers(values: ArrayLike, *, name: str, ndim: Literal[1, 2] = 1) -> FloatArray:
+    """Check finite numbers of any container: one per row, shape (n,), or several, shape (n, m)."""
     checked = as_scores(values, name=name).values
-    if checked.ndim != 1:
-        raise ShapeError(f"{name} has shape {checked.shape}. Pass one number per row, shape (n,).")
-    return within_reach(checked, name)
-
-
-def as_matrix(values: ArrayLike, *, name: str) -> FloatArray:
-    """Check finite numbers of shape (n, m) with m of at least 2."""
-    checked = as_scores(values, name=name).values
-    if checked.ndim != 2:
-        raise ShapeError(f"{name} has shape {checked.shape}. Pass several numbers per row, shape (n, m).")
+    if checked.ndim != ndim:
+        wanted = "one number per row, shape (n,)" if ndim == 1 else "several numbers per row, shape (n, m)"
+        raise ShapeError(f"{name} has shape {checked.shape}. Pass {wanted}.")
     return within_reach(checked, name)
 
 

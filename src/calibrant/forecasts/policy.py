@@ -19,8 +19,8 @@ from calibrant.forecasts.decisions import (
     expected_losses,
     realised_losses,
 )
-from calibrant.forecasts.outcomes import read_outcomes
-from calibrant.forecasts.points import as_matrix, as_numbers
+from calibrant.forecasts.points import as_numbers
+from calibrant.forecasts.scores import read_outcomes
 from calibrant.metrics import mean_of, normal_estimate
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.results import Score
@@ -175,7 +175,7 @@ class CostPolicy:
     """
 
     def __init__(self, costs: ArrayLike) -> None:
-        self.costs = as_matrix(costs, name="costs")
+        self.costs = as_numbers(costs, name="costs", ndim=2)
         if len(self.costs) < 2:
             raise ShapeError(f"costs has shape {self.costs.shape}. Pass a row per decision, at least two.")
 

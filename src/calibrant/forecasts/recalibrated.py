@@ -1,4 +1,10 @@
-"""Forecasts whose levels were mapped: a base forecast and the maps of each of its rows."""
+"""Forecasts whose levels were mapped: a base forecast and the maps of each of its rows.
+
+Quantiles of the base at the levels that map to u are close to right, but steep maps turn a rounding of the level into
+a jump. `refine_quantiles` therefore searches, for each quantile whose CDF is off, the least float at which the CDF
+reaches u: outward from the first guess in growing steps until the CDF is on the other side of u, then by halving the
+interval until its two ends are neighbouring floats.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,22 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
-from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray
 
 RowNumbers = npt.NDArray[np.intp]
 #: Halvings of [0, 1] after which the two ends are neighbours, or nearly.
 _HALVINGS = 60
+#: A level is reached where the CDF is this close.
+_CLOSE = 1e-10
+#: The first step is to the next float, and each further one so many times the last.
+_GROWTH = 8.0
+#: Quantiles that are searched for at once.
+_BATCH = 50_000
+#: Steps outward, and halvings, after which two neighbouring floats are found wherever they lie.
+_MAX_STEPS = 400
 
 
 class RowMaps(ABC):
@@ -50,7 +62,6 @@ class ChainRows(RowMaps):
     chosen: MapNumbers
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels."""
         out = np.array(v, dtype=np.float64, order="C")
         self.maps.apply(out, self.chosen)
         return out
@@ -62,11 +73,9 @@ class ChainRows(RowMaps):
         return out
 
     def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the sum of the logs of the slopes along the chain."""
         return self.maps.log_slope(np.array(v, dtype=np.float64, order="C"), self.chosen)
 
     def take(self, rows: RowNumbers) -> Self:
-        """Return the chains of some rows."""
         return type(self)(self.maps, self.chosen[rows])
 
 
@@ -77,7 +86,6 @@ class MeanRows(RowMaps):
     parts: tuple[RowMaps, ...]
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the mean of the parts' maps."""
         total = self.parts[0].apply(v)
         for part in self.parts[1:]:
             total += part.apply(v)
@@ -95,65 +103,29 @@ class MeanRows(RowMaps):
         return np.where(u <= 0.0, 0.0, high)
 
     def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the log of the mean slope."""
         logs = np.stack([part.log_slope(v) for part in self.parts])
         largest = logs.max(axis=0)
         slope: FloatArray = largest + np.log(np.exp(logs - largest).mean(axis=0))
         return slope
 
     def take(self, rows: RowNumbers) -> Self:
-        """Return the maps of some rows."""
         return type(self)(tuple(part.take(rows) for part in self.parts))
-
-
-@dataclass(frozen=True, slots=True)
-class ProbitRows(RowMaps):
-    """The map z -> (z - shift) / scale of the levels' normal scores, the same in all rows."""
-
-    scale: float
-    shift: float
-
-    def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels; 0 and 1 stay what they are."""
-        mapped: FloatArray = ndtr((ndtri(v) - self.shift) / self.scale)
-        return mapped
-
-    def invert(self, u: FloatArray) -> FloatArray:
-        """Return the levels that are mapped to `u`."""
-        level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
-        return level
-
-    def log_slope(self, v: FloatArray) -> FloatArray:
-        """Return the log of the maps' slopes; levels near 0 and 1 are first moved inward."""
-        z = ndtri(np.clip(v, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
-        slope: FloatArray = 0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale)
-        return slope
-
-    def take(self, rows: RowNumbers) -> Self:  # noqa: ARG002 - one map for all rows
-        """Return the maps of some rows: the same."""
-        return self
 
 
 class DerivedForecast(Forecast):
     """A forecast made of another, its base: the base's rows, and the base's density where it has one."""
 
-    __slots__ = ("_base",)
+    __slots__ = ("base",)
 
     def __init__(self, base: Forecast) -> None:
-        self._base = base
-
-    @property
-    def base(self) -> Forecast:
-        """The forecast before."""
-        return self._base
+        self.base = base
 
     @property
     def has_density(self) -> bool:
-        """Whether the forecast before has a density."""
-        return self._base.has_density
+        return self.base.has_density
 
     def __len__(self) -> int:
-        return len(self._base)
+        return len(self.base)
 
 
 class RecalibratedForecast(DerivedForecast):
@@ -171,22 +143,79 @@ class RecalibratedForecast(DerivedForecast):
 
     @property
     def has_atoms(self) -> bool:
-        """Whether the forecast before may give single values a positive probability."""
-        return self._base.has_atoms
+        return self.base.has_atoms
 
     def _take(self, rows: RowNumbers) -> Self:
-        return type(self)(self._base[rows], self._maps.take(rows))
+        return type(self)(self.base[rows], self._maps.take(rows))
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._maps.apply(self._base.cdf(y))
+        return self._maps.apply(self.base.cdf(y))
 
     def _cdf_below(self, y: FloatArray) -> FloatArray:
-        return self._maps.apply(self._base.cdf_below(y))
+        return self._maps.apply(self.base.cdf_below(y))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
-        return refine_quantiles(self, base_quantiles(self._base, self._maps.invert(u), u), u)
+        return refine_quantiles(self, base_quantiles(self.base, self._maps.invert(u), u), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        density = self._base.logpdf(y)
-        return density + self._maps.log_slope(self._base.cdf(y))
+        density = self.base.logpdf(y)
+        return density + self._maps.log_slope(self.base.cdf(y))
+
+
+def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArray:
+    """Return the base's quantiles at the levels that `u` came from: finite ones, unless u itself is 0 or 1.
+
+    A level that rounds to 1 stands for one just below it.
+    """
+    level = np.where(u < 1.0, np.minimum(level, 1.0 - 0.5 * EPS), np.minimum(level, 1.0))
+    return base.ppf(np.where(u > 0.0, np.maximum(level, TINY), level))
+
+
+def refine_quantiles(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
+    """Return the least floats at which the CDF of each row is at least u, near `y`; all of shape (n, m).
+
+    `y` is kept where the CDF there is within 1e-10 of u, or jumps over u.
+    """
+    excess = forecast.cdf(y) - u
+    is_off = np.isfinite(y) & (np.abs(excess) > _CLOSE)
+    if not is_off.any():
+        return y
+    is_off &= (excess < 0.0) | (forecast.cdf(np.where(is_off, y - np.spacing(np.abs(y)), y)) >= u)
+    rows, columns = np.nonzero(is_off)
+    y = y.copy()
+    for start in range(0, rows.size, _BATCH):
+        i, j = rows[start : start + _BATCH], columns[start : start + _BATCH]
+        with np.errstate(over="ignore"):  # of steps to beyond the last float
+            y[i, j] = _least(forecast[i], y[i, j], u[i, j])
+    return y
+
+
+def _least(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
+    """Return the least float of each row at which its CDF is at least u, searched for from y outward."""
+
+    def reaches(rows: IntArray, at: FloatArray) -> BoolArray:
+        return forecast[rows].cdf(at[rows]) >= u[rows]
+
+    all_rows = np.arange(y.size)
+    is_high = reaches(all_rows, y)
+    near, far, step = y.copy(), y.copy(), np.spacing(np.abs(y))
+    left = all_rows
+    for _ in range(_MAX_STEPS):
+        near[left] = far[left]
+        far[left] += np.where(is_high, -step, step)[left]
+        step[left] *= _GROWTH
+        left = left[(reaches(left, far) == is_high[left]) & np.isfinite(far[left])]
+        if left.size == 0:
+            break
+    low, high = np.where(is_high, far, near), np.where(is_high, near, far)
+    left = all_rows
+    for _ in range(_MAX_STEPS):
+        middle = low + 0.5 * (high - low)
+        left = left[(middle[left] > low[left]) & (middle[left] < high[left])]
+        if left.size == 0:
+            break
+        is_reached = reaches(left, middle)
+        high[left[is_reached]] = middle[left[is_reached]]
+        low[left[~is_reached]] = middle[left[~is_reached]]
+    return high

@@ -160,14 +160,20 @@ class GroupedCalibrator(Configured, MapFitted):
         return self
 
     def read(
-        self, scores: ArrayLike, *, groups: ArrayLike | None = None, name: str = "", in_given_order: bool = False
+        self,
+        scores: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        name: str = "",
+        where: str = "",
+        in_given_order: bool = False,
     ) -> Rows:
         """Check the scores and groups of new rows; a group that was not seen at fit has the code -1."""
         self.check_fitted()
         if groups is None:
             raise InvalidInputError("this GroupedCalibrator was fitted by group. Pass the group of each row as groups.")
         checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
-        called = f"column {self.group_name_ or _GROUPS!r} of {name}" if name else _GROUPS
+        called = f"column {self.group_name_ or _GROUPS!r} of {where}" if where else _GROUPS
         places, unseen = match_groups(groups, self.groups_, name=called)
         check_same_length(checked.values.shape[0], places.size, name or self.score_argument, called)
         if unseen:

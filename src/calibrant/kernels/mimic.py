@@ -2,8 +2,8 @@
 
 `fill_bins` goes through the ties of sorted scores and closes a bin once it holds enough positives. `merge_bins` then
 passes over the bins from left to right and merges each with its right neighbour while its rate is greater; passes are
-repeated until no rate falls. The original program looks at all bins in every pass, which takes quadratic time where a
-low rate at the right end moves down bin by bin. Here a pass looks only at pairs that the pass before may have changed:
+repeated until no rate falls. The original program checks all bins in every pass, which takes quadratic time where a
+low rate at the right end moves down bin by bin. Here a pass checks only pairs that the pass before may have changed:
 same bins after every pass, linear time for all passes together.
 
 Source: https://github.com/scikit-learn-contrib/mimic, `mimic.py`.
@@ -53,7 +53,7 @@ def merge_bins(
     `bins`, shape (4, n), are as `fill_bins` writes them. A merged bin keeps the place of its leftmost part; the third
     row becomes the mean score by weight, the fourth the mean of the parts' means. `is_kept` becomes false for bins that
     were merged into another. `beside`, shape (2, n), holds the left and the right neighbour of each bin that is left,
-    -1 and n at the ends. The first `n_work` entries of `work` are the left bins of the pairs to look at, rising; those
+    -1 and n at the ends. The first `n_work` entries of `work` are the left bins of the pairs to check, rising; those
     of the next pass on return.
     """
     n = is_kept.size

@@ -30,11 +30,15 @@ from calibrant.metrics.calibration_tests import (
     kuiper as kuiper,
     spiegelhalter_z as spiegelhalter_z,
 )
-from calibrant.metrics.classes import ClassScores as ClassScores, evaluate_classes as evaluate_classes
 from calibrant.metrics.decomposition import Decomposition as Decomposition, decompose as decompose
 from calibrant.metrics.e_value import EValueTest as EValueTest, calibration_e_value as calibration_e_value
 from calibrant.metrics.evaluation import evaluate as evaluate
-from calibrant.metrics.groups import GroupScores as GroupScores, evaluate_groups as evaluate_groups
+from calibrant.metrics.parts import (
+    ClassScores as ClassScores,
+    GroupScores as GroupScores,
+    evaluate_classes as evaluate_classes,
+    evaluate_groups as evaluate_groups,
+)
 from calibrant.metrics.proper_scores import brier_score as brier_score, log_loss as log_loss
 from calibrant.metrics.ranking import roc_auc as roc_auc
 from calibrant.metrics.reliability import reliability_curve as reliability_curve
@@ -47,6 +51,7 @@ from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.metrics.audit import audit_rows as audit_rows
 from calibrant.metrics.binned_curve import (
     CurveBins as CurveBins,
     curve_bins as curve_bins,
@@ -59,14 +64,15 @@ from calibrant.metrics.bins import (
     make_bins as make_bins,
 )
 from calibrant.metrics.calibration_error import binned_error as binned_error
-from calibrant.metrics.classes import classes_of_rows as classes_of_rows
-from calibrant.metrics.column import Settings as Settings, check_settings as check_settings
 from calibrant.metrics.decomposition import ScoreName as ScoreName
 from calibrant.metrics.design_effect import as_independent as as_independent, design_effect as design_effect
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
     Estimate as Estimate,
+    Settings as Settings,
+    check_settings as check_settings,
     mean_of as mean_of,
+    measured_rows as measured_rows,
     normal_estimate as normal_estimate,
     rate_estimate as rate_estimate,
     wilson as wilson,
@@ -78,12 +84,12 @@ from calibrant.metrics.evaluation import (
     evaluate_rows as evaluate_rows,
     evaluate_summary as evaluate_summary,
 )
-from calibrant.metrics.gate import measured_rows as measured_rows
-from calibrant.metrics.groups import (
+from calibrant.metrics.multiclass import RowValues as RowValues
+from calibrant.metrics.parts import (
+    classes_of_rows as classes_of_rows,
     evaluate_group_summaries as evaluate_group_summaries,
     groups_of_rows as groups_of_rows,
 )
-from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.proper_scores import (
     brier_losses as brier_losses,
     brier_of as brier_of,
@@ -94,10 +100,8 @@ from calibrant.metrics.proper_scores import (
 from calibrant.metrics.ranking import rank as rank
 from calibrant.metrics.reliability import (
     Band as Band,
-    CurveSettings as CurveSettings,
-    consistency_band as consistency_band,
     curve_of_event as curve_of_event,
     curve_settings as curve_settings,
     event_rows as event_rows,
 )
-from calibrant.metrics.verdict import Verdict as Verdict, excludes as excludes, verdict as verdict
+from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict

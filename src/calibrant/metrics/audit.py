@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.bins import make_bins
+from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.gap_bounds import gap_bounds
-from calibrant.metrics.gate import measured_rows
 from calibrant.numerics import IntArray
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
@@ -147,11 +147,8 @@ def audit(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class; or of each class, of which the confidence in the most probable one is
-        judged.
+    y_true, y_prob, pos_label, classes
+        As in `brier_score`; of several classes the top label is judged.
     groups : dict or frame of columns of shape (n,)
         Booleans, integers, strings or categoricals. Numbers have to be cut into ranges first.
     max_order : int
@@ -164,10 +161,6 @@ def audit(
         Coverage of all bounds at once.
     sample_weight : array-like of shape (n,), optional
         A weight of zero takes a row away.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
 
     Returns
     -------
@@ -195,14 +188,19 @@ def audit(
     >>> audit(y, p, groups={"sex": sex, "city": city}).findings[0].label
     'sex = f, city = Rome'
     """
-    max_order = check_integer("max_order", max_order, minimum=1)
-    min_rows = check_integer("min_rows", min_rows, minimum=1)
-    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
-    level = check_fraction("level", level)
     named = _columns(groups)
     rows = measured_rows(
         y_true, y_prob, groups=named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
     )
+    return audit_rows(rows, max_order=max_order, min_rows=min_rows, n_score_bins=n_score_bins, level=level)
+
+
+def audit_rows(rows: Rows, *, max_order: int, min_rows: int, n_score_bins: int, level: float) -> Audit:
+    """Look for groups by the columns of checked rows, as `audit` does."""
+    max_order = check_integer("max_order", max_order, minimum=1)
+    min_rows = check_integer("min_rows", min_rows, minimum=1)
+    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
+    level = check_fraction("level", level)
     data = rows.one_column()
     bins, edges = _score_bins(data, n_score_bins)
     families, n_left_out = _families(rows.groups, bins, max_order, min_rows)
@@ -226,53 +224,35 @@ class _Family:
 def _families(
     columns: Mapping[str, Labels], bins: IntArray | None, max_order: int, min_rows: int
 ) -> tuple[list[_Family], int]:
-    """Return the groups of each set of columns, whole and cut by score, and how many were too small."""
-    n = bins.size if bins is not None else next(iter(columns.values())).codes.size
-    known: dict[tuple[str, ...], IntArray] = {}
+    """Return the groups of each set of columns, whole and cut by score, and how many were too small.
+
+    A group that holds the same rows as one with a condition less is left out.
+    """
+    n = next(iter(columns.values())).codes.size
     families, n_left_out = [], 0
-    for names in _sets(list(columns), max_order):
+    sizes: dict[tuple[tuple[str, ...], bool], IntArray] = {}  # of the group of each row, whole or cut
+    orders = range(min(max_order, len(columns)) + 1)
+    for names in itertools.chain.from_iterable(itertools.combinations(columns, order) for order in orders):
         codes = np.zeros(n, dtype=np.int64)
         for name in names:
             codes = np.unique(codes * len(columns[name].classes) + columns[name].codes, return_inverse=True)[1]
-        known[names] = _sizes(codes)
-        smaller = [known[tuple(c for c in names if c != name)] for name in names]
-        cuts: list[tuple[IntArray, list[IntArray], IntArray | None]] = [(codes, smaller, None)]
-        if bins is not None:
-            cut = codes * (int(bins.max()) + 1) + bins
-            coarser = [known[names]]
-            if names:
-                others = [tuple(c for c in names if c != name) for name in names]
-                coarser += [_sizes(_joint(columns, other, bins)) for other in others]
-            cuts.append((np.unique(cut, return_inverse=True)[1], coarser, bins))
-        for cut_codes, parents, by_score in cuts:
-            size = _sizes(cut_codes)
+        shorter = [tuple(kept for kept in names if kept != name) for name in names]
+        for by_score in (None, bins) if bins is not None else (None,):
+            is_cut = by_score is not None
+            if by_score is not None:
+                codes = np.unique(codes * (int(by_score.max()) + 1) + by_score, return_inverse=True)[1]
+            size = sizes[names, is_cut] = np.bincount(codes)[codes]
+            parents = [sizes[each, is_cut] for each in shorter] + ([sizes[names, False]] if is_cut else [])
             is_new = np.all([size < parent for parent in parents], axis=0) if parents else np.ones(n, dtype=bool)
             is_kept = is_new & (size >= min_rows)
-            n_left_out += np.unique(cut_codes[is_new & (size < min_rows)]).size
-            chosen, first, inverse = np.unique(cut_codes[is_kept], return_index=True, return_inverse=True)
+            n_left_out += np.unique(codes[is_new & (size < min_rows)]).size
+            chosen, first, inverse = np.unique(codes[is_kept], return_index=True, return_inverse=True)
             if chosen.size:
                 out = np.full(n, -1, dtype=np.int64)
                 out[is_kept] = inverse
                 at = np.flatnonzero(is_kept)[first]
-                families.append(_Family(tuple((c, columns[c]) for c in names), out, at, by_score))
+                families.append(_Family(tuple((name, columns[name]) for name in names), out, at, by_score))
     return families, n_left_out
-
-
-def _sets(names: list[str], max_order: int) -> Iterator[tuple[str, ...]]:
-    for order in range(min(max_order, len(names)) + 1):
-        yield from combinations(names, order)
-
-
-def _joint(columns: Mapping[str, Labels], names: tuple[str, ...], bins: IntArray) -> IntArray:
-    codes = bins.astype(np.int64)
-    for name in names:
-        codes = np.unique(codes * len(columns[name].classes) + columns[name].codes, return_inverse=True)[1]
-    return codes
-
-
-def _sizes(codes: IntArray) -> IntArray:
-    """Return, for each row, the number of rows of its group."""
-    return np.asarray(np.bincount(codes)[codes], dtype=np.int64)
 
 
 def _score_bins(data: Rows, n_bins: int) -> tuple[IntArray | None, list[list[float]]]:

@@ -28,8 +28,8 @@ from calibrant.validation import (
 CurveBins: TypeAlias = Literal["uniform", "quantile", "isotonic"]
 #: From this many rows, quantiles are found without partitioning all of them.
 _MANY = 1 << 14
-#: Cells into which the rows are put to find their bins, or the rows around a rank.
-_CELLS = 1 << 12
+#: Fine bins of equal width that rows are put into to find their bins, or the rows around a rank.
+_FINE_BINS = 1 << 12
 
 
 def calibration_curve(
@@ -235,8 +235,8 @@ def _own_edges(edges: ArrayLike, scores: FloatArray) -> FloatArray:
 def _sum_between(rows: Rows, edges: FloatArray) -> Bins:
     """Sum rows between edges, in the order of the rows; those outside the edges fall into the outer bins."""
     inner = np.ascontiguousarray(edges[1:-1])
-    top, scale = _cell_scale(rows.scores)
-    start = np.searchsorted((np.clip(inner, 0.0, top) * scale).astype(np.int64), np.arange(_CELLS + 2))
+    top, scale = _fine_scale(rows.scores)
+    start = np.searchsorted((np.clip(inner, 0.0, top) * scale).astype(np.int64), np.arange(_FINE_BINS + 2))
     sums = np.zeros((edges.size - 1, 4))
     weight = np.empty(0) if rows.weight is None else rows.weight
     kernels.sum_between(rows.scores, rows.positive, weight, inner, start, scale, sums)
@@ -244,10 +244,10 @@ def _sum_between(rows: Rows, edges: FloatArray) -> Bins:
     return Bins(np.column_stack((edges[:-1], edges[1:]))[held], *np.ascontiguousarray(sums[held].T))
 
 
-def _cell_scale(scores: FloatArray) -> tuple[float, float]:
-    """Return the largest score, and the factor that takes scores to cells of equal width up to it."""
+def _fine_scale(scores: FloatArray) -> tuple[float, float]:
+    """Return the largest score, and the factor that takes scores to the fine bins up to it."""
     top = float(scores.max())
-    return top, _CELLS / top if top > _CELLS * TINY else 1.0
+    return top, _FINE_BINS / top if top > _FINE_BINS * TINY else 1.0
 
 
 def _quantiles(rows: Rows, levels: FloatArray) -> FloatArray:
@@ -261,17 +261,17 @@ def _quantiles(rows: Rows, levels: FloatArray) -> FloatArray:
 
 
 def _order_statistics(scores: FloatArray, ranks: npt.NDArray[np.int64]) -> FloatArray:
-    """Return the scores at ranks, counted from 0; of many rows, only those in the cells of the ranks are sorted."""
+    """Return the scores at ranks, counted from 0; of many rows, only those in the fine bins of ranks are sorted."""
     if scores.size < _MANY:
         return np.asarray(np.sort(scores)[ranks])
-    _, scale = _cell_scale(scores)
-    counts = np.zeros(_CELLS + 1, np.int64)
+    _, scale = _fine_scale(scores)
+    counts = np.zeros(_FINE_BINS + 1, np.int64)
     kernels.count_cells(scores, scale, counts)
     end = np.cumsum(counts)
-    cells = np.unique(np.searchsorted(end, ranks, side="right"))
+    fine = np.unique(np.searchsorted(end, ranks, side="right"))
     is_wanted = np.zeros(counts.size, np.bool_)
-    is_wanted[cells] = True
-    found = np.empty(int(counts[cells].sum()))
+    is_wanted[fine] = True
+    found = np.empty(int(counts[fine].sum()))
     kernels.scores_in_cells(scores, scale, is_wanted, found)
     passed = np.cumsum(np.where(is_wanted, 0, counts))  # rows below a rank that were not written
     places = ranks - passed[np.searchsorted(end, ranks, side="right")]

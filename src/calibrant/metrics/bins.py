@@ -10,15 +10,15 @@ import numpy as np
 from calibrant import kernels
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary, equal_mass_bins, midpoints
+from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_bins, midpoints
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
 #: From this many rows, bins are filled without sorting the rows.
 _MANY = 1 << 15
-#: Cells of [0, 1] whose rows are told apart only where a bin may end among them.
-_FINE_CELLS = 1 << 12
-#: DistinctScores, at least, into which rows are put for bins of equal width.
+#: Fine bins of [0, 1]: their rows are told apart only where a bin may end among them.
+_FINE_BINS = 1 << 12
+#: Fine bins, at least, that rows are put into for bins of equal width.
 _PARTS = 1 << 9
 
 
@@ -84,7 +84,7 @@ def bin_rows(rows: Rows, n_bins: int, strategy: CurveStrategy) -> Bins:
         return make_bins(rows.summary(), n_bins, strategy)
     if strategy == "uniform":
         grid = np.linspace(0.0, 1.0, n_bins + 1)
-        # parts of bins: rows in a row that fall into one cell would wait for each other's sums
+        # parts of bins: rows one after another that fall into the same bin would wait for each other's sums
         n_parts = -(-_PARTS // n_bins)
         edges = np.linspace(0.0, 1.0, n_bins * n_parts + 1)
         edges[::n_parts] = grid
@@ -103,8 +103,8 @@ def _sum_between(rows: Rows, edges: FloatArray) -> FloatArray:
 
 
 def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
-    """Sum the rows in fine cells, and sort only those in cells that more than one bin has a part of."""
-    edges = np.linspace(0.0, 1.0, _FINE_CELLS + 1)
+    """Sum the rows in fine bins, and sort only those in fine bins that more than one bin has a part of."""
+    edges = np.linspace(0.0, 1.0, _FINE_BINS + 1)
     sums = _sum_between(rows, edges)
     cumulative = np.concatenate(([0.0], np.cumsum(sums[0])))
     bin_of = np.minimum((cumulative * (n_bins / sums[0].sum())).astype(np.int64), n_bins - 1)
@@ -113,15 +113,15 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     index = index[: kernels.rows_in_bins(rows.scores, edges, is_open, index)]
     weight = None if rows.weight is None else rows.weight[index]
     is_whole = ~is_open & (sums[0] > 0.0)
-    units = sums[:, is_whole]
+    parts = sums[:, is_whole]
     if index.size:
         scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
-        units = np.hstack((units, np.vstack((*columns, columns[0] * scores, scores, scores))))
-        units = units[:, np.argsort(units[4])]
-    first = np.flatnonzero(np.diff(equal_mass_bins(units[0], n_bins), prepend=-1))
-    inner = midpoints(units[5, first[1:] - 1], units[4, first[1:]])
+        parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))
+        parts = parts[:, np.argsort(parts[4])]
+    first = np.flatnonzero(np.diff(equal_mass_bins(parts[0], n_bins), prepend=-1))
+    inner = midpoints(parts[5, first[1:] - 1], parts[4, first[1:]])
     ends = np.column_stack((np.append(0.0, inner), np.append(inner, 1.0)))
-    return Bins(ends, *np.add.reduceat(units[:4], first, axis=1))
+    return Bins(ends, *np.add.reduceat(parts[:4], first, axis=1))
 
 
 def _uniform_bins(summary: ScoreSummary, n_bins: int) -> Bins:
@@ -142,7 +142,16 @@ def _quantile_bins(summary: ScoreSummary, n_bins: int) -> Bins:
 
 
 def _collect(summary: ScoreSummary, first: IntArray, edges: FloatArray) -> Bins:
-    """Sum the cells of each bin, given the index of its first."""
+    """Sum the distinct scores of each bin, given the index of its first."""
     scores, weight, weight_squared, positives = summary.distinct
     columns = (weight, weight_squared, positives, weight * scores)
     return Bins(edges, *(np.add.reduceat(column, first) for column in columns))
+
+
+def merged(distinct: DistinctScores, first: IntArray) -> DistinctScores:
+    """Sum runs of neighbouring scores, given the index of the first of each, and put them at their mean score."""
+    scores, weight, weight_squared, positives = distinct
+    total, weight, weight_squared, positives = (
+        np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives)
+    )
+    return DistinctScores(np.clip(total / weight, 0.0, 1.0), weight, weight_squared, positives)

@@ -8,9 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.metrics.bins import Bins, Strategy, make_bins
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import CLEAR, Estimate, normal_estimate, wilson
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import CLEAR, Column, Estimate, measured_rows, normal_estimate, wilson
 from calibrant.metrics.proper_scores import Losses, mean_loss_and_error
 from calibrant.numerics import normal_quantile
 from calibrant.phrases import count, rate
@@ -204,16 +202,8 @@ def max_calibration_error(
     >>> max_calibration_error([0, 1, 1, 1], [0.25, 0.25, 1.0, 1.0], n_bins=2)
     0.25
     """
-    return ece(
-        y_true,
-        y_prob,
-        n_bins=n_bins,
-        strategy=strategy,
-        norm="max",
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        classes=classes,
-    )
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+    return binned_error(_bins(rows.one_column(), n_bins, strategy), "max")
 
 
 def ece_debiased(
@@ -333,18 +323,7 @@ def worst_bin_estimate(column: Column) -> Estimate:
 
 
 def ece_estimate(bins: list[Bins], size: float, level: float, rng: np.random.Generator) -> Estimate:
-    """Estimate the mean absolute gap of bins, with an interval from the triangle inequality.
-
-    Parameters
-    ----------
-    bins : list of Bins
-        Of one column; or of each class, to estimate the mean over classes.
-    size : float
-        Effective number of rows.
-    level : float
-        Nominal coverage.
-    rng : Generator
-        For the draws of the noise that makes the plug-in estimate too large.
+    """Estimate the mean absolute gap of the bins of a column, or its mean over classes, by the triangle inequality.
 
     Notes
     -----

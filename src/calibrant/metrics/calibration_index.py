@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, noise_bounds
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.bins import merged
+from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
@@ -175,12 +174,10 @@ class _Smooth(NamedTuple):
 
 
 def _fine_bins(summary: ScoreSummary) -> _FineBins:
-    scores, weight, weight_squared, positives = summary.distinct
-    if scores.size > _MOST_BINS:
-        first = equal_mass_starts(weight, _MOST_BINS)
-        sums = (np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives))
-        total, weight, weight_squared, positives = sums
-        scores = total / weight
+    distinct = summary.distinct
+    if distinct.scores.size > _MOST_BINS:
+        distinct = merged(distinct, equal_mass_starts(distinct.weight, _MOST_BINS))
+    scores, weight, weight_squared, positives = distinct
     return _FineBins(scores, weight / weight.sum(), positives / weight, weight**2 / weight_squared)
 
 
@@ -198,7 +195,9 @@ def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     """Return the weight of each bin's rate in the value at each vertex of a parabola fitted around it."""
     radius = _radius(bins, vertices)
     u = (bins.scores - vertices[:, None]) / radius[:, None]
-    near = bins.share * np.maximum(1.0 - np.abs(u) ** 3, 0.0) ** 3
+    distance = np.abs(u)
+    inside = np.maximum(1.0 - distance * distance * distance, 0.0)  # products: powers of arrays are slow
+    near = bins.share * (inside * inside * inside)
     moments = [np.sum(near, axis=1)]
     power = near
     for _ in range(4):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.bins import bin_rows
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import measured_rows
 from calibrant.numerics import FloatArray
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_integer

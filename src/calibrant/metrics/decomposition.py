@@ -11,9 +11,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.errors import InvalidInputError
 from calibrant.maps import StepMap
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, Mean, mean_of, rate_estimate
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, rate_estimate
 from calibrant.metrics.proper_scores import Losses, LossFunction, brier_losses, log_losses, loss_parts, mean_loss
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
 from calibrant.rows import Rows

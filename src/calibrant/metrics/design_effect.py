@@ -15,7 +15,6 @@ import numpy as np
 
 from calibrant.dependence import block_draws, block_length
 from calibrant.numerics import FloatArray, IntArray, kish_size
-from calibrant.results import Score
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 
@@ -49,13 +48,6 @@ def with_effect(summary: ScoreSummary, effect: float) -> ScoreSummary:
         return summary
     scores, weight, squared, positives = summary.distinct
     return ScoreSummary(DistinctScores(scores, weight, squared * effect, positives))
-
-
-def say_effect(score: Score, effect: float) -> Score:
-    """Return a score whose method names the design effect, where there is one."""
-    if effect == 1.0 or score.method == "none":
-        return score
-    return replace(score, method=f"{score.method}, design effect {effect:.3g}")
 
 
 def _gaps(rows: Rows) -> FloatArray:

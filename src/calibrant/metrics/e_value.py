@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.maps import StepMap
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import measured_rows
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary

@@ -1,21 +1,37 @@
-"""An estimate with its interval, and the elementary intervals: of a mean, of a rate and of a mean absolute gap."""
+"""What the metrics estimate: columns of scores, estimates of them with intervals, and the gate that rows enter by.
+
+An estimate is a function of a `Column`, the summary of one score per row, or of `multiclass.Classes`. The elementary
+intervals, of a mean, of a rate and of a mean absolute gap, are here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from calibrant.metrics.bins import Bins, make_bins
+from calibrant.metrics.design_effect import with_effect
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
+from calibrant.rows import Rows, read_rows
+from calibrant.summary import ScoreSummary
+from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
+T = TypeVar("T")
 #: With fewer rows of a class, intervals of ranking and of the calibration line are too short.
 FEW = 20.0
 #: A gap this many times its noise keeps its sign, so noise moves it up as often as down.
 CLEAR = 4.0
+
+
+def measured_rows(y_true: ArrayLike, y_prob: ArrayLike, **what: Any) -> Rows:
+    """Check the arguments of a metric, labels first; `what` goes to `calibrant.rows.read_rows`."""
+    return read_rows(y_prob, y_true, names=("y_prob", "y_true"), **what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +50,19 @@ class Estimate:
     level: float | None = None
     n: int | None = None
 
-    def to_score(self, name: str, *, level: float, n: int, evaluated_on: str) -> Score:
-        """Return the estimate under a name, with what is known of its rows."""
+    def to_score(self, name: str, *, level: float, n: int, evaluated_on: str, effect: float = 1.0) -> Score:
+        """Return the estimate under a name, with what is known of its rows; their design effect goes to the method."""
         level, n = level if self.level is None else self.level, n if self.n is None else self.n
-        return Score(name, self.value, self.low, self.high, level, n, self.method, evaluated_on, self.note, self.where)
+        method = self.method if effect == 1.0 or self.method == "none" else f"{self.method}, design effect {effect:.3g}"
+        return Score(name, self.value, self.low, self.high, level, n, method, evaluated_on, self.note, self.where)
+
+
+def named_scores(
+    estimates: Mapping[str, Estimate], *, level: float, n: int, evaluated_on: str, effect: float
+) -> dict[str, Score]:
+    """Return estimates as scores by their names."""
+    known: dict[str, Any] = {"level": level, "n": n, "evaluated_on": evaluated_on, "effect": effect}
+    return {name: estimate.to_score(name, **known) for name, estimate in estimates.items()}
 
 
 class Mean(NamedTuple):
@@ -45,6 +70,101 @@ class Mean(NamedTuple):
 
     value: float
     error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the caller of `evaluate` asks for, and the design effect of the rows."""
+
+    n_bins: int
+    level: float
+    rng: np.random.Generator
+    effect: float = 1.0
+
+
+def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
+    """Check what the caller asks for."""
+    return Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
+
+
+class Measured:
+    """Keeps what several estimates share, so that it is measured once."""
+
+    @cached_property
+    def _found(self) -> dict[Callable[[Any], Any], Any]:
+        return {}
+
+    def once(self, measure: Callable[[Any], T]) -> T:
+        """Return what a function makes of this, called the first time only."""
+        if measure not in self._found:
+            self._found[measure] = measure(self)
+        found: T = self._found[measure]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Measured):
+    """The probability of one event for each row, and how it is to be measured.
+
+    The sums of squared weights in `summary` are those of rows that are not independent: larger by `effect`, the design
+    effect. `is_top` says that the event is that the most probable class is the right one.
+    """
+
+    summary: ScoreSummary
+    n_rows: int
+    level: float
+    n_bins: int = 15
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    effect: float = 1.0
+    is_top: bool = False
+
+    @classmethod
+    def of(cls, summary: ScoreSummary, n_rows: int, settings: Settings) -> Column:
+        """Return the column of a summary of rows as they are."""
+        s = settings
+        return cls(with_effect(summary, s.effect), n_rows, s.level, s.n_bins, s.rng, s.effect)
+
+    def at(self, level: float, n_bins: int) -> Column:
+        """Return the column at another level and with so many bins, which are shared if they are as many."""
+        other = replace(self, level=level, n_bins=n_bins)
+        if n_bins == self.n_bins:
+            other.__dict__["quantile"] = self.quantile
+        return other
+
+    @property
+    def size(self) -> float:
+        """Effective number of independent rows."""
+        return self.summary.effective_size
+
+    @property
+    def mean_prob(self) -> FloatArray:
+        """The mean probability, shape (1,)."""
+        ties = self.summary.tied()
+        return np.array([float(np.sum(ties.weight * ties.scores)) / self.summary.total_weight])
+
+    @property
+    def rate(self) -> Estimate:
+        """The rate of the event."""
+        return rate_estimate(self.summary.base_rate, self.size, self.level)
+
+    @cached_property
+    def uniform(self) -> Bins:
+        """Bins of equal width."""
+        return make_bins(self.summary, self.n_bins, "uniform")
+
+    @cached_property
+    def quantile(self) -> Bins:
+        """Bins of near-equal weight."""
+        return make_bins(self.summary, self.n_bins, "quantile")
+
+    def rows_in(self, b: int) -> int | None:
+        """Return the number of rows in a bin of near-equal weight; None if rows have weights, which don't tell it."""
+        return round(self.quantile.weight[b]) if self.is_counted else None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether rows have no weights, as far as sums tell."""
+        return np.array_equal(self.summary.weight * self.effect, self.summary.weight_squared)
 
 
 def wilson(rate: FloatArray, size: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
@@ -76,14 +196,8 @@ def total(weight: FloatArray, values: FloatArray) -> float:
 def mean_of(parts: Sequence[tuple[FloatArray, FloatArray]], size: float, *, extra: FloatArray | None = None) -> Mean:
     """Return the mean of values with weights, given in parts, and its standard error by the central limit theorem.
 
-    Parameters
-    ----------
-    parts : sequence of (values, weights)
-    size : float
-        Effective number of rows.
-    extra : ndarray, optional
-        Values that two more rows are imagined to have, on average over this array, when the spread is measured: so
-        that data in which nothing varied do not claim certainty.
+    `size` is the effective number of rows. Where `extra` is given, two more rows are imagined when the spread is
+    measured, with its values on average: so that data in which nothing varied do not claim certainty.
     """
     weight = math.fsum(float(w.sum()) for _, w in parts)
     mean = math.fsum(total(w, v) for v, w in parts) / weight
@@ -114,22 +228,10 @@ def noise_bounds(
 ) -> Estimate:
     """Bound a mean absolute gap by the triangle inequality, where the noise of neighbouring gaps moves together.
 
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    gap : ndarray of shape (m,)
-        Share of the rows times their gap, at m places: its absolute values sum to about `value`.
-    noise : ndarray of shape (n_draws, m)
-        Draws of the noise in `gap`.
-    between : float
-        Variance from the chance of where the rows fell.
-    level : float
-        Nominal coverage.
-    rng : Generator
+    `gap` is the share of the rows times their gap at each of m places, so that its absolute values sum to about
+    `value`; `noise`, of shape (n_draws, m), are draws of the noise in it; `between` is the variance from the chance of
+    where the rows fell.
 
-    Notes
-    -----
     Noise moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute sum, which is
     what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins.
     """

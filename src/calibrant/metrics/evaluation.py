@@ -18,7 +18,6 @@ from calibrant.metrics.calibration_error import (
     worst_bin_estimate,
 )
 from calibrant.metrics.calibration_index import calibration_index_estimate
-from calibrant.metrics.column import Column, Settings, check_settings
 from calibrant.metrics.decomposition import (
     ClassParts,
     class_parts,
@@ -29,9 +28,17 @@ from calibrant.metrics.decomposition import (
     sum_of_overfits,
     uncertainty_estimate,
 )
-from calibrant.metrics.design_effect import as_independent, design_effect, say_effect
-from calibrant.metrics.estimates import Estimate, mean_of_moments, normal_estimate
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.design_effect import as_independent, design_effect
+from calibrant.metrics.estimates import (
+    Column,
+    Estimate,
+    Settings,
+    check_settings,
+    mean_of_moments,
+    measured_rows,
+    named_scores,
+    normal_estimate,
+)
 from calibrant.metrics.multiclass import Classes, ClassRows, HeldRows, class_gap_estimates, class_scores
 from calibrant.metrics.proper_scores import (
     bounded_log_loss,
@@ -194,15 +201,9 @@ def evaluate(
     0.75
     """
     settings = check_settings(n_bins, level, rng)
+    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
     rows = measured_rows(
-        y_true,
-        y_prob,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        classes=classes,
-        cluster=cluster,
-        time=time,
-        label_end=label_end,
+        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
     )
     return evaluate_rows(rows, settings, evaluated_on)
 
@@ -227,17 +228,8 @@ def evaluate_summary(
 ) -> Scores:
     """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 
-    Parameters
-    ----------
-    summary : ScoreSummary
-        Of rows as they are: its sums are made larger by the design effect here.
-    n_rows : int
-    settings : Settings
-    evaluated_on : str
-    names : collection of str
-        Those that the verdict needs have to be among them.
-    is_top : bool
-        Whether the event is that the most probable class is the right one, whose rate is then called accuracy.
+    `summary` is of rows as they are: the design effect comes in here. `names` hold those that the verdict needs.
+    `is_top` says that the event is that the most probable class is the right one: its rate is then called accuracy.
     """
     column = replace(Column.of(summary, n_rows, settings), is_top=is_top)
     estimates = {name: OF_A_COLUMN[name](column) for name in names}
@@ -254,11 +246,8 @@ def evaluate_multiclass(rows: ClassRows, settings: Settings, evaluated_on: str) 
 
 
 def _judged(estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
-    scores = [
-        say_effect(e.to_score(name, level=settings.level, n=n_rows, evaluated_on=evaluated_on), settings.effect)
-        for name, e in estimates.items()
-    ]
-    return Scores(scores, verdict=str(verdict({score.name: score for score in scores})))
+    found = named_scores(estimates, level=settings.level, n=n_rows, evaluated_on=evaluated_on, effect=settings.effect)
+    return Scores(list(found.values()), verdict=str(verdict(found)))
 
 
 def _losses(classes: Classes) -> dict[str, Estimate]:

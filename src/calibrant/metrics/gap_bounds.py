@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.metrics.bins import merged
 from calibrant.numerics import TINY, BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit
 from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts
 
@@ -48,17 +49,7 @@ def gap_bounds(
 ) -> GapBounds:
     """Bound the gap in each of the groups 0 to `n_groups` - 1, all of which have rows.
 
-    Parameters
-    ----------
-    prob : ndarray of shape (n,)
-    positive : ndarray of bool, or of shares of rows, shape (n,)
-    weight : ndarray of shape (n,) or None
-    codes : ndarray of int, shape (n,)
-    n_groups : int
-    level : float or ndarray of shape (n_groups,)
-        Coverage of the bounds of each group.
-    count : ndarray of shape (n,), optional
-        How many rows each entry stands for; by default one.
+    `positive` may be shares of rows, `level` one for each group; each entry stands for `count` rows, by default one.
 
     Notes
     -----
@@ -141,13 +132,7 @@ def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> 
 def gap_bounds_in_bins(summary: ScoreSummary, edges: FloatArray, level: float) -> tuple[GapBounds, float]:
     """Bound the gap in each bin of a summary, and last the gap of all of it; return the level of the former too.
 
-    Parameters
-    ----------
-    summary : ScoreSummary
-    edges : ndarray of shape (m, 2)
-        Of bins that all hold rows.
-    level : float
-        Coverage of the bounds of all rows, and of those of the m bins together.
+    `level` is the coverage of the bounds of all rows, and of those of the bins, which all hold rows, together.
     """
     m = len(edges)
     fine = _fine(summary, np.searchsorted(summary.scores, edges[:, 0], side="right"))
@@ -180,16 +165,14 @@ def _fine(summary: ScoreSummary, starts: IntArray) -> DistinctScores:
     if scores.size <= _MOST_BINS:
         return summary.distinct
     first = np.union1d(equal_mass_starts(weight, _MOST_BINS), starts[starts < scores.size])
-    columns = (weight * scores, weight, squared, positives)
     if np.array_equal(weight, squared):
-        total, weight, squared, positives = (np.add.reduceat(column, first) for column in columns)
-    else:
-        row_weight = squared / weight
-        levels = np.quantile(row_weight, np.arange(1, _WEIGHT_LEVELS) / _WEIGHT_LEVELS)
-        bin_of = np.repeat(np.arange(first.size), np.diff(np.append(first, scores.size)))
-        code = bin_of * _WEIGHT_LEVELS + np.searchsorted(levels, row_weight)
-        sums = np.array([np.bincount(code, column) for column in columns])
-        total, weight, squared, positives = sums[:, sums[1] > 0.0]
+        return merged(summary.distinct, first)
+    row_weight = squared / weight
+    levels = np.quantile(row_weight, np.arange(1, _WEIGHT_LEVELS) / _WEIGHT_LEVELS)
+    bin_of = np.repeat(np.arange(first.size), np.diff(np.append(first, scores.size)))
+    code = bin_of * _WEIGHT_LEVELS + np.searchsorted(levels, row_weight)
+    sums = np.array([np.bincount(code, column) for column in (weight * scores, weight, squared, positives)])
+    total, weight, squared, positives = sums[:, sums[1] > 0.0]
     return DistinctScores(total / weight, weight, squared, positives)
 
 

@@ -11,9 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from calibrant.metrics.calibration_error import ece_debiased_estimate
-from calibrant.metrics.column import Column, Measured, Settings
-from calibrant.metrics.design_effect import say_effect
-from calibrant.metrics.estimates import Estimate, mean_of, normal_estimate
+from calibrant.metrics.estimates import Column, Estimate, Measured, Settings, mean_of, named_scores, normal_estimate
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_in_bins, gap_bounds_of_summaries
 from calibrant.metrics.proper_scores import brier_estimate
 from calibrant.metrics.ranking import auc_estimate
@@ -68,41 +66,36 @@ class ClassRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRows:
+class HeldRows(ClassRows):
     """Rows in memory."""
 
     rows: Rows
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.rows.n_rows
 
     @property
     def classes(self) -> Sequence[Any]:
-        """The sorted classes."""
         found: list[Any] = self.rows.classes.tolist()
         return found
 
     @property
     def effective_size(self) -> float:
-        """Kish's effective number of rows."""
         return self.rows.effective_size
 
     @property
     def mean_prob(self) -> FloatArray:
-        """The mean of each column."""
         return np.asarray(np.average(self.rows.scores, axis=0, weights=self.rows.weight))
 
     def top_summary(self) -> ScoreSummary:
-        """Summarise the largest probability of each row, and whether it is of the row's class."""
         return self.rows.top_label().summary()
 
     def summaries_on_top(self) -> list[tuple[ScoreSummary, int] | None]:
-        """Summarise the rows where each class is the top label, and count them."""
         rows = self.rows
         top = (rows.scores > 0.5).astype(np.int64) if rows.is_binary else rows.scores.argmax(axis=1)
-        data = rows.top_label().take(np.argsort(top, kind="stable"))
+        narrow = top.astype(np.min_scalar_type(rows.n_classes))  # which NumPy sorts by radix
+        data = rows.top_label().take(np.argsort(narrow, kind="stable"))
         ends = np.cumsum(np.bincount(top, minlength=rows.n_classes)).tolist()
         return [
             (data.take(np.arange(start, end)).summary(), end - start) if end > start else None
@@ -110,13 +103,10 @@ class HeldRows:
         ]
 
     def class_summary(self, k: int) -> ScoreSummary:
-        """Summarise one column against its class."""
         return self.rows.of_class(k).summary()
 
     def moments(self, values: RowValues) -> list[tuple[float, float]]:
-        """Return mean and variance over the rows of each value that a function gives of them."""
-        weights = self.rows.weights
-        found = [mean_of([(value, weights)], 1.0) for value in values(self.rows)]
+        found = [mean_of([(value, self.rows.weights)], 1.0) for value in values(self.rows)]
         return [(mean, error**2) for mean, error in found]
 
 
@@ -168,11 +158,6 @@ class Classes(Measured):
         return max(1, min(self.settings.n_bins, self.rows.n_rows // ROWS_PER_BIN))
 
 
-def gap_estimate(column: Column) -> Estimate:
-    """Estimate the mean probability less the rate of one column, with Chernoff's bounds."""
-    return chernoff_estimate(gap_bounds_of_summaries([column.summary], column.level), 0)
-
-
 def chernoff_estimate(bounds: GapBounds, b: int) -> Estimate:
     """Return the gap with the number `b`."""
     return Estimate(float(bounds.gap[b]), float(bounds.low[b]), float(bounds.high[b]), "Chernoff")
@@ -211,27 +196,24 @@ OF_A_CLASS: dict[str, Callable[[Column], Estimate]] = {
 }
 #: Those that a verdict on the class needs.
 TO_JUDGE = ("mean_prob", "base_rate", "mean_gap", "ece_debiased", "worst_gap")
-_NEVER = Estimate(math.nan, math.nan, math.nan, "none", "undefined: never the top label")
-_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "none", "not measured: it takes all rows in memory")
+_NEVER = Estimate(math.nan, math.nan, math.nan, "none", "undefined: never the top label", n=0)
+_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "none", "not measured: it takes all rows in memory", n=0)
 
 
 def class_scores(
     classes: Classes, k: int, column: Column, names: Iterable[str] = TO_JUDGE, evaluated_on: str = "given data"
 ) -> dict[str, Score]:
     """Measure one class: some scores of its own column, and those of the rows where it is the top label."""
-    own = replace(column, level=classes.gap_level, n_bins=classes.n_bins_of_class)
-    measured = {name: (OF_A_CLASS[name](own), column.n_rows) for name in names}
+    own = column.at(classes.gap_level, classes.n_bins_of_class)
+    measured = {name: OF_A_CLASS[name](own) for name in names}
     if classes.on_top is not None and k in classes.on_top:
         top, gap = classes.on_top[k]
         on_top = {"top_gap": gap, "top_prob": mean_prob_estimate(top), "precision": top.rate}
-        measured |= {name: (estimate, top.n_rows) for name, estimate in on_top.items()}
+        measured |= {name: replace(estimate, n=top.n_rows) for name, estimate in on_top.items()}
     else:
         nothing = _UNKNOWN if classes.on_top is None else _NEVER
-        measured |= dict.fromkeys(("top_gap", "top_prob", "precision"), (nothing, 0))
-    return {
-        name: say_effect(estimate.to_score(name, level=own.level, n=n, evaluated_on=evaluated_on), own.effect)
-        for name, (estimate, n) in measured.items()
-    }
+        measured |= dict.fromkeys(("top_gap", "top_prob", "precision"), nothing)
+    return named_scores(measured, level=own.level, n=own.n_rows, evaluated_on=evaluated_on, effect=own.effect)
 
 
 def worst_first(scores: Mapping[Any, Mapping[str, Score]]) -> list[Any]:

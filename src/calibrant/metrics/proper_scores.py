@@ -8,9 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, Mean, mean_of, normal_estimate, total
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, normal_estimate, total
 from calibrant.numerics import FloatArray, clip_open
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
@@ -184,15 +182,12 @@ def log_loss(
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if clip is not None:
-        rows = _clipped(rows, clip)
+        if check_fraction("clip", clip) >= 0.5:
+            raise InvalidInputError(
+                f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9."
+            )
+        rows = rows.with_scores(clip_open(rows.scores, clip))
     if rows.is_binary:
         ties = rows.one_column().tied()
         return mean_loss(ties, log_losses(ties.scores))
     return float(np.average(row_log_loss(rows), weights=rows.weight))
-
-
-def _clipped(rows: Rows, clip: float) -> Rows:
-    clip = check_fraction("clip", clip)
-    if clip >= 0.5:
-        raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9.")
-    return rows.with_scores(clip_open(rows.scores, clip))

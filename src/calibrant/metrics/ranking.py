@@ -10,9 +10,7 @@ import numpy as np
 
 from calibrant.errors import InvalidLabelError
 from calibrant.maps import InterpolatedMap
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import FEW, Estimate
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import FEW, Column, Estimate, measured_rows
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -133,11 +131,10 @@ class Influence:
 
     def apply(self, own: Rows) -> FloatArray:
         """Return the influence of each row."""
-        return np.where(
-            own.positive,
-            (self.of_positive.apply(own.scores) - self.auc) / self.base_rate,
-            (self.of_negative.apply(own.scores) - self.auc) / (1.0 - self.base_rate),
-        )
+        found, positive = np.empty(own.n_rows), own.positive
+        found[positive] = (self.of_positive.apply(own.scores[positive]) - self.auc) / self.base_rate
+        found[~positive] = (self.of_negative.apply(own.scores[~positive]) - self.auc) / (1.0 - self.base_rate)
+        return found
 
 
 def influence_of(summary: ScoreSummary) -> Influence:
@@ -158,18 +155,8 @@ def macro_auc_estimate(
 ) -> Estimate:
     """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
 
-    Parameters
-    ----------
-    areas : list of float
-        AUC of each class that has rows.
-    mean_square : float
-        Of the sum over these classes of a row's influence: it takes in that the classes share their rows.
-    size : float
-        Effective number of rows.
-    n_classes : int
-    rarest : float
-        Share of the rarest of these classes, or of its complement if that is smaller.
-    level : float
+    `areas` are of the classes that have rows, `mean_square` is of the sum over these of a row's influence, as they
+    share their rows, and `rarest` the share of the rarest, or of its complement if that is smaller.
     """
     if not areas:
         return UNDEFINED

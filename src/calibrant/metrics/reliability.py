@@ -9,10 +9,9 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins
+from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins, merged
 from calibrant.metrics.design_effect import as_independent, design_effect, with_effect
-from calibrant.metrics.estimates import wilson
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import measured_rows, wilson
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.results import Curve
 from calibrant.rows import Rows
@@ -98,15 +97,9 @@ def reliability_curve(
     (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
     """
     settings = curve_settings(n_bins, strategy, level, band, rng)
+    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
     rows = measured_rows(
-        y_true,
-        y_prob,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        classes=classes,
-        cluster=cluster,
-        time=time,
-        label_end=label_end,
+        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
     )
     settings = settings._replace(effect=design_effect(rows))
     return curve_of_event(event_rows(as_independent(rows), class_label), settings, label=label)
@@ -178,15 +171,17 @@ def consistency_band(
     Probabilities and weights stay as they are, and each row's outcome is drawn from its probability. Rows of equal
     probability share one binomial draw, of their effective number.
     """
-    scores, weight, weight_squared, _ = summary.distinct
-    first_of_bin = np.searchsorted(scores, bins.edges[:, 0], side="left" if strategy == "isotonic" else "right")
+    distinct = summary.distinct
+    first_of_bin = np.searchsorted(
+        distinct.scores, bins.edges[:, 0], side="left" if strategy == "isotonic" else "right"
+    )
     first_of_bin[0] = 0
-    first = np.arange(scores.size)
-    if scores.size > _MOST_BINS:
-        first = np.union1d(equal_mass_starts(weight, _MOST_BINS), first_of_bin)
-    fine_weight = np.add.reduceat(weight, first)
-    p = np.clip(np.add.reduceat(weight * scores, first) / fine_weight, 0.0, 1.0)
-    size = np.maximum(np.rint(fine_weight**2 / np.add.reduceat(weight_squared, first)), 1.0).astype(np.int64)
+    first = np.arange(distinct.scores.size)
+    if first.size > _MOST_BINS:
+        first = np.union1d(equal_mass_starts(distinct.weight, _MOST_BINS), first_of_bin)
+        distinct = merged(distinct, first)
+    p, fine_weight, weight_squared, _ = distinct
+    size = np.maximum(np.rint(fine_weight**2 / weight_squared), 1.0).astype(np.int64)
     drawn = rng.binomial(size, p, (_DRAWS, size.size)) * (fine_weight / size)
     if strategy == "isotonic":
         rates = _refits(fine_weight, drawn, np.searchsorted(p, bins.mean_score, side="right") - 1)

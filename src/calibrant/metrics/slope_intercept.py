@@ -10,9 +10,7 @@ import numpy as np
 
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import FEW, Estimate
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import FEW, Column, Estimate, measured_rows
 from calibrant.numerics import FloatArray, dot, expit, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import TiedScores

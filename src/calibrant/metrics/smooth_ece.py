@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.metrics.column import Column
-from calibrant.metrics.estimates import Estimate, noise_bounds
-from calibrant.metrics.gate import measured_rows
+from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import FloatArray
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
-#: Cells that rows are put into, by how many rows there are: their width is far below any error worth measuring.
-_CELLS = {0: 1 << 14, 1 << 16: 1 << 16}
+#: Points of the grid that rows are put on, by how many rows there are: finer than any error worth measuring.
+_GRID = {0: 1 << 14, 1 << 16: 1 << 16}
 #: Points at which the smoothed gap is looked at: at least this many per kernel width, between these numbers.
 _POINTS_PER_WIDTH = 32.0
 _POINTS = (1 << 10, 1 << 16)
@@ -62,7 +58,7 @@ def smooth_ece(
     Rows at exactly 0 or 1 count in full: the kernel folds back what lies outside. (The authors' package counts them
     half.)
 
-    Rows are put on a grid of 2^14 cells (2^16 from 65,536 rows), each shared between the two nearest cells, and the
+    Rows are put on a grid of 2^14 points (2^16 from 65,536 rows), each shared between the two nearest ones, and the
     kernel is applied to their cosine series, where it is exact: time grows with n alone.
 
     References
@@ -94,47 +90,40 @@ def smooth_ece_estimate(column: Column) -> Estimate:
     m = _points(width, _NOISE_POINTS_PER_WIDTH, _NOISE_POINTS)
     scores, weight, weight_squared, positives = summary.distinct
     total = summary.total_weight
-    smooth = _Smoother(m, width)
-    cell = np.minimum((scores * m).astype(np.int64), m - 1)
+    point = np.minimum((scores * m).astype(np.int64), m - 1)
     columns = (weight / total, positives / total, (weight * scores - positives) / total)
-    share, rate, gap = smooth(np.vstack([np.bincount(cell, column, m) for column in columns]))
+    share, rate, gap = _smoothed(np.vstack([np.bincount(point, column, m) for column in columns]), width)
     share = np.maximum(share, np.finfo(np.float64).tiny)
     # rows within reach of the kernel, with one event and one non-event more: noise is never nothing
     reach = 2.0 * np.sqrt(np.pi) * width * m
     size = share * reach * column.size
     rate = (np.clip(rate / share, 0.0, 1.0) * size + 1.0) / (size + 2.0)
-    spread = np.sqrt(rate * (1.0 - rate) * np.bincount(cell, weight_squared, m)) / total
-    noise = smooth(column.rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread)
+    spread = np.sqrt(rate * (1.0 - rate) * np.bincount(point, weight_squared, m)) / total
+    noise = _smoothed(column.rng.standard_normal((max(_DEVIATES // m, _LEAST_DRAWS), m)) * spread, width)
     between = max(float(np.sum(gap**2 / share)) - float(np.sum(np.abs(gap))) ** 2, 0.0) / column.size
     return noise_bounds(value, gap, noise, between, column.level, column.rng)
 
 
-@dataclass(frozen=True, slots=True)
-class _Smoother:
-    """The reflected Gaussian kernel of a width, applied to sums in `n` cells of [0, 1], the last axis."""
-
-    n: int
-    width: float
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        damping = _damping(self.n + 1, self.width)
-        mirrored = np.concatenate((values, values[..., ::-1]), axis=-1)
-        smoothed: FloatArray = np.fft.irfft(np.fft.rfft(mirrored) * damping, 2 * self.n)[..., : self.n]
-        return smoothed
+def _smoothed(values: FloatArray, width: float) -> FloatArray:
+    """Apply the reflected Gaussian kernel to sums in equal parts of [0, 1], the last axis."""
+    n = values.shape[-1]
+    mirrored = np.concatenate((values, values[..., ::-1]), axis=-1)
+    smoothed: FloatArray = np.fft.irfft(np.fft.rfft(mirrored) * _damping(n + 1, width), 2 * n)[..., :n]
+    return smoothed
 
 
 def _gap_series(ties: TiedScores) -> FloatArray:
     """Return the cosine coefficients on [0, 1] of the measure that gives each row its share of w (p - y)."""
-    n = _CELLS[max(least for least in _CELLS if ties.scores.size >= least)]
+    n = _GRID[max(least for least in _GRID if ties.scores.size >= least)]
     gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
-    position = ties.scores * n + 0.5  # one cell further, so that cell 0 is the mirror image of cell 1
+    position = ties.scores * n + 0.5  # one point further, so that point 0 is the mirror image of point 1
     left = position.astype(np.int64)
     to_right = gap * (position - left)
-    cells = np.bincount(left, gap - to_right, n + 2)
-    cells[1:] += np.bincount(left, to_right, n + 1)[: n + 1]
-    cells[1] += cells[0]
-    cells[n] += cells[n + 1]
-    inner = cells[1 : n + 1]
+    grid = np.bincount(left, gap - to_right, n + 2)
+    grid[1:] += np.bincount(left, to_right, n + 1)[: n + 1]
+    grid[1] += grid[0]
+    grid[n] += grid[n + 1]
+    inner = grid[1 : n + 1]
     series = np.fft.rfft(np.concatenate((inner, inner[::-1])))
     coefficients: FloatArray = 0.5 * (series * _shift(series.size, n).conj()).real
     return coefficients
@@ -171,7 +160,7 @@ def _crossing(series: FloatArray, n: int) -> float:
 
 
 def _error(series: FloatArray, width: float, n: int) -> float:
-    """Return the mean absolute value, at the middles of n cells, of the gap smoothed by a kernel of this width."""
+    """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width."""
     kept = series[: min(n, series.size)]
     waves = kept * _damping(kept.size, width) * _shift(kept.size, n)
     return float(np.abs(np.fft.irfft(waves, 2 * n)[:n]).sum()) * 2.0
@@ -183,9 +172,9 @@ def _damping(n: int, width: float) -> FloatArray:
     return damping
 
 
-def _shift(n_waves: int, n_cells: int) -> npt.NDArray[np.complex128]:
-    """Return the phases between the middles of cells and their left ends."""
-    phases: npt.NDArray[np.complex128] = np.exp(0.5j * np.pi / n_cells * np.arange(n_waves))
+def _shift(n_waves: int, n_points: int) -> npt.NDArray[np.complex128]:
+    """Return the phases between the middles of equal parts and their left ends."""
+    phases: npt.NDArray[np.complex128] = np.exp(0.5j * np.pi / n_points * np.arange(n_waves))
     return phases
 
 

@@ -227,8 +227,8 @@ def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool,
 
 
 def _spread(scores: Mapping[str, Score]) -> Literal["", "over", "under"]:
-    """Say whether predictions of one column lie too far from the base rate or too near, by the calibration slope."""
-    if "slope" not in scores or scores["slope"].note or not excludes(scores["slope"], 1.0):
+    """Say whether predictions of an event lie too far from the base rate or too near, by the calibration slope."""
+    if "accuracy" in scores or scores["slope"].note or not excludes(scores["slope"], 1.0):
         return ""
     return "over" if scores["slope"].value < 1.0 else "under"
 
@@ -298,22 +298,23 @@ def _class_sentences(scores: Mapping[str, Score]) -> list[str]:
     overall, worst, on_top = (scores[name] for name in CLASS_GAPS)
     if excludes(overall):
         predicted, observed = scores["mean_prob"].value, scores["base_rate"].value
-        said.append(f"Predicted too {_side(overall)}: {rate(predicted)} on average, {rate(observed)} seen.")
+        said.append(f"Predicted too {side(overall)}: {rate(predicted)} on average, {rate(observed)} seen.")
     if excludes(worst):
-        said.append(f"Probabilities {worst.where} are too {_side(worst)}, by {_size(worst)}.")
+        said.append(f"Probabilities {worst.where} are too {side(worst)}, by {_size(worst)}.")
     if excludes(on_top):
         sure, right = scores["top_prob"].value, scores["precision"].value
-        said.append(f"As top label too {_side(on_top)}: {rate(sure)} sure, {rate(right)} right.")
+        said.append(f"As top label too {side(on_top)}: {rate(sure)} sure, {rate(right)} right.")
     return said
 
 
 def _group_sentence(gap: Score) -> str:
     if not excludes(gap):
         return f"Not found off on average: by {_signed(gap)} ({_interval(gap)})."
-    return f"Too {_side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
+    return f"Too {side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
 
 
-def _side(gap: Score) -> str:
+def side(gap: Score) -> str:
+    """Say on which side of the outcomes predictions are."""
     return "high" if gap.value > 0.0 else "low"
 
 

@@ -1,7 +1,15 @@
 """Monitoring: the reliability of probabilities in windows of time, and a test of it that may be looked at any time."""
 
-from calibrant.monitor.martingale import CalibrationMartingale
-from calibrant.monitor.monitor import CalibrationMonitor, Window
-from calibrant.monitor.page import MonitorReport
+from calibrant.monitor.martingale import CalibrationMartingale as CalibrationMartingale
+from calibrant.monitor.monitor import CalibrationMonitor as CalibrationMonitor, Window as Window
+from calibrant.monitor.page import MonitorReport as MonitorReport
 
-__all__ = ["CalibrationMartingale", "CalibrationMonitor", "MonitorReport", "Window"]
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.monitor.monitor import (
+    PERIODS as PERIODS,
+    NamedSummary as NamedSummary,
+    date_windows as date_windows,
+    file_windows as file_windows,
+    row_windows as row_windows,
+)

@@ -17,6 +17,8 @@ from calibrant.summary import DistinctScores, ScoreSummary
 MEMORIES = (1.0, 0.7)
 #: How the past is turned into other probabilities.
 METHODS = ("isotonic", "shift")
+#: What a state holds of each memory.
+_COLUMNS = ("scores", "weight", "weight_squared", "positives")
 #: Cells of the past that are kept apart; beyond that, neighbours are gathered.
 _MOST_CELLS = 4096
 _CLIP = 1e-9
@@ -97,7 +99,7 @@ class CalibrationMartingale:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values."""
         wealth = [None if math.isinf(w) and w < 0.0 else min(w, 1e300) for w in self.log_wealth.tolist()]
-        memories = [None if m is None else {k: getattr(m, k).tolist() for k in m._fields} for m in self.memories]
+        memories = [None if m is None else {k: getattr(m, k).tolist() for k in _COLUMNS} for m in self.memories]
         return {"log_wealth": wealth, "n_windows": self.n_windows, "memories": memories}
 
     @classmethod
@@ -105,7 +107,7 @@ class CalibrationMartingale:
         """Return the martingale of a state."""
         wealth = np.array([-np.inf if w is None else w for w in state["log_wealth"]], dtype=np.float64)
         memories = [
-            None if m is None else DistinctScores(*(np.array(m[k], dtype=np.float64) for k in DistinctScores._fields))
+            None if m is None else DistinctScores(*(np.array(m[k], dtype=np.float64) for k in _COLUMNS))
             for m in state["memories"]
         ]
         return cls(wealth, int(state["n_windows"]), memories)

@@ -1,20 +1,32 @@
-"""Reliability window by window, and the alarm."""
+"""Reliability window by window, the alarm, and the windows of a source of rows."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.errors import DocumentError, InvalidInputError
+from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
+from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
-from calibrant.numerics import dot
+from calibrant.numerics import IntArray, dot
+from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
+if TYPE_CHECKING:
+    import datetime
+
+    import pyarrow as pa
+
+Period: TypeAlias = Literal["day", "week", "month"]
+PERIODS: tuple[str, ...] = get_args(Period)
 _VERSION = 2
 
 
@@ -220,13 +232,7 @@ class CalibrationMonitor:
 
     @classmethod
     def from_dict(cls, state: object) -> CalibrationMonitor:
-        """Return the monitor of a state that `to_dict` gave.
-
-        Raises
-        ------
-        DocumentError
-            If it is no such state.
-        """
+        """Return the monitor of a state that `to_dict` gave; raises DocumentError if it is no such state."""
         if not isinstance(state, dict) or state.get("format") != "calibrant monitor":
             raise DocumentError("this is not the state of a monitor. Pass what CalibrationMonitor.to_dict gave.")
         if state.get("version") != _VERSION:
@@ -248,3 +254,111 @@ class CalibrationMonitor:
     def __repr__(self) -> str:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
         return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
+
+
+class NamedSummary(NamedTuple):
+    """The rows of a window, and the number of the largest weight among them; `is_top` as in `update_summary`."""
+
+    name: str
+    summary: ScoreSummary
+    largest_weight: float
+    n_rows: int
+    is_top: bool
+
+
+@dataclass
+class _OpenWindow:
+    """A window that still gets rows."""
+
+    name: str
+    reader: RowReader
+    state: FoldState = field(default_factory=FoldState)
+    n_rows: int = 0
+    largest_weight: float = 0.0
+
+    def add(self, rows: Rows) -> None:
+        column = rows.one_column()
+        self.state.add(column.scores, column.positive, column.weight)
+        self.state.flush()
+        self.n_rows += column.n_rows
+        self.largest_weight = max(self.largest_weight, 1.0 if column.weight is None else float(column.weight.max()))
+
+    def close(self) -> NamedSummary:
+        is_top = len(self.reader.score) > 1
+        return NamedSummary(self.name, self.state.summary(), self.largest_weight, self.n_rows, is_top)
+
+
+def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
+    """Yield a window for each file of a folder, in the order of their names."""
+    is_folder = Path(reader.source.name).is_dir()
+    for name, parts in groupby(reader, key=lambda batch: batch.where):
+        window = _OpenWindow(Path(name).name if is_folder else name, reader)
+        for batch in parts:
+            window.add(batch.rows)
+        yield window.close()
+
+
+def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[NamedSummary]:
+    """Yield a window for each `size` rows, in their order; the last one may be shorter."""
+    window = _OpenWindow(f"window {first}", reader)
+    for rows, _, _ in reader:
+        start = 0
+        while start < rows.n_rows:
+            stop = min(rows.n_rows, start + size - window.n_rows)
+            window.add(rows.take(np.arange(start, stop)))
+            start = stop
+            if window.n_rows == size:
+                yield window.close()
+                first += 1
+                window = _OpenWindow(f"window {first}", reader)
+    if window.n_rows:
+        yield window.close()
+
+
+def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTINCT) -> Iterator[NamedSummary]:
+    """Yield a window for each period of the column of dates that the reader keeps, in the order of time.
+
+    Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores.
+    """
+    opened: dict[str, _OpenWindow] = {}
+    for rows, where, kept in reader:
+        assert kept is not None  # noqa: S101
+        days, place = np.unique(_days(kept, f"column {reader.keep!r} of {where}"), return_inverse=True)
+        names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
+        distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        codes = np.array([distinct[name] for name in names])[place]
+        for name, i in distinct.items():
+            opened.setdefault(name, _OpenWindow(name, reader)).add(rows.take(codes == i))
+        if sum(window.state.runs.size for window in opened.values()) > max_distinct:
+            raise InvalidInputError(
+                f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "
+                "one period at a time and keep the state (--state), or one file for each window."
+            )
+    for name in sorted(opened):
+        yield opened[name].close()
+
+
+def _days(column: pa.Array, name: str) -> IntArray:
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    try:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = compute.cast(column, pa.timestamp("us"))
+        if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+            raise InvalidTypeError(f"{name} holds {column.type} values, not dates. Name a column of dates or times.")
+        days = compute.cast(compute.cast(column, pa.date32(), safe=False), pa.int32())
+    except pa.ArrowException as error:
+        raise InvalidTypeError(f"{name} can't be read as dates ({error!s:.200}). Write them as 2026-01-31.") from None
+    return np.asarray(days).astype(np.int64)
+
+
+def _period(day: datetime.date, every: Period) -> str:
+    match every:
+        case "day":
+            return day.isoformat()
+        case "week":
+            year, week, _ = day.isocalendar()
+            return f"{year:04d}-W{week:02d}"
+        case "month":
+            return f"{day.year:04d}-{day.month:02d}"

@@ -12,6 +12,13 @@ from calibrant.persistence.sql import to_sql as to_sql
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.persistence.dialects import DIALECTS as DIALECTS, DialectName as DialectName
+from calibrant.persistence.documents import check_fitted as check_fitted
 from calibrant.persistence.files import load_as as load_as, write_whole as write_whole
-from calibrant.persistence.onnx_builder import OPSET as OPSET, FloatType as FloatType, OnnxBuilder as OnnxBuilder
-from calibrant.persistence.onnx_graph import FLOAT_TYPES as FLOAT_TYPES, OUTPUT as OUTPUT, make_model as make_model
+from calibrant.persistence.onnx_graph import (
+    FLOAT_TYPES as FLOAT_TYPES,
+    OPSET as OPSET,
+    OUTPUT as OUTPUT,
+    FloatType as FloatType,
+    OnnxBuilder as OnnxBuilder,
+    make_model as make_model,
+)

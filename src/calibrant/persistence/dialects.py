@@ -18,25 +18,16 @@ _MOST_HALVINGS = 52
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A dialect of SQL.
-
-    Attributes
-    ----------
-    name : str
-    double : callable
-        Writes a number that the engine reads as that very float64, and never as a decimal.
-    is_strict : bool
-        Whether arithmetic beyond the range of float64, or below it, is an error.
-    inlines : bool
-        Whether the engine writes a subquery's expressions out at every place that uses them.
-    folds_upper : bool
-        Whether names without quotes are read in upper case.
-    """
+    """A dialect of SQL."""
 
     name: DialectName
+    #: Writes a number that the engine reads as that very float64, and never as a decimal.
     double: Callable[[float], str]
+    #: Whether arithmetic beyond the range of float64, or below it, is an error.
     is_strict: bool = False
+    #: Whether the engine writes a subquery's expressions out at every place that uses them.
     inlines: bool = False
+    #: Whether names without quotes are read in upper case.
     folds_upper: bool = False
 
     def name_of(self, column: str) -> str:

@@ -67,7 +67,16 @@ def from_document(document: dict[str, Any]) -> Any:
     _check_format(document)
     check_plain(document)
     root = DocumentField(document)
-    version = _check_version(root.member("version"))
+    version = root.member("version").integer(minimum=1)
+    if version > VERSION:
+        raise UnsupportedVersionError(
+            f"version: {version} was written by a newer calibrant; this one, {__version__}, reads up to {VERSION}. "
+            "Upgrade it: pip install --upgrade calibrant."
+        )
+    if version < OLDEST_VERSION:
+        raise UnsupportedVersionError(
+            f"version: {version} was written before the first release of calibrant. Fit the calibrator again."
+        )
     root.member("calibrant").text()
     metadata = root.member("metadata").object() if "metadata" in document else {}
     body = {key: value for key, value in document.items() if key not in _HEADER}
@@ -85,9 +94,9 @@ def fingerprint(fitted: Storable) -> str:
 
 def check_fitted(given: object, of: type[_Storable], verb: str) -> _Storable:
     """Return an object if it is of a class and has been fitted."""
-    if isinstance(given, Storable) and not isinstance(given, of):
-        raise InvalidTypeError(f"can't {verb} a {type(given).__name__}, which makes no probabilities of scores.")
     if not isinstance(given, of):
+        if isinstance(given, Storable):
+            raise InvalidTypeError(f"can't {verb} a {type(given).__name__}, which makes no probabilities of scores.")
         fix = "Pass one of its calibrators_." if hasattr(type(given), "calibrators_") else "Pass a fitted calibrator."
         raise InvalidTypeError(f"can't {verb} {show(given)} of type {type(given).__name__}. {fix}")
     given.check_fitted()
@@ -108,17 +117,3 @@ def _check_format(document: object) -> None:
     if document.get("format") != FORMAT:
         found = f"its format is {show(document['format'])}" if "format" in document else "it has no field 'format'"
         raise DocumentError(f"this is not a calibrant document: {found}. Pass what calibrant.save wrote.")
-
-
-def _check_version(field: DocumentField) -> int:
-    version = field.integer(minimum=1)
-    if version > VERSION:
-        raise UnsupportedVersionError(
-            f"version: {version} was written by a newer calibrant; this one, {__version__}, reads up to {VERSION}. "
-            "Upgrade it: pip install --upgrade calibrant."
-        )
-    if version < OLDEST_VERSION:
-        raise UnsupportedVersionError(
-            f"version: {version} was written before the first release of calibrant. Fit the calibrator again."
-        )
-    return version

@@ -111,9 +111,7 @@ def load(path: AnyPath) -> Any:
     OSError
         If there is no such file, or it can't be read.
     """
-    source = _as_path(path)
-    with within(str(source)):
-        return from_document(_parse(_read(source)))
+    return _load(path)[1]
 
 
 def load_as(cls: type[_Class], path: AnyPath) -> _Class:
@@ -121,8 +119,8 @@ def load_as(cls: type[_Class], path: AnyPath) -> _Class:
     loaded = load(path)
     if not isinstance(loaded, cls):
         raise DocumentError(
-            f"{os.fspath(path)} holds a {type(loaded).__name__}, not a {cls.__name__}. Load it with calibrant.load, or "
-            f"use it so: {loaded.next_command.format(shlex.quote(os.fspath(path)))}"
+            f"{os.fspath(path)} holds {loaded.called} ({type(loaded).__name__}), not {cls.called}. Use it so: "
+            f"{loaded.next_command.format(shlex.quote(os.fspath(path)))}"
         )
     return loaded
 
@@ -135,11 +133,15 @@ def read_document(path: AnyPath) -> dict[str, Any]:
     DocumentError, OSError
         As `load` does.
     """
+    return _load(path)[0]
+
+
+def _load(path: AnyPath) -> tuple[dict[str, Any], Any]:
+    """Return the document in a file, and what it holds."""
     source = _as_path(path)
     with within(str(source)):
-        document: dict[str, Any] = _parse(_read(source))
-        from_document(document)
-    return document
+        document = _parse(_read(source))
+        return document, from_document(document)
 
 
 def _as_path(path: AnyPath) -> Path:

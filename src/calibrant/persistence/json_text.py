@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,5 @@ def _members(pairs: list[tuple[str, object]]) -> object:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            return Unreadable(f"the key {key!r:.60} is there twice", "Remove one of the two.")
-        seen.add(key)
-    raise AssertionError("pairs are more than their keys")
+    (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+    return Unreadable(f"the key {key!r:.60} is there twice", "Remove one of the two.")

@@ -68,7 +68,6 @@ def check_plain(document: object) -> None:
 
 
 def _elements(container: object, path: str) -> Sequence[Any]:
-    """Return what a list or an object holds, once the keys of an object are known to be text."""
     if not isinstance(container, dict):
         return cast(list[Any], container)
     for key in container:

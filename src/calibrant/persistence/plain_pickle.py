@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from calibrant.document_field import show
 from calibrant.errors import DocumentError, UnsafeDocumentError
-from calibrant.persistence.limits import MAX_CONTAINERS, check_size
+from calibrant.persistence import limits
+from calibrant.persistence.limits import check_size
 
 #: The first byte of every pickle since protocol 2.
 MARK = b"\x80"
@@ -66,7 +67,7 @@ def scan(data: bytes) -> None:
         if name not in _ALLOWED:
             _refuse(name, argument, texts)
         n_containers += name in _CONTAINERS
-        check_size(n - 4 * MAX_CONTAINERS, n_containers)  # up to 4 instructions build a container, one a value
+        check_size(n - 4 * limits.MAX_CONTAINERS, n_containers)  # up to 4 instructions build a container, one a value
         if name in _STRINGS:
             texts = [*texts[-1:], argument]
     n_left = len(data) - end - 1

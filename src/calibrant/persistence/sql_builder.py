@@ -32,6 +32,9 @@ _LEAST_SHARE = 1e-280
 #: Terms of one sum or arguments of one function.
 _MOST_TERMS = 64
 _PIECES_PER_BLOCK = 16
+#: Operations as classes of sqlglot, and as functions of SQLite.
+_KINDS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "<": "LT", "<=": "LTE", ">": "GT", ">=": "GTE"}
+_OF_SQLITE = {"least": "MIN", "greatest": "MAX", "abs": "ABS"}
 
 
 class SqlBuilder(Builder):
@@ -90,7 +93,6 @@ class SqlBuilder(Builder):
         return Term(self, tuple(self._folded(self._sum, parts) for parts in products))
 
     def step(self, s: Term, edges: FloatArray, levels: FloatArray) -> Term:
-        """Return the level of the step that s lies in: a tree of cases, or a table."""
         written, cuts = [self.literal(level) for level in levels.tolist()], edges.tolist()
         if not cuts:
             return Term(self, (written[0],))
@@ -101,7 +103,6 @@ class SqlBuilder(Builder):
         return Term(self, (self._outside(held, edges, (written[0], level, written[-1]), ">"),))
 
     def interpolate(self, s: Term, x: FloatArray, y: FloatArray) -> Term:
-        """Return y interpolated at s: a tree of cases over the pieces, or a table of them."""
         unit, start, inverse_width, rise = knot_pieces(x, y)
         (held,) = self.hold(s).payload
         scaled = self._as_factor(held)
@@ -121,18 +122,15 @@ class SqlBuilder(Builder):
         return self.hold(Term(self, (self._outside(held, x, (first, inner, last), ">="),)))
 
     def couple_likeliest(self, rates: Term) -> NoReturn:  # noqa: ARG002
-        """Refuse: the multiplier of a row has no closed form."""
         raise InvalidInputError(
             "coupling='likelihood' has no closed form, and SQL can't iterate for each row. Fit with "
             "coupling='normalise', or export to ONNX, which can."
         )
 
     def hold(self, a: Term) -> Term:
-        """Return columns of an earlier select."""
         return Term(self, tuple(self.query.define(x) for x in a.payload))
 
     def hold_within(self, a: Term, low: float, high: float) -> Term:
-        """Return a term that is kept in [low, high] where the engine would fail further out."""
         return self.clip(self._each(self._as_factor, a), low, high) if self.dialect.is_strict else a
 
     # --- rows that can be used --------------------------------------------------------------------------------------
@@ -155,7 +153,6 @@ class SqlBuilder(Builder):
         return self._flag(self._sql.and_(*known, copy=False)) if len(known) > 1 else Term(self, tuple(known))
 
     def only_where(self, condition: Term, a: Term) -> Term:
-        """Return numbers where the condition holds, else NULL."""
         return self._each(lambda c, x: self.case(c.copy(), x), condition, a)
 
     def _flag(self, condition: Expression) -> Term:
@@ -183,22 +180,16 @@ class SqlBuilder(Builder):
         return Term(self, tuple(make(*parts) for parts in zip(*columns, strict=True)))
 
     def _expression(self, operation: Operation, *parts: Expression) -> Expression:
-        """Return an operation as an expression."""
         sql = self._sql
         match operation:
-            case "+" | "-":
-                kind = sql.Add if operation == "+" else sql.Sub
-                return kind(this=_use(parts[0]), expression=self._inner(parts[1]))
-            case "*":
-                return sql.Mul(this=self._inner(parts[0]), expression=self._inner(parts[1]))
-            case "/":
-                return sql.Div(this=self._inner(parts[0]), expression=self._inner(parts[1]), **self._division)
-            case "<" | "<=" | ">" | ">=":
-                kind = {"<": sql.LT, "<=": sql.LTE, ">": sql.GT, ">=": sql.GTE}[operation]
-                return kind(this=self._inner(parts[0]), expression=self._inner(parts[1]))
+            case "+" | "-":  # what stands before them needs no brackets
+                return getattr(sql, _KINDS[operation])(this=_use(parts[0]), expression=self._inner(parts[1]))
+            case "*" | "/" | "<" | "<=" | ">" | ">=":
+                more = self._division if operation == "/" else {}
+                left, right = map(self._inner, parts)
+                return getattr(sql, _KINDS[operation])(this=left, expression=right, **more)
             case "least" | "greatest" | "abs":
-                of_sqlite = {"least": "MIN", "greatest": "MAX", "abs": "ABS"}
-                name = of_sqlite[operation] if self.dialect.name == "sqlite" else operation.upper()
+                name = _OF_SQLITE[operation] if self.dialect.name == "sqlite" else operation.upper()
                 return sql.Anonymous(this=name, expressions=[_use(part) for part in parts])
             case "case":
                 return self.case(*parts)

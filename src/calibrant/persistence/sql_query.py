@@ -34,14 +34,7 @@ class _Definition:
 
 
 class Query:
-    """Columns that are computed from a table, stage by stage.
-
-    Parameters
-    ----------
-    dialect : Dialect
-    prefix : str
-        Begins the name of every column and table of its own.
-    """
+    """Columns that are computed from a table, stage by stage; `prefix` begins the names of its own ones."""
 
     def __init__(self, dialect: Dialect, prefix: str) -> None:
         from sqlglot import exp
@@ -122,13 +115,10 @@ class Query:
 
     def _needed(self, outputs: Sequence[Expression]) -> dict[str, _Definition]:
         """Return the definitions that the outputs rest on, in the order in which they were made."""
-        waiting = [name for e in outputs for name in self._own(e)]
-        found: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting += self._uses(self._definitions[name])
+        found = {name for e in outputs for name in self._own(e)}
+        for name in reversed(self._definitions):  # each rests on earlier ones
+            if name in found:
+                found.update(self._uses(self._definitions[name]))
         return {name: definition for name, definition in self._definitions.items() if name in found}
 
     def _stage(

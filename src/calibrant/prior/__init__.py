@@ -9,6 +9,7 @@ from calibrant.prior.estimates import PriorEstimate as PriorEstimate
 from calibrant.prior.likelihood import LikelihoodEstimate as LikelihoodEstimate, estimate_prior as estimate_prior
 from calibrant.prior.rates import (
     ClassRates as ClassRates,
+    Shares as Shares,
     class_rates as class_rates,
     class_rates_of_groups as class_rates_of_groups,
 )
@@ -18,7 +19,3 @@ from calibrant.prior.shift import (
     undo_class_weight as undo_class_weight,
     undo_sampling as undo_sampling,
 )
-
-# isort: split
-# For other folders of calibrant; no part of the public API.
-from calibrant.prior.names import match_names as match_names, read_names as read_names

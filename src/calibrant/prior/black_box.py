@@ -6,15 +6,15 @@ solution, which noise can push out of [0, 1], is projected onto the simplex.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from scipy.special import gammaincc
 
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
-from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
+from calibrant.prior.estimates import PriorEstimate
 from calibrant.prior.rates import weighted_rates
 from calibrant.rows import by_class
 from calibrant.validation import (
@@ -31,7 +31,6 @@ from calibrant.validation import (
 )
 
 Prediction: TypeAlias = Literal["soft", "hard", "label"]
-PREDICTIONS: tuple[str, ...] = get_args(Prediction)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +124,7 @@ def estimate_prior_bbse(
     no shift: p = 8.1e-46
     """
     level = check_fraction("level", level)
-    check_choice("kind", kind, PREDICTIONS)
+    check_choice("kind", kind, get_args(Prediction))
     given = {"predictions": predictions, "new_predictions": new_predictions}
     checked = {} if kind == "label" else {name: as_probabilities(each, name=name) for name, each in given.items()}
     labels = as_labels(y_true, classes=classes, n_columns=checked["predictions"].n_columns if checked else 1)
@@ -169,7 +168,7 @@ def estimate_prior_bbse(
         n=fresh.n,
         method=f"black-box shift estimation, {kind} predictions, delta-method intervals",
         statistic=statistic,
-        p_value=chi_squared_tail(statistic, len(names) - 1),
+        p_value=float(gammaincc(0.5 * (len(names) - 1), 0.5 * max(statistic, 0.0))),
         confusion=confusion,
         condition=condition,
         unconstrained=solution,
@@ -200,14 +199,13 @@ def _sample(scores: FloatArray, weight: FloatArray | None, kept: Any = slice(Non
 
 def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> FloatArray:
     """Return what is averaged, one column for each of the sorted classes."""
-    p, n_classes = checked.values, len(labels.classes)
+    n_classes = len(labels.classes)
+    if checked.values.ndim == 2 and checked.n_columns != n_classes:
+        raise ShapeError(f"{name} has {checked.n_columns} columns for {n_classes} classes. Pass one per class.")
+    p = by_class(checked, labels.classes, name).values
     if p.ndim == 1:
-        check_one_column(labels, 1, "y_true", name)
+        check_one_column(labels, 1, "y_true")
         p = np.column_stack((1.0 - p, p))
-    elif p.shape[1] != n_classes:
-        raise ShapeError(f"{name} has {p.shape[1]} columns for {n_classes} classes. Pass one per class.")
-    else:
-        p = by_class(checked, labels.classes, name).values
     if kind == "hard":
         p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)
     return normalise_rows(p)
@@ -224,12 +222,11 @@ def _check_invertible(confusion: FloatArray, noise: float, names: list[Any]) -> 
             f"the classes {names!r:.200} get the same predictions on average. Pool them into one class."
         )
     if least <= noise:
-        warnings.warn(
+        warn(
             f"the confusion matrix can't be told from a singular one: its smallest singular value is {least:.2g}, the "
             f"noise in it {noise:.2g}, its condition number {largest / least:.2g}. Intervals are too short. Label more "
             "rows, or pool classes that are confused.",
             DataWarning,
-            stacklevel=3,
         )
     return largest / least
 
@@ -240,9 +237,8 @@ def _check_range(solution: FloatArray, error: FloatArray, names: list[Any]) -> N
     outside = np.maximum(-solution, solution - 1.0)
     k = int((outside - limit * error).argmax())
     if outside[k] > limit * error[k]:
-        warnings.warn(
+        warn(
             f"the rate of {names[k]!r} that explains new_predictions is {solution[k]:.3g}, standard error "
             f"{error[k]:.2g}: more than the rates of the classes has changed, and no estimate of them can be trusted.",
             DataWarning,
-            stacklevel=3,
         )

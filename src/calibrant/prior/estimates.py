@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, warn
 from calibrant.numerics import FloatArray, least_output
 from calibrant.prior.shift import PriorShift
 from calibrant.results import plain
@@ -51,19 +50,17 @@ class PriorEstimate:
     def shift(self) -> PriorShift:
         """Return the correction from the old rates to the new ones.
 
-        A class whose new rate is below 1 / (n + 2) gets that rate, for no number of rows shows that a class is
-        absent, and its probabilities could never rise again.
-        A warning then says so.
+        A class whose new rate is below 1 / (n + 2) gets that rate, and a warning says so: no number of rows shows
+        that a class is absent, and its probabilities could never rise again.
         """
         least = least_output(self.n)
         rare = self.new < least
         if rare.any():
             named = ", ".join(repr(label) for label in self.classes[rare].tolist())
-            warnings.warn(
+            warn(
                 f"the new rate of {named} is below {least:.2g}, one row in {self.n + 2:,}, and is taken as that. "
                 "Use PriorShift.from_priors to set the rates yourself.",
                 DataWarning,
-                stacklevel=2,
             )
         new = np.maximum(self.new, least)
         return PriorShift.from_priors(old=self.old, new=new / new.sum(), classes=self.classes.tolist())
@@ -76,10 +73,3 @@ class PriorEstimate:
         rows = zip(self.classes.tolist(), self.old, self.new, self.low, self.high, strict=True)
         lines = [f"{label}: {new:.4f} [{low:.4f}, {high:.4f}], was {old:.4f}" for label, old, new, low, high in rows]
         return "\n".join([*lines, f"no shift: p = {self.p_value:.2g}"])
-
-
-def chi_squared_tail(statistic: float, df: int) -> float:
-    """Return the probability that a chi-squared variable exceeds `statistic`."""
-    from scipy.special import gammaincc
-
-    return float(gammaincc(0.5 * df, 0.5 * max(statistic, 0.0)))

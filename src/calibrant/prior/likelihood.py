@@ -9,20 +9,27 @@ where that leaves the bracket. It stops within a thousandth of the quantile.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincc
 
-from calibrant.errors import ConvergenceWarning, ShapeError
+from calibrant.errors import ConvergenceWarning, ShapeError, warn
 from calibrant.numerics import TINY, FloatArray, kish_size, normal_quantile
-from calibrant.prior.estimates import PriorEstimate, chi_squared_tail
+from calibrant.prior.estimates import PriorEstimate
 from calibrant.prior.mixture import Mixture, maximise
-from calibrant.prior.names import by_class, in_class_order, read_columns
-from calibrant.prior.shift import class_labels, rates
-from calibrant.validation import ArrayLike, as_probabilities, as_weight, check_fraction, check_integer, check_number
+from calibrant.prior.shift import by_class, class_labels, rates, read_columns
+from calibrant.validation import (
+    ArrayLike,
+    as_probabilities,
+    as_weight,
+    check_fraction,
+    check_integer,
+    check_number,
+    places_either_way,
+)
 
 #: An end of an interval is found when the root of its deviance is this close, relative, to the quantile.
 _END_TOL = 1e-3
@@ -140,15 +147,14 @@ def estimate_prior(
         )
     before = before / before.sum()
     labels = class_labels(named, before.size)
-    p = in_class_order(checked.values, columns, named)
+    p = checked.ordered(None if named is None else places_either_way(named, columns)).values
     problem, n, size = _problem(p, before, as_weight(sample_weight, len(p), rows="probabilities"))
     found = maximise(problem, before, tol=tol, max_iter=max_iter)
     if found.gap > tol:
-        warnings.warn(
+        warn(
             f"the priors' log-likelihood may be {found.gap:.2e} per row below its maximum, more than tol={tol:.0e}, "
             f"after {found.n_iter} iterations. Raise max_iter.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     low, high = _intervals(problem, found.shares, found.value, size, level)
     gain = max(found.value - problem.value(before), 0.0)
@@ -163,7 +169,7 @@ def estimate_prior(
         n=n,
         method="maximum likelihood, profile-likelihood intervals",
         statistic=statistic,
-        p_value=chi_squared_tail(statistic, before.size - 1),
+        p_value=float(gammaincc(0.5 * (before.size - 1), 0.5 * statistic)),
         n_iter=found.n_iter,
         converged=found.gap <= tol,
         gap=found.gap,
@@ -189,20 +195,13 @@ def _problem(p: FloatArray, old: FloatArray, weight: FloatArray | None) -> tuple
 def _intervals(
     problem: Mixture, shares: FloatArray, value: float, size: float, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the profile-likelihood interval of each share."""
     z = normal_quantile(level)
-    covariance = _covariance(problem.curvature(shares)) / size
+    directions = np.eye(shares.size)[:, 1:] - np.eye(shares.size)[:, :1]  # in which shares keep summing to one
+    information = directions.T @ problem.curvature(shares) @ directions
+    covariance = directions @ np.linalg.pinv(information) @ directions.T / size
     profiles = [_Profile(problem, shares, value, size, k, covariance[k]) for k in range(shares.size)]
     ends = np.array([[profile.end(side, z) for side in (-1.0, 1.0)] for profile in profiles])
     return ends[:, 0], ends[:, 1]
-
-
-def _covariance(curvature: FloatArray) -> FloatArray:
-    """Return the inverse of the information of a row, for shares that sum to one."""
-    k = len(curvature)
-    directions = np.eye(k)[:, 1:] - np.eye(k)[:, :1]
-    inverse: FloatArray = directions @ np.linalg.pinv(directions.T @ curvature @ directions) @ directions.T
-    return inverse
 
 
 class _Profile:

@@ -14,6 +14,7 @@ mixture likelihoods*, Annals of Statistics 11, theorem 4.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,8 +64,7 @@ class Mixture:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(NamedTuple):
     """Shares, their mean log-likelihood, what it can lack of the largest at most, and the iterations it took."""
 
     shares: FloatArray
@@ -76,19 +76,10 @@ class Shares:
 def maximise(
     problem: Mixture, start: FloatArray, *, tol: float, max_iter: int, basis: FloatArray | None = None, n_em: int = 5
 ) -> Shares:
-    """Return the most likely shares.
+    """Return the most likely shares, from a positive start that sums to one, to a gap of at most `tol`.
 
-    Parameters
-    ----------
-    problem : Mixture
-    start : ndarray of shape (m,)
-        Positive, summing to one.
-    tol, max_iter : float, int
-        Gap of the mean log-likelihood that is small enough, and iterations at most, those of EM counted.
-    basis : ndarray of shape (K, m), optional
-        Look only at shares ``basis @ v`` with v on the simplex; its columns sum to one. The answer is then v.
-    n_em : int
-        Steps of EM before the first of Newton's, which are better near the optimum; zero where `start` is near it.
+    With `basis`, of shape (K, m), its columns summing to one, shares are ``basis @ v`` with v on the simplex, and the
+    answer is v. The first `n_em` steps are of EM, which are better far from the optimum; `max_iter` counts them too.
     """
     if basis is None:
         basis = np.eye(start.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant.metrics import wilson
 from calibrant.numerics import FloatArray, kish_size
-from calibrant.results import plain
+from calibrant.results import Plain
 from calibrant.validation import (
     ArrayLike,
     Labels,
@@ -24,8 +24,8 @@ from calibrant.validation import (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClassRates:
-    """How often each class occurs.
+class Shares(Plain):
+    """Shares of classes, with intervals.
 
     Attributes
     ----------
@@ -36,11 +36,9 @@ class ClassRates:
     level : float
         Coverage of each interval, or of all of them at once where they are simultaneous.
     n : int
-        Rows with a weight above zero.
-    effective_size : float
-        Kish's effective number of rows, (sum w)^2 / sum w^2; n where all weights are equal.
+        Rows, with a weight above zero, that the shares come from.
     method : str
-        "Wilson", or "Goodman" for simultaneous intervals.
+        How shares and intervals were found; of labels "Wilson", or "Goodman" for simultaneous intervals.
     """
 
     classes: npt.NDArray[Any]
@@ -49,16 +47,24 @@ class ClassRates:
     high: FloatArray
     level: float
     n: int
-    effective_size: float
     method: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values."""
-        return {key: plain(value) for key, value in asdict(self).items()}
 
     def __str__(self) -> str:
         rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
         return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRates(Shares):
+    """How often each class occurs: its share of labelled rows, with what `Shares` has and the size of the sample.
+
+    Attributes
+    ----------
+    effective_size : float
+        Kish's effective number of rows, (sum w)^2 / sum w^2; n where all weights are equal.
+    """
+
+    effective_size: float
 
 
 def class_rates(
@@ -109,7 +115,7 @@ def class_rates(
 
 def class_rates_of_groups(
     y: ArrayLike,
-    by: ArrayLike,
+    groups: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -120,7 +126,7 @@ def class_rates_of_groups(
 
     Parameters
     ----------
-    by : array-like of shape (n,)
+    groups : array-like of shape (n,)
         The group of each row: booleans, integers, strings or a categorical.
     y, sample_weight, classes, level, simultaneous
         As for `class_rates`; `simultaneous` is over the classes of a group, not over groups.
@@ -138,12 +144,12 @@ def class_rates_of_groups(
     array([0.333, 0.667])
     """
     labels = as_labels(y, name="y", classes=classes)
-    groups = as_groups(by)
-    check_same_length(labels.codes.size, groups.codes.size, "y", "by")
+    grouped = as_groups(groups)
+    check_same_length(labels.codes.size, grouped.codes.size, "y", "groups")
     weight = as_weight(sample_weight, labels.codes.size, rows="y")
     found = {}
-    for code, group in enumerate(groups.classes.tolist()):
-        rows = groups.codes == code
+    for code, group in enumerate(grouped.classes.tolist()):
+        rows = grouped.codes == code
         part = None if weight is None else weight[rows]
         if part is None or part.any():
             found[group] = _rates_of(Labels(labels.codes[rows], labels.classes), part, level, simultaneous)
@@ -156,7 +162,7 @@ def _rates_of(labels: Labels, weight: FloatArray | None, level: float, simultane
     rates, size, n = weighted_rates(labels, weight)
     each = 1.0 - (1.0 - level) / n_classes if simultaneous else level
     low, high = wilson(rates, np.full(n_classes, size), each)
-    return ClassRates(labels.classes, rates, low, high, level, n, size, "Goodman" if simultaneous else "Wilson")
+    return ClassRates(labels.classes, rates, low, high, level, n, "Goodman" if simultaneous else "Wilson", size)
 
 
 def weighted_rates(labels: Labels, weight: FloatArray | None) -> tuple[FloatArray, float, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +13,8 @@ from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.fitted import MapFitted, register
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
-from calibrant.prior.names import by_class, read_columns, read_names
 from calibrant.prior.rates import weighted_rates
-from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight
+from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight, match_names, read_names
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
@@ -185,8 +184,7 @@ class PriorShift(MapFitted):
         return SoftmaxMap(np.array(1.0), shift, TINY)
 
     def apply_values(self, values: FloatArray) -> FloatArray:
-        """Return corrected probabilities, exactly also where they are 0 or 1."""
-        factor = self.factor / self.factor.max()
+        factor = self.factor / self.factor.max()  # and not by `map_`, so that 0 and 1 stay what they are
         if values.ndim == 1:
             positive = values * factor[1]
             corrected: FloatArray = positive / (positive + (1.0 - values) * factor[0])
@@ -196,12 +194,10 @@ class PriorShift(MapFitted):
         return shared
 
     def encode(self) -> dict[str, Any]:
-        """Return the factor of each class as plain data."""
         return {"classes": self.classes_.tolist(), "factor": self.factor.tolist()}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Return the correction of a positive factor for each class."""
         parts = body.members(("classes", "factor"))
         classes, factor = parts["classes"].labels(minimum=2), parts["factor"].numbers(minimum=2)
         if (factor <= 0.0).any():
@@ -212,6 +208,63 @@ class PriorShift(MapFitted):
 
     def __repr__(self) -> str:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
+
+
+def read_columns(table: ArrayLike) -> list[str]:
+    """Return the names of the columns of a frame; none of other containers, or where columns are merely numbered."""
+    import narwhals as nw
+
+    frame = nw.from_native(table, pass_through=True)
+    columns = list(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else []
+    return [] if columns == [str(k) for k in range(len(columns))] else columns
+
+
+def by_class(
+    given: Mapping[str, ArrayLike],
+    read: Callable[[ArrayLike, str], FloatArray],
+    classes: Sequence[Any] | None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> tuple[list[FloatArray], list[Any] | None]:
+    """Return arguments with a number for each class in the order of the sorted classes, and these if they are known.
+
+    `read` checks the numbers of an argument. `classes` are the sorted classes, where the caller says them; `columns`
+    the names of the columns of the probabilities that the numbers are for: empty where they have none, None where
+    there are no probabilities yet.
+    """
+    parts = {name: read_names(value) for name, value in given.items()}
+    values = {name: read(value, name) for name, (value, _) in parts.items()}
+    (first, size), *others = ((name, numbers.size) for name, numbers in values.items())
+    for name, other in others:
+        if other != size:
+            raise ShapeError(f"{first} has {size} base rates and {name} has {other}. Pass one per class in both.")
+    named = {name: found for name, (_, found) in parts.items() if found is not None}
+    for name, found in named.items():
+        again = [each for each in found if found.count(each) > 1]
+        if again:
+            raise InvalidInputError(f"{name} has the name {again[0]!r} twice. Give each number a name of its own.")
+    known: Sequence[Any] | None = classes
+    of = "classes"
+    if classes is None and named:
+        of, labels = next(iter(named.items()))
+        if columns:
+            known = [labels[k] for k in match_names(labels, columns, name=of, of="probabilities") or ()]
+        else:
+            known = as_labels(labels, name=f"the index of {of}").classes.tolist()
+            unnamed = [name for name in given if name not in named]
+            unnamed += ["probabilities"] if columns is not None else ["classes"] if len(given) == 1 else []
+            for name, found in named.items() if unnamed else ():
+                match_names(found, None, name=name, of=unnamed[-1])
+    if known is None:
+        return list(values.values()), None
+    if len(known) != size:
+        raise ShapeError(f"{of} names {len(known)} classes for {size} numbers of {first}. Pass one for each.")
+    places = {name: match_names(named.get(name), known, name=name, of=of) for name in given}
+    arranged = [numbers if places[name] is None else numbers[places[name]] for name, numbers in values.items()]
+    if classes is not None:
+        return arranged, list(classes)
+    ordered = as_labels(known, name=f"the index of {of}").classes.tolist()
+    return [numbers[[known.index(label) for label in ordered]] for numbers in arranged], ordered
 
 
 def class_labels(classes: Sequence[Any] | None, n_classes: int) -> npt.NDArray[Any]:
@@ -240,9 +293,7 @@ def _balanced(
 ) -> tuple[ArrayLike, list[Any] | None]:
     """Return the weights that scikit-learn calls balanced, up to a factor, and their classes."""
     if class_weight != "balanced":
-        raise InvalidInputError(
-            f'class_weight={class_weight!r} is no weight. Pass "balanced", or the weight of each class.'
-        )
+        raise InvalidInputError(f'class_weight={class_weight!r} is no weight. Pass "balanced", or one per class.')
     if labels is None:
         raise InvalidInputError('class_weight="balanced" depends on the training labels. Pass them as y.')
     share = weighted_rates(labels, as_weight(sample_weight, labels.codes.size, rows="y"))[0]
@@ -262,9 +313,7 @@ def _weight_of_each(class_weight: Any, classes: list[Any] | None) -> tuple[Array
         classes = as_labels(names, name="class_weight").classes.tolist()
     unknown = [label for label in names if label not in classes]
     if unknown:
-        raise InvalidLabelError(
-            f"class_weight names {unknown[0]!r}, which is none of the labels {classes!r:.200} of y."
-        )
+        raise InvalidLabelError(f"class_weight names {unknown[0]!r}, none of the labels {classes!r:.200} of y.")
     by_name = dict(zip(names, weights, strict=True))
     return [by_name.get(label, 1.0) for label in classes], classes
 

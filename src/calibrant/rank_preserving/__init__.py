@@ -1,4 +1,7 @@
-"""Rank-preserving calibration of a probability matrix: the nearest one with given margins."""
+"""Rank-preserving calibration of a probability matrix: the nearest one with given margins.
+
+All functions raise a CalibrantError where an argument can't be used, which says where and why.
+"""
 
 from calibrant.rank_preserving.calibrator import (
     MapKind as MapKind,

@@ -139,11 +139,6 @@ class RankPreservingCalibrator(Configured, MapFitted):
         Returns
         -------
         self
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         check_choice("maps", self.maps, get_args(MapKind))
         knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)

@@ -75,10 +75,8 @@ class ComparedMatrix(Plain):
         Root of the mean over rows of the squared distance to P.
     divergence : float
         Mean over rows of the Kullback-Leibler divergence from P; infinite where Q has what P lacks.
-    margin_residual : float
-        Largest distance of a column's mean from its margin per row.
-    row_residual : float
-        Largest distance of a row sum from 1.
+    margin_residual, row_residual : float
+        Largest distance of a column's mean from its margin per row, and of a row sum from 1.
     rank_residual : float
         Largest amount by which the order of a column is broken.
     overtaken : float
@@ -89,9 +87,8 @@ class ComparedMatrix(Plain):
         Change of the mean AUC of the columns against the rest; NaN without labels.
     log_loss, brier : float
         Mean over rows; NaN without labels, or where rows don't sum to one.
-    converged : bool
-    time_s : float
-        Seconds taken.
+    converged, time_s : bool, float
+        Whether it converged, and the seconds that it took.
     """
 
     method: str
@@ -175,11 +172,6 @@ def compare(
     -------
     MatrixComparison
         Printed, it is a table.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----

@@ -12,7 +12,6 @@ import numpy as np
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
-from calibrant.prior import match_names
 from calibrant.rank_preserving.problem import as_matrix, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import Plain
@@ -26,6 +25,7 @@ from calibrant.validation import (
     check_integer,
     check_same_length,
     match_classes,
+    match_names,
 )
 
 #: Lower by less than this is no lower.
@@ -171,11 +171,6 @@ def diagnose(
         All classes, sorted, where `y` may lack some.
     n_worst : int
         Number of rows to name.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Examples
     --------

@@ -7,49 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
-from calibrant.prior import ClassRates, PriorEstimate, class_rates, match_names, read_names
-from calibrant.results import Plain
-from calibrant.validation import ArrayLike, match_classes
+from calibrant.prior import ClassRates, PriorEstimate, Shares, class_rates
+from calibrant.validation import ArrayLike, match_classes, match_names, read_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Margins(Plain):
-    """Shares of classes for the columns of a matrix, with intervals.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (K,)
-        The labels, sorted.
-    rates, low, high : ndarray of shape (K,)
-        Share of each class, and the ends of its interval; the shares sum to one.
-    level : float
-        Coverage of the intervals.
-    n : int
-        Rows that the shares come from.
-    method : str
-        How shares and intervals were found.
-    """
-
-    classes: npt.NDArray[Any]
-    rates: FloatArray
-    low: FloatArray
-    high: FloatArray
-    level: float
-    n: int
-    method: str
+class Margins(Shares):
+    """Shares of classes for the columns of a matrix, with intervals; its attributes are those of `Shares`."""
 
     def totals(self, total: float) -> FloatArray:
         """Return what the columns of a matrix of rows of the weight `total` sum to."""
         totals: FloatArray = self.rates * total
         return totals
-
-    def __str__(self) -> str:
-        rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
-        return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
 
 
 def margins_from_labels(
@@ -68,11 +40,6 @@ def margins_from_labels(
         Labels of any kind, of other rows than the matrix has or of the same.
     sample_weight, classes, level, simultaneous
         As for `calibrant.prior.class_rates`.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----

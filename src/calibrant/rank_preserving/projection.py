@@ -65,7 +65,7 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
 
     Notes
     -----
-    Newton steps settle within a few where most blocks are single rows, that is where the target lies further inside
+    A few Newton steps are enough where most blocks are single rows, that is where the target lies further inside
     the order than outside of the sums. Where there are as few blocks as rows, the sums all but determine the matrix,
     and the method gives up early.
     """

@@ -51,18 +51,14 @@ class RankPreservingResult:
     gap : float
         (objective - bound) / objective: no feasible matrix is better by more than this share. At most the rounding of
         `Q` below 0. Where the objective is below n K tol^2, the share of that.
-    row_residual : float
-        Largest distance of a row sum from 1.
-    margin_residual : float
-        Largest distance of a column total from its margin, per row.
+    row_residual, margin_residual : float
+        Largest distance of a row sum from 1, and of a column total from its margin, per row.
     rank_residual : float
         Largest order violation of a column of `Q`, beyond what was allowed.
     history : tuple of Progress
         The checks of the iteration.
-    method : str
-        The solver.
-    time_s : float
-        Seconds taken.
+    method, time_s : str, float
+        The solver, and the seconds that it took.
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
         `bound` are sums, residuals are the largest, and `history` is left to the groups.

@@ -12,7 +12,6 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.kernels import SortedColumns
-from calibrant.prior import match_names, read_names
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.problem import (
     EpsilonSlack,
@@ -38,6 +37,8 @@ from calibrant.validation import (
     check_integer,
     check_number,
     check_same_length,
+    match_names,
+    read_names,
 )
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
@@ -295,7 +296,6 @@ def _solve_groups(
             stacklevel=3,
         )
     objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
-    residuals = ("row_residual", "margin_residual", "rank_residual")
     return RankPreservingResult(
         Q=rows.container.wrap(q),
         converged=not late,
@@ -303,7 +303,9 @@ def _solve_groups(
         objective=objective,
         bound=bound,
         gap=(objective - bound) / max(objective, q.size * options.tol**2),
-        **{name: max(getattr(part, name) for part in parts) for name in residuals},
+        row_residual=max(part.row_residual for part in parts),
+        margin_residual=max(part.margin_residual for part in parts),
+        rank_residual=max(part.rank_residual for part in parts),
         history=(),
         method=options.chosen_method,
         time_s=time.perf_counter() - start,

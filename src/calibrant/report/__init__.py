@@ -7,7 +7,6 @@ from calibrant.report.report import Report as Report
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.report.figures import inline_figure as inline_figure
-from calibrant.report.formats import ends as ends, percent as percent, signed as signed
 from calibrant.report.page import (
     Answer as Answer,
     Page as Page,
@@ -16,7 +15,10 @@ from calibrant.report.page import (
     Pictures as Pictures,
     Section as Section,
     Text as Text,
+    ends as ends,
     name as name,
     off_cell as off_cell,
+    percent as percent,
+    signed as signed,
     table as table,
 )

@@ -35,16 +35,9 @@ _STYLE: dict[Any, object] = {
 
 
 def inline_figure(draw: Callable[[], Figure], *, key: str, title: str, words: str) -> str:
-    """Return the SVG of a figure for use inside a page.
+    """Return the SVG of a figure that `draw` makes in the style of pages, whatever that of the user is.
 
-    Parameters
-    ----------
-    draw : callable
-        Makes the figure; called with the style of pages, whatever that of the user is.
-    key : str
-        Makes ids unique in a page.
-    title, words : str
-        The text alternative.
+    `key` makes ids unique in a page; `title` and `words` are the text alternative.
     """
     import matplotlib as mpl
     from matplotlib import style

@@ -11,11 +11,12 @@ from calibrant._version import __version__
 from calibrant.errors import InvalidTypeError
 from calibrant.forecasts import (
     Forecast,
-    NoiseFloor,
     Outcomes,
     Recalibrator,
     ReliabilityGaps,
     crps_change,
+    forecast_verdict,
+    gaps_off,
     level_curve,
     pit_histogram,
     read_outcomes,
@@ -24,13 +25,9 @@ from calibrant.forecasts import (
 )
 from calibrant.phrases import clean, percent_level
 from calibrant.report.forecast_sections import MEANINGS, forecast_sections, heading
-from calibrant.report.formats import decimals
-from calibrant.report.page import Answer, Page, PageReport
-from calibrant.results import Score
+from calibrant.report.page import Answer, Page, PageReport, decimals
+from calibrant.results import plain
 from calibrant.validation import ArrayLike, as_generator, check_fraction
-
-#: Gaps by which forecasts are judged.
-_JUDGED = ("average_calibration_error", "threshold_calibration_error", "reliability_gap")
 
 
 class ForecastReport(PageReport):
@@ -94,20 +91,42 @@ class ForecastReport(PageReport):
                 f"recalibrator is a {type(recalibrator).__name__}. Pass a fitted one, such as "
                 "ThresholdRecalibrator().fit(forecast, y)."
             )
-        self._summary = _summarise(
-            forecast,
-            y,
-            recalibrator=recalibrator,
-            sample_weight=sample_weight,
-            interval_level=interval_level,
-            level=level,
-            title=title,
-            source=source,
-            rng=rng,
-        )
+        interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
+        generator = as_generator(rng)
+        rows = read_outcomes(forecast, y, sample_weight)
+        parts = [_measured(rows, "", interval_level, level, generator)]
+        change = None
+        if recalibrator is not None:
+            after = Outcomes(recalibrator.transform(rows.forecast), rows.y, rows.weight)
+            parts.append(_measured(after, "after", interval_level, level, generator))
+            parts[0]["label"] = "before"
+            estimate = crps_change(rows, after, level)
+            change = {end: plain(getattr(estimate, end)) for end in ("value", "low", "high")}
+        headline = parts[-1]["headline"]
+        if recalibrator is not None:
+            headline = f"After recalibration: {headline[0].lower()}{headline[1:]}"
+        self._summary = {
+            "title": clean(title),
+            "version": __version__,
+            "state": parts[-1]["state"],
+            "headline": headline,
+            "parts": parts,
+            "method": None if recalibrator is None else type(recalibrator).__name__,
+            "crps_change": change,
+            "advice": _advice(parts, change, level),
+            "level": level,
+            "interval_level": interval_level,
+            "score_names": [name for name in MEANINGS if all(name in part["scores"] for part in parts)],
+            "meanings": {name: list(words) for name, words in MEANINGS.items()},
+            "data": {
+                "source": None if source is None else clean(source),
+                "n_rows": len(rows),
+                "is_weighted": rows.weight is not None,
+                "effective_rows": rows.effective_size,
+            },
+        }
 
     def page(self) -> Page:
-        """Return all that the page says."""
         found = self._summary
         answers = [Answer(heading(part, "Are they calibrated?"), part["verdict"]) for part in found["parts"]]
         answers.append(Answer("What to do?", found["advice"]))
@@ -117,74 +136,29 @@ class ForecastReport(PageReport):
         return f"<ForecastReport: {self._summary['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
 
 
-def _summarise(
-    forecast: Forecast,
-    y: ArrayLike,
-    *,
-    recalibrator: Recalibrator | None,
-    sample_weight: ArrayLike | None,
-    interval_level: float,
-    level: float,
-    title: str,
-    source: str | None,
-    rng: int | np.random.Generator | None,
-) -> dict[str, Any]:
-    """Return what `ForecastReport` says, as dicts, lists, strings and numbers; NaN is None.
-
-    The parameters are those of `ForecastReport`.
-    """
-    interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
-    generator = as_generator(rng)
-    rows = read_outcomes(forecast, y, sample_weight)
-    parts = [_measured(rows, "", interval_level, level, generator)]
-    change = None
-    if recalibrator is not None:
-        after = Outcomes(recalibrator.transform(rows.forecast), rows.y, rows.weight)
-        parts.append(_measured(after, "after", interval_level, level, generator))
-        parts[0]["label"] = "before"
-        estimate = crps_change(rows, after, level)
-        change = {"value": _plain(estimate.value), "low": _plain(estimate.low), "high": _plain(estimate.high)}
-    last = parts[-1]
-    return {
-        "title": clean(title),
-        "version": __version__,
-        "state": last["state"],
-        "headline": _headline(last, is_after=recalibrator is not None),
-        "parts": parts,
-        "method": None if recalibrator is None else type(recalibrator).__name__,
-        "crps_change": change,
-        "advice": _advice(parts, change, level),
-        "level": level,
-        "interval_level": interval_level,
-        "score_names": [name for name in MEANINGS if all(name in part["scores"] for part in parts)],
-        "meanings": {name: list(words) for name, words in MEANINGS.items()},
-        "data": {
-            "source": None if source is None else clean(source),
-            "n_rows": len(rows),
-            "is_weighted": rows.weight is not None,
-            "effective_rows": rows.effective_size,
-        },
-    }
-
-
 def _measured(
     rows: Outcomes, label: str, interval_level: float, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
     scores, floors = scores_and_floors(rows, interval_level, level, rng, "given data")
     gaps = reliability_gaps(rows.forecast, rows.y, sample_weight=rows.weight)
-    off = [name for name in _JUDGED if name in floors and scores[name].value > floors[name].high]
-    covered = scores["coverage"]
-    side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else None
+    found, off = forecast_verdict(scores, floors, interval_level), gaps_off(scores, floors)
     histogram = pit_histogram(rows.forecast, rows.y, sample_weight=rows.weight, level=level)
     curve = level_curve(rows.forecast, rows.y, sample_weight=rows.weight, level=level, label=label)
     return {
         "label": label,
-        "state": "miscalibrated" if off or side else "calibrated",
-        "verdict": scores.verdict,
-        "off": off,
-        "intervals": side,
-        "scores": {name: _score(score, floors.get(name), is_off=name in off) for name, score in scores.items()},
+        "state": found.state,
+        "headline": found.headline,
+        "verdict": str(found),
+        "scores": {
+            name: {
+                **{key: plain(getattr(score, key)) for key in ("value", "low", "high", "method")},
+                "is_infinite": math.isinf(score.value),
+                "floor": plain(floors[name].mean) if name in floors else None,
+                "is_off": name in off,
+            }
+            for name, score in scores.items()
+        },
         "pit": {
             "edges": histogram.edges.tolist(),
             "density": histogram.density.tolist(),
@@ -194,16 +168,6 @@ def _measured(
         "levels": {key: getattr(curve, key).tolist() for key in ("levels", "share", "low", "high")}
         | {"error": curve.error, "n": curve.n},
         "gaps": _gaps(gaps),
-    }
-
-
-def _score(score: Score, floor: NoiseFloor | None, *, is_off: bool) -> dict[str, Any]:
-    return {
-        **{key: _plain(getattr(score, key)) for key in ("value", "low", "high")},
-        "is_infinite": math.isinf(score.value),
-        "floor": None if floor is None else _plain(floor.mean),
-        "is_off": is_off,
-        "method": score.method,
     }
 
 
@@ -224,12 +188,6 @@ def _gaps(gaps: ReliabilityGaps) -> dict[str, Any]:
     }
 
 
-def _headline(part: dict[str, Any], *, is_after: bool) -> str:
-    side = f": intervals are too {part['intervals']}" if part["intervals"] else ""
-    said = "Not calibrated" + side if part["state"] == "miscalibrated" else "No gap is beyond chance"
-    return f"After recalibration: {said[0].lower()}{said[1:]}" if is_after else said
-
-
 def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: float) -> str:
     """Say what to do."""
     if change is None:
@@ -248,7 +206,3 @@ def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: f
     if change["low"] > 0.0:
         return f"Leave the forecasts as they are, if CRPS is what counts: {said}."
     return f"{said}: no difference that these rows could show."
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

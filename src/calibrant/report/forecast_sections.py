@@ -11,9 +11,22 @@ from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
 from calibrant.phrases import percent_level
 from calibrant.report.figures import inline_figure, strip
-from calibrant.report.formats import count, decimals, ends, percent
-from calibrant.report.page import Cell, Facts, Picture, Pictures, Section, Text, name, off_cell, table
-from calibrant.report.scores import number
+from calibrant.report.page import (
+    Cell,
+    Facts,
+    Picture,
+    Pictures,
+    Section,
+    Text,
+    count,
+    decimals,
+    ends,
+    figure,
+    name,
+    off_cell,
+    percent,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +87,8 @@ def _scores(summary: dict[str, Any]) -> Section:
     for part in parts:
         columns.append((heading(part, "Value"), partial(_value, part)))
         columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
-    columns.append(("By chance", partial(_floor, parts[-1])))
+    floors = {name: score["floor"] for name, score in parts[-1]["scores"].items()}
+    columns.append(("By chance", lambda each: "" if floors[each] is None else decimals(floors[each])))
     lead = (
         f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. Intervals "
         f"of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
@@ -87,7 +101,7 @@ def _scores(summary: dict[str, Any]) -> Section:
         summary["score_names"],
         columns,
         note=lambda each: MEANINGS[each][1],
-        look="scores parts" if has_two else "scores",
+        look="scores parts",
         wide=(2, 4) if has_two else (),
         note_title="Meaning",
     )
@@ -96,17 +110,12 @@ def _scores(summary: dict[str, Any]) -> Section:
 
 def _value(part: dict[str, Any], score_name: str) -> str | Cell:
     score = part["scores"][score_name]
-    text = number(score)
+    text = figure(score)
     return Cell(text, "undefined-value") if text == "undefined" else off_cell(text, score["is_off"])
 
 
 def _interval(part: dict[str, Any], score_name: str) -> str:
     return ends(part["scores"][score_name])
-
-
-def _floor(part: dict[str, Any], score_name: str) -> str:
-    floor = part["scores"][score_name]["floor"]
-    return "" if floor is None else decimals(floor)
 
 
 def _pit(summary: dict[str, Any]) -> Section:
@@ -219,18 +228,13 @@ def _gap_figure(part: dict[str, Any], darkest: float, key: str) -> str:
     top = darkest or 1.0
 
     def draw(ax: Axes) -> None:
-        image: dict[str, Any] = {
-            "cmap": "cividis",
-            "vmin": 0.0,
-            "vmax": top,
-            "origin": "lower",
-            "interpolation": "none",
-        }
-        ax.imshow(gap.T, extent=(*_ends(y0), *_ends(alpha)), aspect="auto", **image)
+        image: dict[str, Any] = {"cmap": "cividis", "vmin": 0.0, "vmax": top, "origin": "lower"}
+        image |= {"interpolation": "none", "aspect": "auto"}
+        ax.imshow(gap.T, extent=(*_ends(y0), *_ends(alpha)), **image)
         ax.set(xlabel="Threshold y0", ylabel="Level α")
         strip(ax)
         bar = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
-        bar.imshow(np.linspace(0.0, top, 64)[:, None], extent=(0.0, 1.0, 0.0, top), aspect="auto", **image)
+        bar.imshow(np.linspace(0.0, top, 64)[:, None], extent=(0.0, 1.0, 0.0, top), **image)
         bar.set_xticks([])
         bar.yaxis.tick_right()
         bar.locator_params(axis="y", nbins=5)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from calibrant import engines, metrics
 from calibrant._version import __version__
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
-from calibrant.report.classes import MAX_CLASS_PANELS, summarise_classes
-from calibrant.report.groups import summarise_groups
+from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
 from calibrant.report.reliability import curve_of, side_by_side
 from calibrant.report.scores import plain_scores
 from calibrant.results import Scores
@@ -26,7 +25,7 @@ from calibrant.summary import ScoreSummary
 
 #: Scores of each group, and the summary of its rows.
 Groups: TypeAlias = tuple[metrics.GroupScores, Mapping[Any, ScoreSummary]]
-_ON = "given data"
+ON = "given data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,9 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     n_classes = rows.n_classes
     classes = None
     if n_classes > 2:
-        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, _ON))
+        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON))
     return Measured(
-        metrics.evaluate_rows(rows, settings, _ON),
+        metrics.evaluate_rows(rows, settings, ON),
         rows.one_column().summary(),
         rows.classes.tolist(),
         np.bincount(rows.codes, minlength=n_classes),
@@ -85,7 +84,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     if stream.is_binary:
         found = stream.summary()
         weights = np.array([found.total_weight - found.total_positives, found.total_positives])
-        scores = engines.evaluate_one_score(stream, found, settings, _ON)
+        scores = engines.evaluate_one_score(stream, found, settings, ON)
         counts, size = _counts(stream, weights), found.effective_size
         return Measured(scores, found, labels, counts, weights, size, is_weighted, notes=_notes(found))
     held = stream.materialise(stream.max_distinct // len(labels))
@@ -95,7 +94,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     weights = np.array([summary.total_positives for summary in rows.by_class])
     left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
     return Measured(
-        metrics.evaluate_multiclass(rows, settings, _ON),
+        metrics.evaluate_multiclass(rows, settings, ON),
         rows.top,
         labels,
         _counts(stream, weights),
@@ -108,18 +107,10 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     )
 
 
-def groups_in_rows(rows: Rows, name: str, settings: metrics.Settings) -> Groups:
-    """Measure the groups of rows in memory, and summarise them."""
-    by, data = rows.groups[name], metrics.as_independent(rows).one_column()
-    labels = by.classes.tolist()
-    summaries = {group: data.take(by.codes == code).summary() for code, group in enumerate(labels)}
-    return metrics.groups_of_rows(rows, name, settings, _ON), summaries
-
-
 def groups_in_source(stream: engines.SourceStream, settings: metrics.Settings) -> Groups:
     """Measure the groups of a stream, and summarise them."""
     by_group = engines.summarise_groups_of(stream)
-    return engines.evaluate_groups_of(stream, by_group, settings, _ON), by_group
+    return engines.evaluate_groups_of(stream, by_group, settings, ON), by_group
 
 
 def summarise(
@@ -137,17 +128,10 @@ def summarise(
     level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
     class_curves = []
     if found.by_class is not None:
+        strategy: Literal["quantile", "uniform"] = "quantile" if len(labels) == 2 else "uniform"
         class_curves = [
-            curve_of(
-                found.by_class[k],
-                n_bins,
-                level,
-                labels[k],
-                n_rows=n,
-                effect=effect,
-                strategy="quantile" if len(labels) == 2 else "uniform",
-            )
-            for k in list(found.order)[:MAX_CLASS_PANELS]
+            curve_of(found.by_class[k], n_bins, level, labels[k], n_rows=n, effect=effect, strategy=strategy)
+            for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())
     label = "positive class" if is_binary else "top label"

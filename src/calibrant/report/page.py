@@ -2,7 +2,7 @@
 
 Reports measure, and say what they found by a `Page`; only this file, its templates and its style know how a page is
 written. A section is made where its figures are measured, and a report lists its sections. All text is plain: names
-that users gave are set apart by `name`, and all is escaped when it is written.
+that users gave are set apart by `name`, and all is escaped when it is written. How pages write numbers is here too.
 """
 
 from __future__ import annotations
@@ -205,6 +205,43 @@ def off_cell(text: str, is_off: bool) -> str | Cell:
 def name(text: object, most: int = MAX_NAME) -> str:
     """Return a name that a user gave for use in the texts of a page: cleaned, cut, and its direction kept apart."""
     return isolated(shorten(clean(text), most))
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage with one decimal, or three below 0.1%."""
+    return f"{100.0 * share:.{3 if 0.0 < abs(share) < 0.00095 else 1}f}%"
+
+
+def decimals(value: float, digits: int = 4) -> str:
+    """Write a number with fixed decimals, a true minus sign, and no sign on zero."""
+    if round(value, digits) == 0.0:
+        value = 0.0
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Write a difference with its sign."""
+    text = decimals(value, digits)
+    return f"+{text}" if round(value, digits) > 0.0 else text
+
+
+def figure(score: dict[str, Any], digits: int = 4) -> str:
+    """Write the value of a score that may be infinite or undefined."""
+    if score.get("is_infinite"):
+        return "infinite"
+    return "undefined" if score["value"] is None else decimals(score["value"], digits)
+
+
+def ends(score: dict[str, Any], digits: int = 4) -> str:
+    """Write the interval of a score that may have none."""
+    if score["low"] is None or score["high"] is None:
+        return ""
+    return f"{decimals(score['low'], digits)} to {decimals(score['high'], digits)}"
+
+
+def count(value: float) -> str:
+    """Write a count of rows, or a sum of weights with one decimal."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _as_html(text: str) -> Markup:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant._version import __version__
 from calibrant.displays import RankPreservingDisplay, draw_column
+from calibrant.metrics import State, Verdict
 from calibrant.phrases import clean, shorten
 from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
 from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.formats import count, decimals, percent
 from calibrant.report.page import (
     Answer,
     Facts,
@@ -21,8 +21,12 @@ from calibrant.report.page import (
     Pictures,
     Section,
     Text,
+    count,
+    decimals,
     name,
     off_cell,
+    percent,
+    signed,
     table,
 )
 from calibrant.validation import ArrayLike
@@ -82,7 +86,6 @@ class RankPreservingReport(PageReport):
         self._summary = _summary(self._diagnostics, Q if isinstance(Q, RankPreservingResult) else None, clean(title))
 
     def page(self) -> Page:
-        """Return all that the page says."""
         found = self._summary
         moved = (
             f"Of each row's probability {percent(found['mean_moved'])} changed column on average, "
@@ -169,7 +172,7 @@ def _auc(found: dict[str, Any]) -> Section:
             ("Column", _name),
             ("AUC before", lambda each: decimals(each["auc_before"])),
             ("AUC after", lambda each: decimals(each["auc_after"])),
-            ("Change", lambda each: f"{each['auc_after'] - each['auc_before']:+.4f}"),
+            ("Change", lambda each: signed(each["auc_after"] - each["auc_before"], 4)),
         ],
     )
     return Section("How well each column tells its class from the rest", [Text(lead), areas])
@@ -226,41 +229,39 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
     for column in columns:
         column["column"] = clean(column["column"])
     worst = [{**row, "source": clean(row["source"]), "target": clean(row["target"])} for row in plain["worst"]]
-    overtaken = max(column.overtaken for column in found.columns)
-    is_kept, is_flat = overtaken == 0.0, found.spread < _LITTLE
-    headline = "The order is kept" if is_kept else f"The order is broken: up to {overtaken:.0%} of a column's rows"
-    if result is not None and is_kept:
-        headline += " and the margins are met"
+    said, solver = _verdict(found, has_solver=result is not None), None
+    if result is not None:
+        names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
+        solver = {name: getattr(result, name) for name in names}
+        solver["n_groups"] = None if result.groups is None else len(result.groups)
     return {
         "title": title,
         "version": __version__,
-        "state": "miscalibrated" if not is_kept else "unclear" if is_flat else "calibrated",
-        "headline": headline,
-        "advice": _advice(found),
+        "state": said.state,
+        "headline": said.headline,
+        "advice": said.what_to_do,
         "columns": columns,
         "worst": worst,
         "has_auc": any(column["auc_before"] is not None for column in columns),
         **{key: plain[key] for key in ("n_rows", "mean_moved", "largest_moved", "top_changed", "spread", "flattened")},
-        "solver": None if result is None else _ending(result),
+        "solver": solver,
     }
 
 
-def _advice(found: Diagnostics) -> str:
-    equal = f"{found.flattened:.0%} of neighbours that differed are equal now."
-    if math.isnan(found.spread):
-        return equal
-    left = f"Columns keep {found.spread:.0%} of their spread on average, and {equal}"
-    if found.spread < _LITTLE:
-        return (
-            f"{left} Little of what told rows apart is left: these margins are far from the matrix. If only the base "
-            "rates of the classes have changed, calibrant.prior.prior_shift keeps more."
+def _verdict(found: Diagnostics, *, has_solver: bool) -> Verdict:
+    """Say whether the order is kept, and what is left of it."""
+    overtaken = max(column.overtaken for column in found.columns)
+    is_kept, is_flat = overtaken == 0.0, found.spread < _LITTLE
+    headline = "The order is kept" if is_kept else f"The order is broken: up to {overtaken:.0%} of a column's rows"
+    if has_solver and is_kept:
+        headline += " and the margins are met"
+    left = f"{found.flattened:.0%} of neighbours that differed are equal now."
+    if not math.isnan(found.spread):
+        left = f"Columns keep {found.spread:.0%} of their spread on average, and {left}"
+    if is_flat:
+        left += (
+            " Little of what told rows apart is left: these margins are far from the matrix. If only the base rates of "
+            "the classes have changed, calibrant.prior.prior_shift keeps more."
         )
-    return left
-
-
-def _ending(result: RankPreservingResult) -> dict[str, Any]:
-    names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
-    return {
-        **{name: getattr(result, name) for name in names},
-        "n_groups": None if result.groups is None else len(result.groups),
-    }
+    state: State = "miscalibrated" if not is_kept else "unclear" if is_flat else "calibrated"
+    return Verdict(state, headline, left, headline, what_to_do=left)

@@ -13,8 +13,20 @@ from calibrant.metrics import curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import percent_level, shorten
 from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.formats import count, decimals, digits_of, percent, signed
-from calibrant.report.page import Cell, Picture, Pictures, Section, Text, name, off_cell, table
+from calibrant.report.page import (
+    Cell,
+    Picture,
+    Pictures,
+    Section,
+    Text,
+    count,
+    decimals,
+    name,
+    off_cell,
+    percent,
+    signed,
+    table,
+)
 from calibrant.results import Curve
 from calibrant.summary import ScoreSummary
 
@@ -38,22 +50,7 @@ def curve_of(
     band: Literal["consistency"] | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
-    """Measure the curve of one score as plain values.
-
-    Parameters
-    ----------
-    data : ScoreSummary
-    n_bins : int
-    level : float
-    label : str
-        What the curve shows.
-    n_rows : int
-        Number of rows, which the weights of a summary don't tell.
-    effect : float
-        The design effect of the rows.
-    strategy, band, rng
-        As in `reliability_curve`.
-    """
+    """Measure the curve of one score as plain values; weights don't tell `n_rows`, nor which rows are independent."""
     settings = curve_settings(n_bins, strategy, level, band, rng)._replace(effect=effect)
     curve = curve_of_event(data, settings)
     upper = axis_end([curve])
@@ -104,7 +101,8 @@ def side_by_side(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def reliability_section(summary: dict[str, Any]) -> Section:
     """Return the section of the main curve."""
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
-    level, digits = percent_level(curve["level"]), digits_of(curve["upper"])
+    level, upper = percent_level(curve["level"]), curve["upper"]
+    digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
     picture = Picture(lambda: _diagram(curve), _caption(summary, level))
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
     bold = (

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
-from calibrant.metrics import SCORE_BINS, check_settings, measured_rows
-from calibrant.phrases import clean, percent_level
-from calibrant.report.classes import class_sections
-from calibrant.report.formats import count
-from calibrant.report.groups import group_section
-from calibrant.report.measured import groups_in_rows, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, name
+from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
+from calibrant.phrases import clean, listed, percent_level
+from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, summarise
+from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
+from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.rows import Rows
 from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
 
@@ -104,25 +103,23 @@ class Report(PageReport):
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        settings = check_settings(SCORE_BINS, level, rng)
-        check_integer("n_bins", n_bins, minimum=1)
-        rows = measured_rows(
-            y_true,
-            y_prob,
-            sample_weight=sample_weight,
-            cluster=cluster,
-            time=time,
-            label_end=label_end,
-            pos_label=pos_label,
-            classes=classes,
-            groups=None if by is None else {"by": by},
-        )
+        groups = None if by is None else {"by": by}
+        known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
+        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        groups = None if by is None else (group_name, groups_in_rows(rows, "by", settings))
-        found = of_rows(rows, settings)
-        self._summary = summarise(
-            found, n_bins=n_bins, title=title, source=source, score_names=names, groups=groups, rng=rng
+        self._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
         )
+
+    @classmethod
+    def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
+        """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
+        made, names = cls.__new__(cls), [clean(each) for each in rows.columns or ()]
+        group_name = next(iter(rows.groups), "")
+        made._summary = _summary_of_rows(
+            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
+        )
+        return made
 
     @classmethod
     def from_source(
@@ -193,7 +190,6 @@ class Report(PageReport):
         return made
 
     def page(self) -> Page:
-        """Return all that the page says."""
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
@@ -210,6 +206,17 @@ class Report(PageReport):
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
 
 
+def _summary_of_rows(
+    rows: Rows, group_name: str, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
+) -> dict[str, Any]:
+    """Return what a report says of checked rows; `what` goes to `summarise`."""
+    settings = check_settings(SCORE_BINS, level, rng)
+    check_integer("n_bins", n_bins, minimum=1)
+    by = next(iter(rows.groups), None)
+    groups = None if by is None else (group_name, groups_of_rows(rows, by, settings, ON))
+    return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
+
+
 def _data_section(summary: dict[str, Any]) -> Section:
     """Return the section on the rows and on how intervals were found."""
     data = summary["data"]
@@ -217,7 +224,7 @@ def _data_section(summary: dict[str, Any]) -> Section:
     if data["source"] is not None:
         facts.append(("Source", name(data["source"])))
     if data["score_names"]:
-        facts.append(("Scores from", _listed([name(each, _SHORT) for each in data["score_names"]], "")))
+        facts.append(("Scores from", listed([name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED)))
     classes = [
         f"{name(each['label'], _SHORT)} ({count(each['n'])} rows"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"
@@ -233,16 +240,11 @@ def _data_section(summary: dict[str, Any]) -> Section:
     level = percent_level(data["level"])
     facts += [
         ("Rows", count(data["n_rows"])),
-        ("Classes", _listed(classes, " classes")),
+        ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
         ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
     ]
     return Section("Data and method", [Facts(facts)])
-
-
-def _listed(items: list[str], what: str) -> str:
-    left = len(items) - _MOST_NAMED
-    return ", ".join(items[:_MOST_NAMED]) + (f" and {left} more{what}" if left > 0 else "")
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from calibrant.phrases import percent_level
-from calibrant.report.formats import count, decimals, ends, sentence
-from calibrant.report.page import Cell, Section, Text, table
+from calibrant.report.page import Cell, Section, Text, count, ends, figure, table
 from calibrant.results import Scores
 
 #: Title and meaning of each score that the page shows, in the order of the table.
@@ -62,6 +61,8 @@ _MULTICLASS_MEANINGS = {
     "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
     "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
 }
+#: Scores that the verdict tells in words.
+_IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
 #: Decimals of scores of the size of 1.
 _COARSE = {"slope": 3, "intercept": 3}
 
@@ -77,22 +78,23 @@ def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
 def score_section(summary: dict[str, Any]) -> Section:
     """Return the section of the scores that a summary holds."""
     scores, data = summary["scores"], summary["data"]
-    is_multiclass = summary["kind"] == "multiclass"
+    shown = _shown(summary)
     fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
 
     def value(name: str) -> str | Cell:
-        text = number(scores[name], _COARSE.get(name, fine))
+        text = figure(scores[name], _COARSE.get(name, fine))
         return text if ends(scores[name]) else Cell(text, "undefined-value")
 
     def note(name: str) -> str:
-        meaning = _MULTICLASS_MEANINGS.get(name, MEANINGS[name][1]) if is_multiclass else MEANINGS[name][1]
-        return f"{meaning} {sentence(scores[name]['note'])}".strip()
+        meaning = shown[name][1]
+        said = scores[name]["note"].rstrip(".")
+        return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
 
     found = table(
         "Scores",
-        [name for name in MEANINGS if name in scores],
+        list(shown),
         [
-            ("Score", lambda name: MEANINGS[name][0]),
+            ("Score", lambda name: shown[name][0]),
             ("Value", value),
             (f"{percent_level(data['level'])} interval", lambda name: ends(scores[name], _COARSE.get(name, fine))),
         ],
@@ -107,14 +109,18 @@ def score_section(summary: dict[str, Any]) -> Section:
 def methods_of(summary: dict[str, Any]) -> str:
     """Say how the intervals were found."""
     methods: dict[str, list[str]] = {}
-    for name, (title, _) in MEANINGS.items():
-        if name in summary["scores"] and ends(summary["scores"][name]):
+    for name, (title, _) in _shown(summary).items():
+        if ends(summary["scores"][name]):
             methods.setdefault(summary["scores"][name]["method"], []).append(title)
     return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
 
 
-def number(score: dict[str, Any], digits: int = 4) -> str:
-    """Write the value of a score that may be infinite or undefined."""
-    if score["is_infinite"]:
-        return "infinite"
-    return "undefined" if score["value"] is None else decimals(score["value"], digits)
+def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return title and meaning of each score that the page shows; one that has no words yet follows by its name."""
+    scores = summary["scores"]
+    without_words = [name for name in scores if name not in MEANINGS and name not in _IN_VERDICT]
+    shown = {name: words for name, words in MEANINGS.items() if name in scores}
+    shown |= {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
+    if summary["kind"] == "multiclass":
+        shown |= {name: (shown[name][0], words) for name, words in _MULTICLASS_MEANINGS.items() if name in shown}
+    return shown

@@ -2,7 +2,7 @@
 
 Data: `bars`, `features`, `labels`, `dataset`. Models: `models`, `calibration`, and `trainer` for one, `out_of_fold` and
 `stacking` for several. The run: `training_run`, `metrics_report`, `run_folder`. What the probabilities are worth to who
-trades: `sizing`, `thresholds`, `trading_evaluation`. Intervals for labels that overlap: `block_bootstrap`.
+trades: `sizing`, `thresholds`. Intervals for labels that overlap: `block_bootstrap`.
 """
 
 from calibrant._lazy import attach

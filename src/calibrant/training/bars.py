@@ -157,7 +157,10 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     if time.dtype.kind != "M":
         raise InvalidTypeError(f"column 'time' of {source} holds {time.dtype} values, not times. Convert it first.")
     time = time.astype("datetime64[us]")
-    named = _symbols(columns["symbol"], source) if "symbol" in columns else np.full(time.size, symbol, dtype=object)
+    named: npt.NDArray[Any] = np.full(time.size, symbol, dtype=object)
+    if "symbol" in columns:
+        groups = as_groups(columns["symbol"], name=f"column 'symbol' of {source}")
+        named = np.asarray(groups.classes, dtype=object)[groups.codes]
     symbols, codes = np.unique(named.astype(str), return_inverse=True)
     _check_order(time, codes, symbols, source)
     order = np.argsort(codes, kind="stable")
@@ -192,7 +195,6 @@ def default_bars() -> Bars:
 
 
 def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
-    """Return the columns that are used, under their own names."""
     import narwhals as nw
 
     try:
@@ -215,14 +217,7 @@ def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
     return found
 
 
-def _symbols(column: Any, source: str) -> npt.NDArray[Any]:
-    groups = as_groups(column, name=f"column 'symbol' of {source}")
-    found: npt.NDArray[Any] = np.asarray(groups.classes, dtype=object)[groups.codes]
-    return found
-
-
 def _check_order(time: TimeArray, codes: npt.NDArray[np.intp], symbols: npt.NDArray[np.str_], source: str) -> None:
-    """Refuse times of one symbol that fall, or stand still."""
     order = np.argsort(codes, kind="stable")
     step = np.diff(time[order])
     same = np.diff(codes[order]) == 0
@@ -268,10 +263,9 @@ def _check_range(prices: dict[str, FloatArray], source: str) -> None:
 
 def _gaps(time: TimeArray, starts: IntArray, symbols: tuple[str, ...]) -> tuple[Gap, ...]:
     found: list[Gap] = []
-    for s, symbol in enumerate(symbols):
-        own = time[starts[s] : starts[s + 1]]
+    for symbol, first, last in zip(symbols, starts[:-1], starts[1:], strict=True):
+        own = time[first:last]
         step = np.diff(own).astype(np.int64)
         if step.size:
-            places = np.flatnonzero(step > _GAP * np.median(step))
-            found += [Gap(symbol, own[at], own[at + 1]) for at in places]
+            found += [Gap(symbol, own[at], own[at + 1]) for at in np.flatnonzero(step > _GAP * np.median(step))]
     return tuple(found)

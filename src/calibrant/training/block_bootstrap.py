@@ -26,30 +26,18 @@ from calibrant.validation import (
 
 @dataclass(frozen=True, slots=True)
 class PairedMean:
-    """The mean of a loss, or of a difference of two on the same rows, with a block-bootstrap interval.
-
-    Attributes
-    ----------
-    value, low, high : float
-        The mean, and the ends of its interval.
-    error : float
-        Standard error.
-    level : float
-        Nominal coverage.
-    n_rows, block : int
-        Number of rows, and how many of them make a block.
-    """
+    """The mean of a loss, or of a difference of two on the same rows, with a block-bootstrap interval."""
 
     value: float
     low: float
     high: float
+    #: Standard error.
     error: float
+    #: Nominal coverage of the interval.
     level: float
+    #: Number of rows, and how many of them make a block.
     n_rows: int
     block: int
-
-    def __str__(self) -> str:
-        return f"{self.value:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
 
 
 def paired_means(
@@ -63,32 +51,9 @@ def paired_means(
 ) -> dict[str, PairedMean]:
     """Return the mean of each loss, or of its difference to a baseline, all with the same bootstrap draws.
 
-    Parameters
-    ----------
-    losses : mapping of str to array-like of shape (n,)
-        Losses of the same rows, in the order of time.
-    baseline : str, optional
-        The name of the one that is taken from all others.
-    block : int
-        Rows of a block; see `block_length`.
-    level : float
-        Nominal coverage of the intervals.
-    n_draws : int
-        Number of bootstrap draws.
-    rng : int or Generator, optional
+    Losses are those of the same rows, in the order of time. `baseline` names the one that is taken from all others, and
+    is not among the results. `block` is the number of rows of a block, as `block_length` gives it.
 
-    Returns
-    -------
-    dict of str to PairedMean
-        The baseline is not among them.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
-    Notes
-    -----
     Blocks are circular: the first row follows the last. What all losses find hard cancels in the differences. Ends
     are the value plus and minus the normal quantile times the standard deviation of the draws. An interval is for one
     comparison: the best of many looks better than it is.
@@ -124,14 +89,13 @@ def paired_means(
 
 
 def _columns(losses: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
-    columns = {}
-    n = None
+    columns: dict[str, FloatArray] = {}
     for name, values in losses.items():
         column = as_scores(values, name=f"losses[{name!r}]").values
         if column.ndim != 1:
             raise ShapeError(f"losses[{name!r}] has shape {column.shape}. Pass one loss per row, shape (n,).")
-        check_same_length(column.size if n is None else n, column.size, "the first loss", f"losses[{name!r}]")
-        n, columns[name] = column.size, column
+        columns[name] = column
+        check_same_length(next(iter(columns.values())).size, column.size, "the first loss", f"losses[{name!r}]")
     if not columns:
         raise InvalidInputError("losses is empty. Pass at least one array of losses.")
     return columns

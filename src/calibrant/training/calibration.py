@@ -31,24 +31,15 @@ _N_FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A calibrator as a run uses it.
+    """A calibrator as a run uses it."""
 
-    Attributes
-    ----------
-    calibrator : Calibrator or ProbabilityCalibrator
-        Where the fitted one is left out: a temperature of one, which leaves probabilities as they are.
-    is_used : bool
-        Whether it is the fitted one.
-    change : float or None
-        By how much it changes the mean log loss of folds in time that it was not fitted to; None where it is used
-        whatever that would be.
-    temperature : float or None
-        The temperature that was fitted, whether used or not; None for other calibrators.
-    """
-
+    #: The fitted one; where that is left out, a temperature of one, which leaves probabilities as they are.
     calibrator: AnyCalibrator
     is_used: bool
+    #: By how much the fitted one changes the mean log loss of folds in time that it was not fitted to; None where it is
+    #: used whatever that would be.
     change: float | None
+    #: The temperature that was fitted, whether used or not; None for other calibrators.
     temperature: float | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -92,25 +83,11 @@ def deployed(calibrator: AnyCalibrator, shift: PriorShift | None) -> Fitted:
 
 
 def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Calibration:
-    """Fit a new calibrator to rows, and decide by these rows alone whether it is used.
+    """Fit a new calibrator with the settings of this one to rows, and decide by these alone whether it is used.
 
-    Parameters
-    ----------
-    calibrator : Calibrator or ProbabilityCalibrator
-        Left as it is; a new one with its settings is fitted.
-    rows : Rows
-        Probabilities, shape (n, K), and labels with their times.
-    when : {"auto", "if_better", "always"}
-        "if_better": used where it lowers the mean log loss of five folds in time, each calibrated by a fit to the
-        others, purged. "auto": that for a temperature below one, and always for anything else.
+    "if_better": used where it lowers the mean log loss of five folds in time, each calibrated by a fit to the others,
+    purged. "auto": that for a temperature below one, and always for anything else.
 
-    Raises
-    ------
-    InvalidInputError
-        If the rows are of one class.
-
-    Notes
-    -----
     A temperature below one makes probabilities surer. Being too sure has no bound on its loss, and being too little
     sure costs at most log(K) a row; and labels that overlap are worth few independent ones, so that the temperature
     of a model that was stopped early, and is hardly over-confident, is mostly noise. So surer probabilities have to

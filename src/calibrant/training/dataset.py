@@ -24,41 +24,24 @@ _NO_TIME = np.timedelta64(0, "us")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Rows to train on and to predict, sorted by time and then by symbol.
+    """Rows to train on and to predict, sorted by time and then by symbol."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        Features, of what is known when the bar of the row closes.
-    names : tuple of str
-        Names of the columns of `X`.
-    y : ndarray of shape (n,)
-        Labels, all of them in `classes`.
-    classes : ndarray of shape (K,)
-        All classes, sorted: -1, 0 and 1, or 0 and 1.
-    time : ndarray of shape (n,)
-        When the bar of the row closes, and its label starts.
-    label_end : ndarray of shape (n,)
-        When the label is known.
-    symbol : ndarray of shape (n,)
-        What was traded.
-    weight : ndarray of shape (n,)
-        Average uniqueness of the label, in (0, 1]; a sum of it is about the number of independent labels.
-    label_return : ndarray of shape (n,)
-        Simple return from `time` to `label_end`.
-    horizon_time : timedelta64
-        The most that a label may take, in the usual step between bars.
-    """
-
+    #: Features, of what is known when the bar of the row closes, and their names.
     X: FloatArray
     names: tuple[str, ...]
+    #: Labels, and all classes, sorted: -1, 0 and 1, or 0 and 1.
     y: IntArray
     classes: IntArray
+    #: When the bar of the row closes and its label starts, and when the label is known.
     time: TimeArray
     label_end: TimeArray
+    #: What was traded.
     symbol: npt.NDArray[Any]
+    #: Average uniqueness of the label, in (0, 1]; a sum of it is about the number of independent labels.
     weight: FloatArray
+    #: Simple return from `time` to `label_end`.
     label_return: FloatArray
+    #: The most that a label may take, in the usual step between bars.
     horizon_time: np.timedelta64
 
     @property
@@ -106,21 +89,7 @@ class Dataset:
 
 
 def make_dataset(bars: Bars, labels: BarLabels, *, horizon: int) -> Dataset:
-    """Return the bars that have features and a finished label, in the order of time.
-
-    Parameters
-    ----------
-    bars : Bars
-    labels : BarLabels
-        Of these bars, as `label_bars` gives them.
-    horizon : int
-        The most bars that a label takes.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such bar.
-    """
+    """Return the bars that have features and a finished label, in the order of time."""
     X, names = bar_features(bars)
     usable = labels.is_finished & np.isfinite(X).all(axis=1)
     if not usable.any():
@@ -148,15 +117,10 @@ def make_dataset(bars: Bars, labels: BarLabels, *, horizon: int) -> Dataset:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdout:
-    """Row numbers of the parts in time of one model.
+    """Row numbers of the parts in time of one model: each comes after the one before it.
 
-    Attributes
-    ----------
-    fit, stop, validation, test : ndarray
-        To fit the model on, to tell boosting when to stop, to fit the calibrator on, and to measure on: each part
-        comes after the one before it, and no label of a part reaches into a later one.
-    n_purged : int
-        Rows that are in no part, as their labels do.
+    To fit the model on, to tell boosting when to stop, to fit the calibrator on, and to measure on. No label of a part
+    reaches into a later one: `n_purged` rows are in no part, as theirs do.
     """
 
     fit: IntArray
@@ -174,22 +138,10 @@ def hold_out(
     stop: float = 0.15,
     embargo: np.timedelta64 = _NO_TIME,
 ) -> Holdout:
-    """Cut the rows in time.
+    """Cut the rows in time, or refuse where a part is left with hardly any row or with one class.
 
-    Parameters
-    ----------
-    data : Dataset
-    validation, test : float
-        Shares of all rows.
-    stop : float
-        Share of the rows before the validation part.
-    embargo : timedelta64
-        Time that has to lie between the end of a label and the start of the part that follows.
-
-    Raises
-    ------
-    InvalidInputError
-        If a part is left with hardly any row, or with rows of one class only.
+    `validation` and `test` are shares of all rows, `stop` of those before the validation part; `embargo` is the time
+    that has to lie between the end of a label and the start of the part that follows.
     """
     n = data.n_rows
     past, test_rows = _last(data, np.arange(n), round(test * n), embargo)

@@ -12,27 +12,14 @@ WARM_UP_BARS = 61
 
 
 def bar_features(bars: Bars) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the features of each bar and their names.
+    """Return the features of each bar, shape (n, d), and their names; NaN where history or movement is lacking.
 
-    Parameters
-    ----------
-    bars : Bars
-
-    Returns
-    -------
-    X : ndarray of shape (n, d)
-        Of bars without enough history, or without any movement in it, NaN.
-    names : tuple of str
-
-    Notes
-    -----
     All are free of scale: returns and ranges in units of the trailing volatility, volumes against their own past.
     Each row is computed from its window alone, so what comes before or after the window doesn't change a bit of it.
     """
     parts = [_of_symbol(bars, rows) for _, rows in bars.parts()]
     names = tuple(parts[0])
-    columns = [np.concatenate([part[name] for part in parts]) for name in names]
-    X = np.column_stack(columns)
+    X = np.column_stack([np.concatenate([part[name] for part in parts]) for name in names])
     X[~np.isfinite(X)] = np.nan
     return X, names
 
@@ -52,7 +39,6 @@ def trailing_std(values: FloatArray, n_bars: int) -> FloatArray:
 
 
 def _of_symbol(bars: Bars, rows: slice) -> dict[str, FloatArray]:
-    """Return the features of one symbol by name."""
     close, high, low = (np.log(values[rows]) for values in (bars.close, bars.high, bars.low))
     step = close - _lagged(close, 1)
     unit = trailing_std(step, 20)
@@ -95,7 +81,6 @@ def _trailing_sum(values: FloatArray, n_bars: int) -> FloatArray:
 
 
 def _trailing_extreme(values: FloatArray, n_bars: int, pick: np.ufunc) -> FloatArray:
-    """Return the largest or smallest of the last `n_bars` values."""
     found = _lagged(values, 0)
     for lag in range(1, n_bars):
         found = pick(found, _lagged(values, lag))

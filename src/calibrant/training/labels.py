@@ -20,27 +20,17 @@ VOLATILITY_BARS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarLabels:
-    """The label of each bar.
+    """The label of each bar, and all labels that there are, sorted."""
 
-    Attributes
-    ----------
-    y : ndarray of shape (n,)
-        The label; what stands in rows that are not finished means nothing.
-    classes : ndarray of shape (K,)
-        All labels, sorted.
-    end : ndarray of shape (n,)
-        The row of the bar at whose close the label is known.
-    is_finished : ndarray of shape (n,)
-        Whether there are bars up to the horizon, and a volatility to measure barriers in. A row near the end of the
-        data isn't finished even where a barrier was touched, for only touched ones would be there.
-    uniqueness : ndarray of shape (n,)
-        Mean, over the bars of the label, of one over the number of labels that are open there.
-    """
-
+    #: What stands in rows that are not finished means nothing.
     y: IntArray
     classes: IntArray
+    #: The row of the bar at whose close the label is known.
     end: IntArray
+    #: Whether there are bars up to the horizon, and a volatility to measure barriers in. A row near the end of the data
+    #: isn't finished even where a barrier was touched, for only touched ones would be there.
     is_finished: BoolArray
+    #: Mean, over the bars of the label, of one over the number of labels that are open there.
     uniqueness: FloatArray
 
 
@@ -56,29 +46,14 @@ def label_bars(
 ) -> BarLabels:
     """Label each bar by what the closes after it did.
 
-    Parameters
-    ----------
-    bars : Bars
-    kind : {"triple_barrier", "sign", "binary"}
-        "triple_barrier": 1 where the close first reaches the profit barrier, -1 where it first reaches the stop, 0
-        where neither happens within the horizon. "sign": sign of the return over the horizon, 0 within the band.
-        "binary": 1 where the close rose over the horizon, else 0.
-    horizon : int
-        The most bars that a label takes.
-    profit, stop : float
-        Distance of the barriers, in standard deviations of a return over the horizon: of one bar's log return, over
-        the `volatility_bars` bars up to the row's own, times the square root of the horizon.
-    band : float
-        Half width, in the same unit, of what "sign" takes for no move; 0.43 parts a normal distribution in thirds.
-    volatility_bars : int
+    "triple_barrier": 1 where the close first reaches the profit barrier, -1 where it first reaches the stop, 0 where
+    neither happens within the horizon. "sign": sign of the return over the horizon, 0 within the band. "binary": 1
+    where the close rose over the horizon, else 0. A label takes at most `horizon` bars.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used.
+    `profit` and `stop` are distances in standard deviations of a return over the horizon: of one bar's log return, over
+    the `volatility_bars` bars up to the row's own, times the square root of the horizon. `band` is half the width, in
+    the same unit, of what "sign" takes for no move; 0.43 parts a normal distribution in thirds.
 
-    Notes
-    -----
     With both barriers at 0.75 the close reaches the upper one, the lower one and none of them about equally often
     on daily and hourly bars of stocks and currencies. Barriers are watched at the close of bars.
 

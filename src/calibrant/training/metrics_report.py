@@ -29,6 +29,12 @@ BRIER_TARGET, ECE_TARGET = 0.15, 0.05
 OVERHEAD_LIMIT = 0.05
 #: Differences of mean losses that are rounding: a calibrator that leaves all as it is takes a logarithm and back.
 _ROUNDING = 1e-12
+#: What the figures of `calibration_figures` mean.
+DEFINITIONS = (
+    f"Brier: sum over classes. ECE: top label, {N_BINS} equal bins. Skill: 1 less the loss over that of class "
+    "frequencies; an ECE has none, as class frequencies have hardly any: compare its noise band, below which the ECE "
+    "of perfect probabilities stays 95 times in 100."
+)
 BEFORE, AFTER, NO_SKILL = "raw", "calibrated", "class_frequencies"
 
 
@@ -63,24 +69,11 @@ class Forecasts:
 def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generator | None = 0) -> dict[str, Any]:
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
-    Parameters
-    ----------
-    data : Dataset
-        The rows.
-    forecasts : Forecasts
-    rng : int or Generator, optional
-        Of the bootstrap.
+    `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the ECE,
+    `skill`: one minus the loss over that of the class frequencies. `differences`: the calibrated log loss less the
+    other two, with standard errors. `ece_noise_band`: the ECE that calibrated probabilities with the same confidences
+    would stay below, 95 times in 100.
 
-    Returns
-    -------
-    dict
-        `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the
-        ECE, `skill`: one minus the loss over that of the class frequencies. `differences`: the calibrated log loss
-        less the other two, with standard errors. `ece_noise_band`: the ECE that calibrated probabilities with the
-        same confidences would stay below, 95 times in 100.
-
-    Notes
-    -----
     All rows of a time are resampled together, with its neighbours in time: labels that overlap, and symbols that move
     together, count for less than as many independent rows.
 
@@ -97,8 +90,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     drawn = block_draws(per_time, block, _DRAWS, as_generator(rng))
     for one, share in zip(measured.values(), np.split(drawn[:, 1:] / drawn[:, :1], len(measured), axis=1), strict=True):
         one.take_draws(share)
-    base = measured[NO_SKILL]
-    after = measured[AFTER]
+    base, after = measured[NO_SKILL], measured[AFTER]
     return {
         "n_rows": data.n_rows,
         "n_independent": round(float(data.weight.sum()), 1),
@@ -173,18 +165,10 @@ class _Measured:
         return 1.0 - self.values[name] / of_base if of_base > 0.0 else float("nan")
 
 
-def calibration_figures(
-    found: dict[str, Any],
-    *,
-    calibrator: str,
-    fitted_on: str,
-    measured_on: str,
-    decided: dict[str, Any],
-    overhead: dict[str, Any],
-) -> dict[str, Any]:
+def calibration_figures(found: dict[str, Any]) -> dict[str, float]:
     """Return the specified figures of a run: the Brier score and the ECE, before and after, and what they compare to.
 
-    `found` is what `figures` says of the test part, and `decided` whether the calibrator is used, and why.
+    `found` is what `figures` says of the test part.
     """
     before, after = found["forecasts"][BEFORE], found["forecasts"][AFTER]
     return {
@@ -200,14 +184,6 @@ def calibration_figures(
         "log_loss_skill_after": after["log_loss"]["skill"],
         "ece_noise_band_before": before["ece"]["noise_band"],
         "ece_noise_band_after": after["ece"]["noise_band"],
-        "calibrator": calibrator,
-        **decided,
-        "fitted_on": fitted_on,
-        "measured_on": measured_on,
-        "definitions": f"Brier: sum over classes. ECE: top label, {N_BINS} equal bins. Skill: 1 less the loss over "
-        "that of class frequencies; an ECE has none, as class frequencies have hardly any: compare its noise band, "
-        "below which the ECE of perfect probabilities stays 95 times in 100.",
-        "overhead": overhead,
     }
 
 
@@ -259,8 +235,6 @@ def targets(found: dict[str, Any]) -> dict[str, Any]:
 def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any]) -> list[str]:
     """Return what is too good to be true, of the figures of the test part and of rows before it.
 
-    Notes
-    -----
     A row whose probabilities p are right has the expected Brier score 1 - sum(p^2), which is at least 1 - max(p):
     on average one minus the accuracy. What stays below it by more than chance was told the labels.
     """

@@ -41,26 +41,23 @@ def export_to_mlflow(run: Run, *, tracking_uri: str | None = None, experiment: s
         raise InvalidInputError("the package mlflow is not installed. Install calibrant[mlflow].") from None
     run.check()
     try:
-        return _copy(run, MlflowClient(tracking_uri=tracking_uri), experiment)
+        client = MlflowClient(tracking_uri=tracking_uri)
+        known = client.get_experiment_by_name(experiment)
+        experiment_id = client.create_experiment(experiment) if known is None else known.experiment_id
+        there = client.search_runs([experiment_id], filter_string=f"tags.`{TAG}` = '{run.run_id}'")
+        finished = [one for one in there if one.info.status == "FINISHED"]
+        if finished:
+            return str(finished[0].info.run_id)
+        tags = {TAG: run.run_id, "mlflow.source.git.commit": str(run.found["git_commit"])}
+        run_id = str(client.create_run(experiment_id, tags=tags, run_name=run.run_id).info.run_id)
+        for name, value in {**run.config.to_dict(), "data_sha256": run.found["data_sha256"]}.items():
+            client.log_param(run_id, name, value)
+        for name, number in flat_metrics(run.metrics).items():
+            client.log_metric(run_id, name, number)
+        client.log_artifacts(run_id, str(run.path))
+        client.set_terminated(run_id)
     except MlflowException as error:
         raise InvalidInputError(f"MLflow at {tracking_uri!r} refused the run: {error}") from None
-
-
-def _copy(run: Run, client: Any, experiment: str) -> str:
-    known = client.get_experiment_by_name(experiment)
-    experiment_id = client.create_experiment(experiment) if known is None else known.experiment_id
-    there = client.search_runs([experiment_id], filter_string=f"tags.`{TAG}` = '{run.run_id}'")
-    finished = [one for one in there if one.info.status == "FINISHED"]
-    if finished:
-        return str(finished[0].info.run_id)
-    tags = {TAG: run.run_id, "mlflow.source.git.commit": str(run.found["git_commit"])}
-    run_id = str(client.create_run(experiment_id, tags=tags, run_name=run.run_id).info.run_id)
-    for name, value in {**run.config.to_dict(), "data_sha256": run.found["data_sha256"]}.items():
-        client.log_param(run_id, name, value)
-    for name, number in flat_metrics(run.metrics).items():
-        client.log_metric(run_id, name, number)
-    client.log_artifacts(run_id, str(run.path))
-    client.set_terminated(run_id)
     return run_id
 
 

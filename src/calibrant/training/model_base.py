@@ -16,33 +16,20 @@ PATIENCE = 30
 MOST_ROUNDS, FIXED_ROUNDS = 500, 100
 #: Features and classes of the rows for early stopping.
 EvalSet: TypeAlias = tuple[FloatArray, IntArray]
+#: The library's fitted model, and its rounds of boosting.
+TrainedModel: TypeAlias = tuple[Any, int]
 
 
 class Model(ABC):
-    """A classifier of K classes, numbered from 0.
-
-    Parameters
-    ----------
-    n_classes : int
-    seed : int
-    n_threads : int
-    params : dict
-        Settings that go to the library as they are, over the defaults of calibrant.
-
-    Attributes
-    ----------
-    model_ : object
-        The library's own fitted model.
-    n_rounds_ : int
-        Rounds of boosting that predictions use; 0 for a model that isn't boosted.
-    """
+    """A classifier of K classes, numbered from 0; `params` go to its library, over the defaults of calibrant."""
 
     #: The name on the command line.
     name: ClassVar[str]
     #: The file that `save` writes.
     file: ClassVar[str]
-    #: The package that holds the library; others on the index may hold the same.
+    #: The packages that hold the library.
     packages: ClassVar[tuple[str, ...]]
+    #: The library's own fitted model, and the rounds of boosting that predictions use; 0 where nothing is boosted.
     model_: Any
     n_rounds_: int
 
@@ -96,23 +83,17 @@ class Model(ABC):
 
     @staticmethod
     @abstractmethod
-    def _library() -> Any:
-        """Import the library and return it."""
+    def _library() -> Any: ...
 
     @abstractmethod
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
-        """Return the fitted model, by weights of mean one, and its rounds of boosting."""
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        """Fit by weights of mean one."""
 
     @abstractmethod
-    def _predict(self, X: FloatArray) -> FloatArray:
-        """Return the probability of each class, shape (n, K)."""
+    def _predict(self, X: FloatArray) -> FloatArray: ...
 
     @abstractmethod
-    def _write(self, path: Path) -> None:
-        """Write the fitted model."""
+    def _write(self, path: Path) -> None: ...
 
     @abstractmethod
-    def _read(self, path: Path) -> tuple[Any, int]:
-        """Return what `_write` wrote, and its rounds of boosting."""
+    def _read(self, path: Path) -> TrainedModel: ...

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.errors import DocumentError, InvalidInputError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model
+from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -29,9 +29,7 @@ class XGBoostModel(Model):
 
         return xgboost
 
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         xgb = self._library()
         params = {
             "objective": "multi:softprob",
@@ -47,12 +45,12 @@ class XGBoostModel(Model):
             "verbosity": 0,
             **self.params,
         }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
-        watched = [(xgb.DMatrix(eval_set[0], label=eval_set[1]), "stop")] if eval_set else []
-        patience = PATIENCE if eval_set else None
+        watched = [(xgb.DMatrix(stop[0], label=stop[1]), "stop")] if stop else []
+        patience = PATIENCE if stop else None
         model = xgb.train(params, training, n_rounds, evals=watched, early_stopping_rounds=patience, verbose_eval=False)
-        best = int(model.best_iteration) + 1 if eval_set else n_rounds
+        best = int(model.best_iteration) + 1 if stop else n_rounds
         return model[:best], best
 
     def _predict(self, X: FloatArray) -> FloatArray:
@@ -63,7 +61,7 @@ class XGBoostModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
+    def _read(self, path: Path) -> TrainedModel:
         model = self._library().Booster(model_file=path)
         return model, model.num_boosted_rounds()
 
@@ -81,9 +79,7 @@ class LightGBMModel(Model):
 
         return lightgbm
 
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         lgb = self._library()
         params = {
             "objective": "multiclass",
@@ -101,11 +97,11 @@ class LightGBMModel(Model):
             "verbosity": -1,
             **self.params,
         }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if eval_set else FIXED_ROUNDS))
+        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
-        if eval_set is None:
+        if stop is None:
             return lgb.train(params, training, n_rounds), n_rounds
-        watched = [lgb.Dataset(eval_set[0], label=eval_set[1], reference=training)]
+        watched = [lgb.Dataset(*stop, reference=training)]
         stopping = [lgb.early_stopping(PATIENCE, verbose=False)]
         model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
         return model, int(model.best_iteration)
@@ -117,7 +113,7 @@ class LightGBMModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path, num_iteration=self.n_rounds_)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
+    def _read(self, path: Path) -> TrainedModel:
         model = self._library().Booster(model_file=path)
         return model, model.current_iteration()
 
@@ -135,24 +131,22 @@ class CatBoostModel(Model):
 
         return catboost
 
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         catboost = self._library()
         params = {
             "loss_function": "MultiClass",
             "classes_count": self.n_classes,
             "learning_rate": 0.05,
             "depth": 5,
-            "iterations": MOST_ROUNDS if eval_set else FIXED_ROUNDS,
+            "iterations": MOST_ROUNDS if stop else FIXED_ROUNDS,
             "random_seed": self.seed,
             "thread_count": self.n_threads,
             "allow_writing_files": False,
             "logging_level": "Silent",
             **self.params,
         }
-        watched = catboost.Pool(*eval_set) if eval_set else None
-        patience = PATIENCE if eval_set else None
+        watched = catboost.Pool(*stop) if stop else None
+        patience = PATIENCE if stop else None
         model = catboost.CatBoost(params)
         model.fit(catboost.Pool(X, codes, weight=weight), eval_set=watched, early_stopping_rounds=patience)
         return model, int(model.tree_count_)
@@ -166,7 +160,7 @@ class CatBoostModel(Model):
             self.model_.get_metadata()[name] = ""
         self.model_.save_model(str(path), format="cbm")
 
-    def _read(self, path: Path) -> tuple[Any, int]:
+    def _read(self, path: Path) -> TrainedModel:
         model = self._library().CatBoost()
         model.load_model(str(path), format="cbm")
         return model, int(model.tree_count_)
@@ -180,21 +174,11 @@ def _normalised(found: Any, n_classes: int) -> FloatArray:
 
 
 class SklearnModel(Model):
-    """A classifier of scikit-learn.
-
-    `estimator` is any unfitted classifier with `predict_proba`. Rows for early stopping are used by those that take
-    them; the others don't see them.
-    """
+    """Any classifier of scikit-learn, unfitted; rows for early stopping are used by those that take them."""
 
     name: ClassVar[str] = "sklearn"
     file: ClassVar[str] = "model.skops"
     packages: ClassVar[tuple[str, ...]] = ("scikit-learn",)
-
-    def __init__(
-        self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
-    ) -> None:
-        super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
-        self.estimator = estimator
 
     @staticmethod
     def _library() -> Any:
@@ -202,19 +186,25 @@ class SklearnModel(Model):
 
         return sklearn
 
-    def _train(
-        self, X: FloatArray, codes: IntArray, weight: FloatArray | None, eval_set: EvalSet | None
-    ) -> tuple[Any, int]:
-        from sklearn.utils.validation import has_fit_parameter
+    def __init__(
+        self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
+    ) -> None:
+        super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
+        self.estimator = estimator
 
-        model = self._unfitted(can_stop=eval_set is not None)
-        more: dict[str, Any] = {} if weight is None else {_weight_name(model): weight}
-        watched: dict[str, Any] = {}
-        if eval_set and set(np.unique(eval_set[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
-            watched = {"X_val": eval_set[0], "y_val": eval_set[1]}
+    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
+        from sklearn.utils.validation import has_fit_parameter
+        from threadpoolctl import threadpool_limits
+
+        model = self._unfitted(can_stop=stop is not None)
+        steps = getattr(model, "steps", None)  # a pipeline takes weights by the name of its last step
+        more = {} if weight is None else {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weight}
+        watched = {}
+        if stop and set(np.unique(stop[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
+            watched = {"X_val": stop[0], "y_val": stop[1]}
         elif getattr(model, "early_stopping", None) is True:
             model.set_params(early_stopping=False)
-        with _threads(self.n_threads):
+        with threadpool_limits(limits=self.n_threads):
             model = model.fit(X, codes, **more, **watched)
             if watched and hasattr(model, "validation_score_"):  # it keeps the rounds after the best one
                 best = max(int(np.argmax(model.validation_score_)), 1)
@@ -223,7 +213,9 @@ class SklearnModel(Model):
         return model, _rounds(model)
 
     def _predict(self, X: FloatArray) -> FloatArray:
-        with _threads(self.n_threads):
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=self.n_threads):
             found = np.asarray(self.model_.predict_proba(X), dtype=np.float64)
         out = np.zeros((len(found), self.n_classes))  # a class without training rows gets 0
         out[:, self.model_.classes_] = found
@@ -234,7 +226,7 @@ class SklearnModel(Model):
 
         skops.io.dump(self.model_, path)
 
-    def _read(self, path: Path) -> tuple[Any, int]:
+    def _read(self, path: Path) -> TrainedModel:
         """Read a classifier made of types that skops trusts, and of trees with sound links."""
         import skops.io
 
@@ -248,7 +240,6 @@ class SklearnModel(Model):
         return model, _rounds(model)
 
     def _unfitted(self, *, can_stop: bool) -> Any:  # noqa: ARG002
-        """Return a new classifier."""
         from sklearn.base import clone
 
         model = clone(self.estimator)
@@ -317,19 +308,6 @@ def _tree_links(model: Any) -> list[tuple[Any, Any, Any, Any]]:
     return found
 
 
-def _threads(n_threads: int) -> Any:
-    """Limit the threads of the libraries below scikit-learn."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=n_threads)
-
-
-def _weight_name(model: Any) -> str:
-    """Return the name by which the fit takes weights: in a pipeline, those of its last step."""
-    steps = getattr(model, "steps", None)
-    return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
-
-
 def _rounds(model: Any) -> int:
     """Return the rounds of boosting; 0 for other classifiers, whose `n_iter_` counts something else."""
     return int(model.n_iter_) if type(model).__name__ == "HistGradientBoostingClassifier" else 0
@@ -343,23 +321,10 @@ MODELS: dict[str, type[Model]] = {
 def make_model(
     model: Any, n_classes: int, *, seed: int = 0, n_threads: int = 1, params: dict[str, Any] | None = None
 ) -> Model:
-    """Return an unfitted model.
+    """Return an unfitted model: one of `MODELS` by its name, or of an unfitted classifier with `predict_proba`.
 
-    Parameters
-    ----------
-    model : str or scikit-learn classifier
-        One of `MODELS`, or an unfitted classifier with `predict_proba`.
-    n_classes : int
-    seed : int
-    n_threads : int
-        One by default: boosting with more threads than there are free cores can be a hundred times slower.
-    params : dict, optional
-        Settings of the library.
-
-    Raises
-    ------
-    CalibrantError
-        If there is no such model, or its library isn't installed.
+    `params` are settings of the library. It takes one thread by default, as boosting with more threads than there are
+    free cores can be a hundred times slower.
     """
     given = {"seed": seed, "n_threads": n_threads, **(params or {})}
     if not isinstance(model, str):

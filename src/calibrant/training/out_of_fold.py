@@ -74,7 +74,6 @@ def out_of_fold_predictions(
     seed: int = 0,
     n_threads: int = 1,
     params: dict[str, Any] | None = None,
-    stop_early: bool = True,
     uniqueness: bool = True,
     class_weight: ClassWeight = "none",
     calibrate: When = "auto",
@@ -99,9 +98,6 @@ def out_of_fold_predictions(
         Rows that start within this span after a fold's last label are not trained on; the horizon by default.
     seed, n_threads, params
         As for `make_model`.
-    stop_early : bool
-        Stop boosting by the last 15% of the rows of each training set, purged. The fold that is predicted is never
-        among them.
     uniqueness : bool
         Weigh training rows by how little their labels overlap others.
     class_weight : {"none", "balanced"}
@@ -156,9 +152,7 @@ def out_of_fold_predictions(
         if progress is not None:
             progress(f"{which}: training on {train.size:,} rows")
         made = make_model(model, data.classes.size, seed=seed, n_threads=n_threads, params=params)
-        fitted, shift = fit_stopped(
-            made, data, train, stop_early=stop_early, uniqueness=uniqueness, class_weight=class_weight
-        )
+        fitted, shift = fit_stopped(made, data, train, uniqueness=uniqueness, class_weight=class_weight)
         said = fitted.predict_proba(data.X[test])
         return said, unweighted(said, shift)
 
@@ -174,7 +168,13 @@ def out_of_fold_predictions(
     trained = time.process_time()
     final = _fitted(unused, data.rows(even), calibrate)
     if variant == "specified":
-        _say_optimistic()
+        warnings.warn(
+            f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then "
+            "calibrates these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. "
+            "Use variant='nested' for figures that hold on new rows.",
+            DataWarning,
+            stacklevel=2,
+        )
         n = data.n_rows
         chosen = np.random.default_rng(seed).choice(n, max(2, round(_SPECIFIED_SHARE * n)), replace=False)
         found = _fitted(unused, data.rows(even).take(np.sort(chosen)), calibrate)
@@ -190,24 +190,16 @@ def out_of_fold_predictions(
 
 
 def fit_stopped(
-    model: Model,
-    data: Dataset,
-    train: IntArray,
-    *,
-    stop_early: bool = True,
-    uniqueness: bool = True,
-    class_weight: ClassWeight = "none",
+    model: Model, data: Dataset, train: IntArray, *, uniqueness: bool = True, class_weight: ClassWeight = "none"
 ) -> tuple[Model, PriorShift | None]:
     """Fit a model to some rows, its early stopping to the last of them; return it, and what undoes class weights.
 
-    `train` holds the numbers of the rows, rising. No rows are set apart for stopping where they would be fewer than
-    twenty.
+    `train` holds the numbers of the rows, rising. The last 15% stop boosting, purged, unless these are too few rows.
     """
     kept, stop = train, np.empty(0, dtype=np.int64)
     n_stop = int(STOPPING_SHARE * train.size)
-    if stop_early and n_stop >= _LEAST_STOPPING_ROWS:
-        stop = train[-n_stop:]
-        kept = train[:-n_stop]
+    if n_stop >= _LEAST_STOPPING_ROWS:
+        kept, stop = train[:-n_stop], train[-n_stop:]
         kept = kept[data.label_end[kept] < data.time[stop].min()]
     if np.unique(data.y[kept]).size < 2:
         raise InvalidInputError(
@@ -235,16 +227,6 @@ def _pair_predictions(
         sources[k][test[of_j]] = even[of_j]
         sources[j][test[~of_j]] = even[~of_j]
     return sources
-
-
-def _say_optimistic() -> None:
-    warnings.warn(
-        f"variant='specified' fits the calibrator to a random {_SPECIFIED_SHARE:.0%} of the rows and then calibrates "
-        "these rows too, and rows whose labels overlap theirs: their calibrated figures are optimistic. Use "
-        "variant='nested' for figures that hold on new rows.",
-        DataWarning,
-        stacklevel=3,
-    )
 
 
 def _fitted(unused: AnyCalibrator, rows: Rows, calibrate: When) -> Calibration:

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import platform
 import re
 import secrets
 import shutil
 import socket
+import subprocess
+import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant import persistence
+from calibrant._version import __version__
 from calibrant.errors import ColumnOrderError, DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.files import whole_file
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.phrases import listed, quoted
 from calibrant.rows import Rows
+from calibrant.training.bars import Bars
 from calibrant.training.config import FOUND, TrainConfig, read_config
-from calibrant.training.models import Model, read_model
+from calibrant.training.dataset import Dataset
+from calibrant.training.models import Model, model_class, read_model
 from calibrant.validation import ArrayLike, as_columns, match_columns
 
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
 _PARTIAL = ".partial-"
+#: The logger that a run writes to.
+LOGGER = "calibrant.training"
+_FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class Run:
     @cached_property
     def models(self) -> dict[str, Model]:
         """The fitted models by name: one, or several of a run of `calibrant oof`."""
-        self._check("checkpoints/")
+        self.check("checkpoints/")
         n_classes, n_threads = len(self.found["classes"]), self.config.n_threads
         return {
             name: read_model(name, n_classes, folder, n_threads=n_threads) for name, folder in self._folders().items()
@@ -88,7 +102,7 @@ class Run:
     @cached_property
     def calibrators(self) -> dict[str, Fitted]:
         """What turns the output of each model into calibrated probabilities."""
-        self._check("checkpoints/")
+        self.check("checkpoints/")
         return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
 
     @property
@@ -129,22 +143,25 @@ class Run:
             found.append(self.calibrators[name].apply(Rows(raw)) if calibrated else raw)
         return found[0] if len(found) == 1 else np.mean(found, axis=0)
 
-    def check(self) -> None:
-        """Read every file, and refuse the run if one is missing or differs from the hash that was noted of it."""
-        self._check("")
+    def check(self, prefix: str = "") -> None:
+        """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
+        for name, expected in self.record["files"].items():
+            if name.startswith(prefix):
+                file = self.path / name
+                if not file.is_file() or _sha256(file) != expected:
+                    raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
 
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""
         known, checked = self.found["features"], as_columns(X, name="X")
         columns = checked.container.columns
         if columns is not None:
-            missing = quoted([name for name in known if name not in columns])
-            extra = quoted([name for name in columns if name not in known])
+            missing, extra = [n for n in known if n not in columns], [n for n in columns if n not in known]
             if missing or extra:
-                lacks, has = f"lacks {missing}" * bool(missing), f"has {extra} besides" * bool(extra)
+                faults = [f"lacks {quoted(missing)}"] * bool(missing) + [f"has {quoted(extra)} besides"] * bool(extra)
                 raise ColumnOrderError(
-                    f"X {' and '.join(filter(None, (lacks, has)))}. The features of {self.run_id} are {listed(known)}: "
-                    "pass columns of these names, in any order."
+                    f"X {' and '.join(faults)}. The features of {self.run_id} are {listed(known)}: pass columns of "
+                    "these names, in any order."
                 )
             checked = checked.ordered(match_columns(columns, known, name="X", fitted=self.run_id))
         if checked.n_columns != len(known):
@@ -167,13 +184,6 @@ class Run:
                 f"run.{attribute}[{names[0]!r}]."
             )
         return names[0]
-
-    def _check(self, prefix: str) -> None:
-        for name, expected in self.record["files"].items():
-            if name.startswith(prefix):
-                file = self.path / name
-                if not file.is_file() or _sha256(file) != expected:
-                    raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
 
 
 @contextmanager
@@ -237,7 +247,8 @@ def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], i
     inside = [entry for entry in folder.iterdir() if entry.is_dir()]
     finished = [Run(entry) for entry in inside if _PARTIAL not in entry.name and (entry / _RUN).is_file()]
     n_partial = sum(_PARTIAL in entry.name for entry in inside)
-    return sorted(finished, key=lambda run: (_stamp(run.run_id), run.run_id)), n_partial
+    stamps = re.compile(r"\d{8}_\d{6}_\d{6}")
+    return sorted(finished, key=lambda run: (stamps.findall(run.run_id)[:1], run.run_id)), n_partial
 
 
 def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
@@ -255,9 +266,65 @@ def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
     raise InvalidInputError(f"no run in {os.fspath(root)} is called {name!r}. See: calibrant runs list.")
 
 
+@contextmanager
+def logged_to(path: Path, *, echo: bool) -> Iterator[None]:
+    """Write what a run logs to a file as long as the `with` lasts, and to standard error if asked."""
+    logger = logging.getLogger(LOGGER)
+    handlers: list[logging.Handler] = [logging.FileHandler(path, "w", encoding="utf-8")]
+    handlers[0].setFormatter(_AsJson())
+    if echo:
+        handlers.append(logging.StreamHandler(sys.stderr))
+        handlers[1].setFormatter(logging.Formatter(_FORMAT, _TIME))
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def provenance(bars: Bars, data: Dataset, model: str) -> dict[str, Any]:
+    """Return what config.toml says of a run beside its settings."""
+    return {
+        "calibrant": __version__,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        **_first_installed(model_class(model).packages),
+        "git_commit": git_commit(),
+        "source": bars.source,
+        "data_sha256": bars.sha256(),
+        "n_bars": bars.n_rows,
+        "symbols": list(bars.symbols),
+        "bars_from": str(bars.time.min()),
+        "bars_to": str(bars.time.max()),
+        "n_gaps": len(bars.gaps),
+        "features": list(data.names),
+        "classes": data.classes.tolist(),
+    }
+
+
+def git_commit() -> str:
+    """Return the commit of the working folder, with "-dirty" where files differ from it; empty outside of git."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    found = subprocess.run(  # noqa: S603 - a fixed command
+        [git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write a document as indented JSON, with keys in the order given."""
-    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8", newline="\n")
+    persistence.write_whole(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_table(path: Path, columns: dict[str, Any]) -> None:
@@ -265,11 +332,9 @@ def write_table(path: Path, columns: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = {
-        name: pa.array(values.tolist() if np.asarray(values).dtype == object else values)
-        for name, values in columns.items()
-    }
-    pq.write_table(pa.table(arrays), path)
+    table = pa.table({name: v.tolist() if v.dtype == object else v for name, v in columns.items()})
+    with whole_file(path) as file:
+        pq.write_table(table, file)
 
 
 def _host() -> str:
@@ -285,13 +350,8 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True
-
-
-def _stamp(run_id: str) -> str:
-    found = re.search(r"\d{8}_\d{6}_\d{6}", run_id)
-    return found[0] if found else ""
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -316,3 +376,21 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class _AsJson(logging.Formatter):
+    """Writes each message as a line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        entry = {"time": when, "level": record.levelname, "name": record.name, "message": record.getMessage()}
+        return json.dumps(entry)
+
+
+def _first_installed(packages: tuple[str, ...]) -> dict[str, str]:
+    for package in packages:
+        try:
+            return {package: version(package)}
+        except PackageNotFoundError:
+            continue
+    return {}

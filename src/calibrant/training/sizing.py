@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.rows import by_class
 from calibrant.summary import equal_mass_bins
-from calibrant.training.directions import Amount, Directions, check_amount, read_directions, read_moves
-from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer, check_number
+from calibrant.validation import (
+    ArrayLike,
+    as_generator,
+    as_labels,
+    as_probabilities,
+    as_scores,
+    as_weight,
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_number,
+    check_one_column,
+    check_same_length,
+)
 
+Amount: TypeAlias = float | FloatArray
 StakeKind: TypeAlias = Literal["kelly", "linear", "flat"]
 #: The stake on winning b with probability p, losing c with r and a with q, of (p, r, q, b, a, c).
 Stake: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, Amount, Amount, Amount], FloatArray]
 _N_DRAWS = 200
+
+
+class Directions(NamedTuple):
+    """Probabilities of a fall, of neither, and of a rise, shape (n,) each."""
+
+    down: FloatArray
+    flat: FloatArray
+    up: FloatArray
+
+    def take(self, rows: IntArray | BoolArray) -> Directions:
+        """Return those of some rows."""
+        return Directions(*(p[rows] for p in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +96,7 @@ class StakeRule:
         _check_share(self.fraction)
 
     def stakes(self, y_prob: ArrayLike) -> FloatArray:
-        """Return the signed stake of each row; below zero where a fall is expected to pay.
-
-        Parameters
-        ----------
-        y_prob : array-like of shape (n,), (n, 2) or (n, 3)
-            As for `kelly_stakes`.
-        """
+        """Return the signed stake of each row, of probabilities as for `kelly_stakes`; below zero to gain by a fall."""
         return self.stakes_of(read_directions(y_prob))
 
     def stakes_of(self, prob: Directions) -> FloatArray:
@@ -236,6 +258,7 @@ def sizing_error(
         With three columns -1 for a fall, 0 for neither and 1 for a rise; else two labels, of which the larger is a
         rise.
     y_prob : array-like of shape (n,), (n, 2) or (n, 3)
+        Probability of a rise; or of a fall and a rise; or of a fall, of neither, and of a rise.
     rule : StakeRule, optional
         Half Kelly at even moves by default.
     n_bins : int
@@ -289,6 +312,42 @@ def sizing_error(
     return SizingError(error(moves), math.fsum(draws) / _N_DRAWS, total.size, moves.size)
 
 
+def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
+    """Check probabilities of directions; columns named after -1, 0 and 1, or two of these, are put into this order."""
+    checked = as_probabilities(y_prob, name=name)
+    for classes in ([-1, 0, 1], [-1, 1], [0, 1]):
+        if len(classes) == checked.n_columns:
+            checked = by_class(checked, np.array(classes), name)
+    return _directions(checked.values, name)
+
+
+def read_moves(
+    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
+) -> tuple[Directions, IntArray, FloatArray]:
+    """Check rows, and return their probabilities of directions, their moves (-1, 0, 1) and their weights."""
+    checked = as_probabilities(y_prob, name="y_prob")
+    known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
+    labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
+    check_one_column(labels, checked.n_columns, "y_true")
+    prob = _directions(by_class(checked, labels.classes, "y_prob").values, "y_prob")
+    check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
+    codes, weight = labels.codes.astype(np.int64), as_weight(sample_weight, prob.up.size)
+    moves = codes - 1 if len(labels.classes) == 3 else 2 * codes - 1
+    return prob, moves, np.ones(prob.up.size) if weight is None else weight
+
+
+def _directions(values: FloatArray, name: str) -> Directions:
+    if values.ndim == 1:
+        return Directions(1.0 - values, np.zeros(values.size), values)
+    if values.shape[1] not in (2, 3):
+        raise ShapeError(
+            f"{name} has {values.shape[1]} columns. Pass the probability of a rise, or two columns (fall, rise), or "
+            "three (fall, neither, rise)."
+        )
+    flat = np.zeros(len(values)) if values.shape[1] == 2 else values[:, 1]
+    return Directions(values[:, 0], flat, values[:, -1])
+
+
 def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
     """Return the bin of each row, from 0, none of them empty."""
     _, place = np.unique(direction, return_inverse=True)
@@ -298,7 +357,7 @@ def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> I
 
 
 def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost: Amount) -> FloatArray:
-    """Return the stake on a rise less that on a fall, of which one is zero at least."""
+    """Return the stake on a rise less that on a fall: one of them is zero at least."""
     rise = stake(prob.up, prob.flat, prob.down, up - cost, down + cost, cost)
     fall = stake(prob.down, prob.flat, prob.up, down - cost, up + cost, cost)
     return rise - fall
@@ -326,13 +385,28 @@ def _limited(stakes: FloatArray, cap: float, short: bool) -> FloatArray:
     return limited
 
 
-def _terms(up: ArrayLike, down: ArrayLike, cost: ArrayLike, n: int) -> tuple[Amount, Amount, Amount]:
-    return (
-        check_amount(up, "up", n, may_be_zero=False),
-        check_amount(down, "down", n, may_be_zero=False),
-        check_amount(cost, "cost", n, may_be_zero=True),
-    )
+def _terms(up: ArrayLike, down: ArrayLike, cost: ArrayLike, n: int) -> list[Amount]:
+    amounts = {"up": up, "down": down, "cost": cost}
+    return [_amount(value, name, n, may_be_zero=name == "cost") for name, value in amounts.items()]
 
 
 def _check_share(fraction: object) -> float:
     return 1.0 if fraction == 1 and not isinstance(fraction, bool) else check_fraction("fraction", fraction)
+
+
+def _amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> Amount:
+    """Check a positive amount: one number, or one per row."""
+    if isinstance(value, (bool, str, numbers.Real)) or value is None:
+        return check_number(name, value, minimum=0.0, is_open=not may_be_zero)
+    amounts = as_scores(value, name=name).values
+    if amounts.ndim != 1:
+        raise ShapeError(f"{name} has shape {amounts.shape}. Pass a number, or one per row, shape ({n},).")
+    check_same_length(n, amounts.size, "y_prob", name)
+    bad = amounts < 0.0 if may_be_zero else amounts <= 0.0
+    if bad.any():
+        row = int(bad.argmax())
+        raise InvalidInputError(
+            f"{name} row {row}: {amounts[row].item()!r} can't be used ({bad.sum():,} of {n:,} rows). "
+            f"Pass numbers {'of at least 0' if may_be_zero else 'above 0'}."
+        )
+    return amounts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.models import make_model
 from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
-from calibrant.training.run_record import LOGGER
+from calibrant.training.run_folder import LOGGER
 from calibrant.training.trainer import Trained
 from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probabilities, as_weight, check_same_length
 
@@ -72,60 +72,35 @@ class MetaLearner:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values; what is not finite becomes None."""
-        found: dict[str, Any] = plain(
-            {
-                "inputs": "calibrated probabilities",
-                "classes": self.classes,
-                "coef": self.coef,
-                "intercept": self.intercept,
-                "clip": self.clip,
-            }
-        )
+        parts = {"classes": self.classes, "coef": self.coef, "intercept": self.intercept, "clip": self.clip}
+        found: dict[str, Any] = plain({"inputs": "calibrated probabilities", **parts})
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class StackedMethod:
-    """One way to use the models, on the test rows.
-
-    Attributes
-    ----------
-    name : str
-    log_loss, brier, ece : float
-        The Brier score is the sum over classes, and the ECE that of the predicted class over ten equal widths.
-    skill : PairedMean
-        Log loss less that of the class frequencies: below zero where anything was learnt.
-    """
+    """One way to use the models, on the test rows."""
 
     name: str
     log_loss: float
+    #: The sum over classes.
     brier: float
+    #: Of the predicted class, over ten equal widths.
     ece: float
+    #: Log loss less that of the class frequencies: below zero where anything was learnt.
     skill: PairedMean
 
 
 @dataclass(frozen=True, slots=True)
 class StackComparison:
-    """Ways to use the models, and what calibrated inputs changed.
-
-    Attributes
-    ----------
-    methods : tuple of StackedMethod
-    differences : dict of str to PairedMean
-        Log loss with calibrated inputs less that with raw ones, on the same rows; below zero where calibration helps.
-    n_rows, block : int
-        Test rows, and the length of the blocks of their bootstrap.
-    """
+    """Ways to use the models, and what calibrated inputs changed."""
 
     methods: tuple[StackedMethod, ...]
+    #: Log loss with calibrated inputs less that with raw ones, on the same rows; below zero where calibration helps.
     differences: Mapping[str, PairedMean]
+    #: Test rows, and the length of the blocks of their bootstrap.
     n_rows: int
     block: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        result: dict[str, Any] = plain(asdict(self))
-        return result
 
 
 def fit_meta_learner(
@@ -228,7 +203,13 @@ def compare_stacks(
     skills = paired_means(losses, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
     skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
     methods = tuple(
-        StackedMethod(name, float(losses[name].mean()), float(row_brier(r).mean()), _ece(r), skills[name])
+        StackedMethod(
+            name,
+            float(losses[name].mean()),
+            float(row_brier(r).mean()),
+            float(binned_error(make_bins(r.top_label().summary(), _N_BINS, "uniform"), "l1")),
+            skills[name],
+        )
         for name, r in rows.items()
     )
     differences = {
@@ -264,10 +245,6 @@ def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
     """Return the centred logarithms of probabilities, side by side."""
     logs = [np.log(np.maximum(part, clip)) for part in parts]
     return np.hstack([z - z.mean(axis=1, keepdims=True) for z in logs])
-
-
-def _ece(rows: Rows) -> float:
-    return float(binned_error(make_bins(rows.top_label().summary(), _N_BINS, "uniform"), "l1"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,13 +324,10 @@ def fit_stack(
             Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
             {"train": found.train_s, "calibrate": found.calibrate_s},
         )
-    fit = _by_kind({name: one.earlier for name, one in members.items()})
-    later = _by_kind({name: one.test for name, one in members.items()})
+    fit, later = (
+        {kind: {name: getattr(one, part).named()[kind] for name, one in members.items()} for kind in (BEFORE, AFTER)}
+        for part in ("earlier", "test")
+    )
     predictions = stack_predictions(fit, later, before.labels, sample_weight=before.weight)
     learner = fit_meta_learner(list(fit[AFTER].values()), before.y, sample_weight=before.weight, classes=before.classes)
     return Stack(members, found.fold, found.n_models, predictions, learner, before, test)
-
-
-def _by_kind(said: Mapping[str, Forecasts]) -> dict[str, dict[str, FloatArray]]:
-    """Return the probabilities of each model, raw and calibrated."""
-    return {kind: {name: forecasts.named()[kind] for name, forecasts in said.items()} for kind in (BEFORE, AFTER)}

@@ -14,8 +14,9 @@ from calibrant.metrics import wilson
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.results import plain
 from calibrant.training.block_bootstrap import paired_means
-from calibrant.training.directions import read_moves
-from calibrant.training.sizing import StakeRule
+from calibrant.training.dataset import Dataset
+from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
+from calibrant.training.sizing import StakeRule, read_moves, sizing_error
 from calibrant.validation import (
     ArrayLike,
     as_generator,
@@ -104,10 +105,8 @@ def threshold_table(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        -1, 0 or 1 for three columns; else two labels, of which the larger is a rise.
-    y_prob : array-like of shape (n,), (n, 2) or (n, 3)
-        Probability of a rise; or of a fall and a rise; or of a fall, of neither, and of a rise.
+    y_true, y_prob, classes
+        As for `calibrant.training.sizing.sizing_error`.
     thresholds : sequence of float
         In [0, 1): a row is traded where the probability of its side is above.
     rule : StakeRule, optional
@@ -115,8 +114,6 @@ def threshold_table(
     time, label_end : array-like of shape (n,), optional
         When the label of each row starts and is known: rows are taken in this order, and intervals widened for
         overlapping labels. By default rows are in order, and no labels overlap.
-    classes : array-like, optional
-        All labels, sorted as fall, (neither,) rise, where they are others or `y_true` may lack some.
     level : float
         Nominal coverage of the intervals.
     rng : int or Generator, optional
@@ -210,11 +207,8 @@ def choose_threshold(
     table = _table(trades, cuts, level, rng)
     kept = [j for j, row in enumerate(table) if row.n_independent >= _LEAST_TRADES and np.isfinite(row.growth)]
     if not kept:
-        reason = (
-            f"do not trade: no threshold has {_LEAST_TRADES:g} independent trades to be judged by, or none keeps its "
-            "capital"
-        )
-        return ThresholdChoice(None, reason, table)
+        too_few = f"no threshold has {_LEAST_TRADES:g} independent trades to be judged by, or none keeps its capital"
+        return ThresholdChoice(None, f"do not trade: {too_few}", table)
     growths = trades.growths([cuts[j] for j in kept])
     means = growths.mean(axis=0)
     draws = block_draws(growths, trades.block, _N_DRAWS, as_generator(rng))
@@ -237,6 +231,41 @@ def choose_threshold(
         f"a row, {ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
     )
     return ThresholdChoice(cuts[kept[best]], reason, table)
+
+
+def evaluate_trading(
+    earlier: Dataset,
+    forecasts: Forecasts,
+    test: Dataset,
+    test_forecasts: Forecasts,
+    *,
+    rule: StakeRule | None = None,
+    rng: int = 0,
+) -> dict[str, Any]:
+    """Choose thresholds on the earlier rows, and judge them and the stakes on the test rows, before and after.
+
+    The forecasts of the earlier rows are those of fits that had not seen them; the test rows had no part in anything.
+    Returns the `rule`, by default half Kelly at even moves of one barrier without costs; and for "raw" and
+    "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a threshold or None for "do not trade",
+    with the `reason`; `validation` and `test`, the figures of each threshold.
+    """
+    rule = StakeRule() if rule is None else rule
+
+    def about(data: Dataset) -> dict[str, Any]:
+        return {"rule": rule, "time": data.time, "label_end": data.label_end, "classes": data.classes, "rng": rng}
+
+    found: dict[str, Any] = {"rule": asdict(rule)}
+    for name in (BEFORE, AFTER):
+        choice = choose_threshold(earlier.y, forecasts.named()[name], **about(earlier))
+        prob = test_forecasts.named()[name]
+        found[name] = {
+            "sizing_error": asdict(sizing_error(test.y, prob, rule=rule, classes=test.classes, rng=rng)),
+            "chosen": choice.threshold,
+            "reason": choice.reason,
+            "validation": [result.to_dict() for result in choice.table],
+            "test": [result.to_dict() for result in threshold_table(test.y, prob, **about(test))],
+        }
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import Model, make_model
-from calibrant.training.run_record import LOGGER
+from calibrant.training.run_folder import LOGGER
 
 _LOG = logging.getLogger(f"{LOGGER}.trainer")
 #: Fits of the calibrator that are timed: at most so many, as long as they take less than so many seconds.
@@ -30,28 +30,18 @@ _FITS_TIMED, _TIMED_S = 6, 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A model with its calibrator, and what both say of rows that they were not fitted on.
-
-    Attributes
-    ----------
-    model : Model
-    calibration : Calibration
-        Whether the calibrator is used, and why.
-    calibrator : Fitted
-        What turns the model's output into calibrated probabilities: the calibrator, before which a chain undoes the
-        weights that classes had in training.
-    earlier, test : Forecasts
-        Of the rows before the test part, by fits that saw neither these rows nor labels that overlap theirs; and of
-        the test part.
-    cpu_s : dict
-        Seconds of processor time by step.
-    """
+    """A model with its calibrator, and what both say of rows that they were not fitted on."""
 
     model: Model
+    #: Whether the calibrator is used, and why.
     calibration: Calibration
+    #: What turns the model's output into calibrated probabilities: the calibrator, before which a chain undoes the
+    #: weights that classes had in training.
     calibrator: Fitted
+    #: Of the rows before the test part, by fits that saw neither these rows nor labels that overlap theirs.
     earlier: Forecasts
     test: Forecasts
+    #: Seconds of processor time by step.
     cpu_s: dict[str, float]
 
     def save(self, folder: Path, metadata: dict[str, Any]) -> None:
@@ -107,19 +97,10 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     unused = new_calibrator(config.calibrator, config.seed)
     cross_fitted = cross_calibrated(unused, to_calibrate, when=config.calibrate)
     before = np.concatenate((parts.fit, parts.stop))
-    return Trained(
-        fitted,
-        calibration,
-        calibrator,
-        Forecasts.beside_rates(raw, cross_fitted, data.take(before)),
-        Forecasts.beside_rates(raw_test, calibrated, data.take(np.concatenate((before, parts.validation)))),
-        {
-            "model_fit": model_s,
-            "calibrator_first_fit": first_s,
-            "calibrator_fit": fit_s,
-            "calibrator_apply": apply_s,
-        },
-    )
+    earlier = Forecasts.beside_rates(raw, cross_fitted, data.take(before))
+    on_test = Forecasts.beside_rates(raw_test, calibrated, data.take(np.concatenate((before, parts.validation))))
+    cpu_s = {"model_fit": model_s, "calibrator_first_fit": first_s, "calibrator_fit": fit_s}
+    return Trained(fitted, calibration, calibrator, earlier, on_test, cpu_s | {"calibrator_apply": apply_s})
 
 
 def overhead(cpu_s: dict[str, float]) -> float:

@@ -11,18 +11,19 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from calibrant.persistence import write_whole
 from calibrant.results import plain
 from calibrant.training.bars import Bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
 from calibrant.training.labels import label_bars
 from calibrant.training.metrics_report import (
-    OVERHEAD_LIMIT,
+    DEFINITIONS,
     Forecasts,
     calibration_figures,
     figures,
@@ -32,12 +33,21 @@ from calibrant.training.metrics_report import (
     targets,
 )
 from calibrant.training.out_of_fold import Variant
-from calibrant.training.run_folder import DEFAULT_ROOT, Run, load_run, new_run, write_json, write_table
+from calibrant.training.run_folder import (
+    DEFAULT_ROOT,
+    LOGGER,
+    Run,
+    load_run,
+    logged_to,
+    new_run,
+    provenance,
+    write_json,
+    write_table,
+)
 from calibrant.training.run_pictures import draw_run, write_page
-from calibrant.training.run_record import LOGGER, logged_to, provenance
 from calibrant.training.sizing import StakeRule
 from calibrant.training.stacking import Stack, fit_stack
-from calibrant.training.trading_evaluation import evaluate_trading
+from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 
 _LOG = logging.getLogger(LOGGER)
@@ -65,7 +75,7 @@ class Outcome:
     tables: tuple[dict[str, Any], dict[str, Any]]
     #: The start of the title of the report.
     title: str
-    #: Seconds of processor time by step, and that of calibration as a share of that of fitting models.
+    #: Seconds of processor time by step, and those of calibration as a share of those of fitting models.
     cpu_s: dict[str, float]
     overhead: float
     #: What calibrators are saved with.
@@ -191,17 +201,11 @@ def _run(
             metrics = measure(config, outcome, rule=rule)
             _write(folder, config, used, data, outcome, metrics)
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
-            verdict = overhead_verdict(outcome.overhead)
-            record["overhead"] = {
-                "share_of_model_fit": round(outcome.overhead, 6),
-                "limit": OVERHEAD_LIMIT,
-                "within_limit": verdict["within_limit"],
-            }
             block = metrics["calibration"]
-            _LOG.info(
-                "Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f",
-                *(block[key] for key in ("brier_before", "brier_after", "ece_before", "ece_after")),
-            )
+            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6)}
+            record["overhead"] |= {key: block["overhead"][key] for key in ("limit", "within_limit")}
+            shown = [block[key] for key in ("brier_before", "brier_after", "ece_before", "ece_after")]
+            _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *shown)
             for warning in metrics["warnings"]:
                 _LOG.warning("%s", warning)
             _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
@@ -229,30 +233,17 @@ def run_dataset(config: TrainConfig, bars: Bars) -> Dataset:
     )
     data = make_dataset(bars, labels, horizon=config.horizon)
     shares = ", ".join(f"{label}: {rate:.3f}" for label, rate in zip(data.classes, data.class_rates(), strict=True))
-    _LOG.info(
-        "Rows: %s with %d features and a finished label (%s), worth %.0f independent ones",
-        f"{data.n_rows:,}",
-        len(data.names),
-        shares,
-        data.weight.sum(),
-    )
+    rows = f"{data.n_rows:,} with {len(data.names)} features and a finished label ({shares})"
+    _LOG.info("Rows: %s, worth %.0f independent ones", rows, data.weight.sum())
     return data
 
 
 def run_parts(config: TrainConfig, bars: Bars, data: Dataset) -> Holdout:
     """Return the parts of the rows in time."""
-    parts = hold_out(
-        data,
-        validation=config.validation,
-        test=config.test,
-        stop=config.stop_share,
-        embargo=bars.step * config.embargo,
-    )
-    _LOG.info(
-        "Split in time: fit %d, stop %d, validation %d, test %d rows; %d purged",
-        *_sizes(parts).values(),
-        parts.n_purged,
-    )
+    shares = {"validation": config.validation, "test": config.test, "stop": config.stop_share}
+    parts = hold_out(data, **shares, embargo=bars.step * config.embargo)
+    sizes = ", ".join(f"{name} {n}" for name, n in _sizes(parts).items())
+    _LOG.info("Split in time: %s rows; %d purged", sizes, parts.n_purged)
     return parts
 
 
@@ -324,7 +315,7 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
         sections={
             "out_of_fold": {"variant": variant, "n_folds": n_folds, **on_earlier},
             "members": of_members,
-            "stacking": stack.compare(rng=config.seed).to_dict(),
+            "stacking": asdict(stack.compare(rng=config.seed)),
         },
         tables=(before.table(earlier_columns, fold=stack.fold), test.table(later_columns)),
         title=f"Average of {', '.join(names)}",
@@ -345,14 +336,15 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = N
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = figures(test, outcome.test_forecasts, rng=config.seed)
     document = {
-        "calibration": calibration_figures(
-            on_test,
-            calibrator=config.calibrator,
-            fitted_on=f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
-            measured_on=f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
-            decided=outcome.decision,
-            overhead=overhead_verdict(outcome.overhead),
-        ),
+        "calibration": {
+            **calibration_figures(on_test),
+            "calibrator": config.calibrator,
+            **outcome.decision,
+            "fitted_on": f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
+            "measured_on": f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
+            "definitions": DEFINITIONS,
+            "overhead": overhead_verdict(outcome.overhead),
+        },
         "gates": gates(on_test),
         "targets": targets(on_test),
         "test": on_test,
@@ -372,7 +364,7 @@ def _write(
 ) -> None:
     """Write all files of the run but the log and the record."""
     found = provenance(bars, data, config.model) | outcome.found
-    (folder / "config.toml").write_text(config.to_toml(found), encoding="utf-8", newline="\n")
+    write_whole(folder / "config.toml", config.to_toml(found).encode())
     write_json(folder / "metrics.json", metrics)
     metadata = {**outcome.metadata, "horizon": config.horizon, "data_sha256": found["data_sha256"]}
     for name, trained in outcome.checkpoints.items():

@@ -28,6 +28,9 @@ from calibrant.validation.names import (
     column_places as column_places,
     match_classes as match_classes,
     match_columns as match_columns,
+    match_names as match_names,
+    places_either_way as places_either_way,
+    read_names as read_names,
 )
 from calibrant.validation.scores import (
     INPUT_KINDS as INPUT_KINDS,

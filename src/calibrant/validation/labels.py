@@ -37,6 +37,10 @@ class Labels:
         present, codes = np.unique(self.codes, return_inverse=True)
         return Labels(codes, self.classes[present])
 
+    def flipped(self) -> Labels:
+        """Return the same labels of two classes, the other one positive."""
+        return Labels((1 - self.codes).astype(np.uint8), self.classes[::-1])
+
     def counts(self) -> npt.NDArray[np.int64]:
         """Count the rows of each class, shape (K,)."""
         return np.bincount(self.codes, minlength=len(self.classes)).astype(np.int64)
@@ -78,7 +82,7 @@ def as_labels(
         raise InvalidLabelError(f"pos_label={pos_label!r} is none of the labels {found!r} of {name}. Pass one of them.")
     if found.index(pos_label) == 1:
         return labels
-    return Labels((1 - labels.codes).astype(np.uint8), labels.classes[::-1])
+    return labels.flipped()
 
 
 def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tuple[str, ...] | None]:
@@ -133,12 +137,12 @@ def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "gro
     return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
 
 
-def check_one_column(labels: Labels, n_columns: int, name: str, scores: str) -> None:
-    """Raise ShapeError where one column of `scores` comes with labels of other than two classes."""
+def check_one_column(labels: Labels, n_columns: int, name: str) -> None:
+    """Raise ShapeError where one column of scores comes with labels of other than two classes."""
     if n_columns == 1 and len(labels.classes) != 2:
         raise ShapeError(
-            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of "
-            f"{scores}. Pass one column per class, shape (n, K)."
+            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of scores. "
+            "Pass one column per class, shape (n, K)."
         )
 
 

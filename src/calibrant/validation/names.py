@@ -3,14 +3,19 @@
 A column names a class where its name is the class's label between a prefix and a suffix that all columns share:
 `p_buy`, `p_hold`, `p_sell`. Where all columns name a class, they are matched by name, whatever their order. Where
 only some do, those must stand where their classes stand: names that contradict the order are refused.
+
+Numbers with names, such as margins or base rates, are a mapping, or a pandas Series whose index is more than a range.
+They go by their names wherever the other side has names too, and else by position, in the order of the sorted classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrant.errors import ColumnOrderError
+from calibrant.errors import ColumnOrderError, did_you_mean
+from calibrant.validation.labels import as_labels
+from calibrant.validation.scores import ArrayLike
 
 _MOST_NAMED = 20
 
@@ -39,7 +44,7 @@ def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) 
 
 def column_places(columns: Sequence[str], classes: Sequence[Any]) -> list[int] | None:
     """Return the place of the column of each class, where all columns are named after one; else None."""
-    if len(columns) != len(classes) or len(set(columns)) < len(columns):
+    if not len(columns) == len(classes) == len(set(columns)) == len(set(map(str, classes))):
         return None
     return next((places for labels in _spellings(classes) if (places := _all_places(columns, labels))), None)
 
@@ -58,6 +63,58 @@ def match_columns(columns: Sequence[str], known: Sequence[str], *, name: str, fi
             f"{list(known[:_MOST_NAMED])!r}. Give columns of these names, in any order, or an array without names."
         )
     return [list(columns).index(column) for column in known]
+
+
+def read_names(given: ArrayLike) -> tuple[ArrayLike, list[Any] | None]:
+    """Return numbers, and the names that they have."""
+    if isinstance(given, Mapping):
+        return list(given.values()), list(given)
+    import narwhals as nw
+
+    series = nw.from_native(given, allow_series=True, pass_through=True)
+    index = nw.maybe_get_index(series) if isinstance(series, nw.Series) else None
+    is_range = type(index).__name__ == "RangeIndex" and index.step > 0  # type: ignore[union-attr]
+    return given, None if index is None or is_range else index.tolist()
+
+
+def match_names(names: Sequence[Any] | None, known: Sequence[Any] | None, *, name: str, of: str) -> list[int] | None:
+    """Return the places that put the numbers of the argument `name` in the order of the known names that `of` has.
+
+    None stands for the order in which they are. Where nothing is known, names that are 0 to K - 1 go by number, and
+    others have to be sorted, as classes are. Names that are not the same or contradict the order are refused.
+    """
+    if names is None:
+        return None
+    listed = list(names)
+    if known is not None:
+        places = places_either_way(known, listed)
+        if places is None:
+            missing = [label for label in map(str, known) if label not in set(map(str, listed))]
+            extra = [label for label in map(str, listed) if label not in set(map(str, known))]
+            meant = did_you_mean(missing[0], extra) if missing else ""
+            raise ColumnOrderError(
+                f"{name} has the names {listed!r:.200}, and {of} {list(known)!r:.200}.{meant} Give both the same "
+                "names, or leave out those of one side: it then goes by position."
+            )
+        return places
+    ordered = as_labels(listed, name=f"the index of {name}").classes.tolist()
+    if ordered == list(range(len(listed))):
+        return [listed.index(k) for k in ordered]
+    if ordered != listed:
+        raise ColumnOrderError(
+            f"{name} has the names {listed!r:.200}, whose sorted order is {ordered!r:.200}, and {of} has no names to "
+            "go by. Give it these names, such as columns of a frame, or pass an array in the order that it has."
+        )
+    return None
+
+
+def places_either_way(wanted: Sequence[Any], found: Sequence[Any]) -> list[int] | None:
+    """Return the place in `found` of each of `wanted`, where all of one side are those of the other between affixes."""
+    places = column_places(list(map(str, found)), wanted)
+    if places is None:
+        back = column_places(list(map(str, wanted)), found)
+        places = None if back is None else sorted(range(len(back)), key=back.__getitem__)
+    return places
 
 
 def _spellings(classes: Sequence[Any]) -> list[list[str]]:

@@ -26,8 +26,7 @@ from calibrant.forecasts import (
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
 )
-from calibrant.forecasts.recalibrators.chains import ThresholdChain
-from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, middle_thresholds
+from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, ThresholdChain, middle_thresholds
 
 METHODS: dict[str, Callable[[], Recalibrator]] = {
     "average": AverageRecalibrator,

@@ -1,8 +1,7 @@
-"""What all recalibrators share: the gate, the fitted layers and applying them, and how documents name and hold them."""
+"""What all recalibrators share: the gate, the fitted layers and applying them, and how documents hold them."""
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
@@ -15,45 +14,47 @@ from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
 from calibrant.fitted import Storable, register
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
 from calibrant.forecasts.points import LARGEST
-from calibrant.forecasts.recalibrated import RecalibratedForecast, RowMaps
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
+from calibrant.settings import Configured
 from calibrant.validation import ArrayLike
 
-_RECALIBRATORS: dict[str, type[Recalibrator]] = {}
-_LAYERS: dict[str, type[Layer]] = {}
+#: Recalibrators and layers by the names that documents, and the command line, have for them. They enter by `named`.
+RECALIBRATORS: dict[str, type[Recalibrator]] = {}
+LAYERS: dict[str, type[Layer]] = {}
+
 _Named = TypeVar("_Named", bound="type[Recalibrator] | type[Layer]")
 _Layer = TypeVar("_Layer", bound="Layer")
 
 
 def named(name: str) -> Callable[[_Named], _Named]:
-    """Enter a class of recalibrators or layers under the name that documents have for it."""
+    """Return a class decorator that enters a class of recalibrators or layers under a name."""
 
     def enter(cls: _Named) -> _Named:
-        cls.document_name = name
+        cls.name = name
         if issubclass(cls, Layer):
-            _LAYERS[name] = cls
+            LAYERS[name] = cls
         else:
-            _RECALIBRATORS[name] = cls
+            RECALIBRATORS[name] = cls
         return cls
 
     return enter
 
 
 class Layer(ABC):
-    """A recalibration of forecasts, fitted: plain arrays, which a document holds beside the layer's name."""
+    """A fitted recalibration of forecasts: a dataclass of plain arrays, which a document holds beside its name."""
 
     __slots__ = ()
-    document_name: ClassVar[str]
+    name: ClassVar[str]
 
     @abstractmethod
     def apply(self, forecast: Forecast) -> Forecast:
         """Return the recalibrated forecast."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the layer, a dataclass, as plain data: its fields by name."""
+        """Return the fields as plain data."""
         return {field.name: _encoded(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
@@ -70,22 +71,8 @@ def _encoded(value: Any) -> Any:
     return value.encode() if hasattr(value, "encode") and not isinstance(value, str) else value
 
 
-class MapLayer(Layer):
-    """A recalibration that maps the levels of each row."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def rows(self, forecast: Forecast) -> RowMaps:
-        """Return the map of each row of a forecast."""
-
-    def apply(self, forecast: Forecast) -> Forecast:
-        """Return the forecast with mapped levels."""
-        return RecalibratedForecast(forecast, self.rows(forecast))
-
-
 @register("forecast_recalibrator")
-class Recalibrator(Storable):
+class Recalibrator(Configured, Storable):
     """Corrects forecasts of a number by what came of earlier ones: `fit` on those, then `transform` new ones.
 
     Attributes
@@ -97,11 +84,10 @@ class Recalibrator(Storable):
         Number of rows it was fitted on: those with weight.
     """
 
-    document_name: ClassVar[str] = ""
-    #: Fields that a document of this class has beside those of all, and parameters that it doesn't keep as settings.
-    _own_fields: ClassVar[tuple[str, ...]] = ()
-    _not_settings: ClassVar[tuple[str, ...]] = ()
-
+    name: ClassVar[str] = ""
+    #: Settings that documents leave out: what no document can hold, and what a layer has too.
+    unsaved: ClassVar[tuple[str, ...]] = ()
+    called: ClassVar[str] = "a recalibrator of forecasts"
     fit_call: ClassVar[str] = "fit(forecast, y)"
     next_command: ClassVar[str] = "calibrant forecast apply {} new.csv -o out.csv"
     layers_: tuple[Layer, ...]
@@ -150,15 +136,11 @@ class Recalibrator(Storable):
     def is_fitted(self) -> bool:
         return hasattr(self, "layers_")
 
-    def in_words(self) -> str:
-        """Say in a few words what was fitted; nothing where the method's name says it all."""
-        return ""
-
     def facts(self) -> dict[str, str]:
-        return {"recalibrator": self.document_name, "fitted to": count(self.n_rows_, "row")}
+        return {"recalibrator": self.name, "fitted to": count(self.n_rows_, "row")}
 
     def describe(self) -> list[str]:
-        return [self.in_words()] if self.in_words() else []
+        return []  # the method's name says it all
 
     @abstractmethod
     def _check_settings(self) -> None:
@@ -169,56 +151,46 @@ class Recalibrator(Storable):
         """Return the layers that the rows ask for."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the body of a document."""
         self.check_fitted()
-        if _RECALIBRATORS.get(self.document_name) is not type(self):
+        if RECALIBRATORS.get(self.name) is not type(self):
             raise InvalidTypeError(
                 f"can't save a {type(self).__name__}: only calibrant's own recalibrators have a file format."
             )
         return {
-            "method": self.document_name,
-            "settings": {key: getattr(self, key) for key in self._settings()},
+            "method": self.name,
+            "settings": {key: value for key, value in self.get_params().items() if key not in self.unsaved},
             "n_rows": self.n_rows_,
-            "layers": [{"type": layer.document_name, **layer.encode()} for layer in self.layers_],
+            "layers": [{"type": layer.name, **layer.encode()} for layer in self.layers_],
         }
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        known = {name: kind for name, kind in _RECALIBRATORS.items() if issubclass(kind, cls)}
-        made = known[body.member("method").choice(sorted(known))]()
-        found = body.members(("method", "settings", "n_rows", "layers", *made._own_fields))
-        made._take_settings(found["settings"])
-        made.n_rows_ = found["n_rows"].integer(minimum=1)
-        made.layers_ = tuple(map(_decode_layer, found["layers"].items(minimum=0)))
-        made._take_own(found)
+        known = {name: kind for name, kind in RECALIBRATORS.items() if issubclass(kind, cls)}
+        made = known[body.member("method").choice(known)]()
+        made.restore(body)
         return made
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        """Take over the fields of this class's own, and what follows from the layers."""
-
-    @classmethod
-    def _settings(cls) -> tuple[str, ...]:
-        return tuple(key for key in inspect.signature(cls).parameters if key not in cls._not_settings)
-
-    def _take_settings(self, field: DocumentField) -> None:
-        """Take over settings that the class's own checks accept."""
-        for key, item in field.members(self._settings()).items():
-            setattr(self, key, tuple(item.value) if isinstance(item.value, list) else item.value)
+    def restore(self, body: DocumentField) -> None:
+        """Take over what a document holds: settings that the class's own checks accept, and layers."""
+        parts = body.members(("method", "settings", "n_rows", "layers"))
+        settings = parts["settings"]
+        given = settings.members([key for key in self.param_names() if key not in self.unsaved])
+        values = {key: item.value for key, item in given.items()}
+        self.set_params(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
         try:
             self._check_settings()
         except CalibrantError as error:
-            raise DocumentError(f"{field.path}: {error}") from None
+            raise DocumentError(f"{settings.path}: {error}") from None
+        self.n_rows_ = parts["n_rows"].integer(minimum=1)
+        items = parts["layers"].items(minimum=0)
+        self.layers_ = tuple(LAYERS[item.member("type").choice(LAYERS)].decode(item.without("type")) for item in items)
 
-    def _only_layer(self, kind: type[_Layer], field: DocumentField) -> _Layer:
-        """Return the one layer, of a kind, that documents of this class hold."""
+    def _only_layer(self, kind: type[_Layer], body: DocumentField) -> _Layer:
+        """Return the layer, of a kind, that documents of this class hold and no other."""
         only = self.layers_[0] if len(self.layers_) == 1 else None
         if not isinstance(only, kind):
-            field.refuse(f"is not one layer of the type {kind.document_name!r}")
+            body.member("layers").refuse(f"is not one layer of the type {kind.name!r}")
         return only
-
-
-def _decode_layer(item: DocumentField) -> Layer:
-    return _LAYERS[item.member("type").choice(sorted(_LAYERS))].decode(item.without("type"))
 
 
 def numbers_within_reach(field: DocumentField, values: FloatArray) -> FloatArray:

@@ -8,17 +8,14 @@ from typing import Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
-from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.recalibrated import DerivedForecast
-from calibrant.forecasts.recalibrators.average import OneMap
+from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
+from calibrant.forecasts.recalibrators.maps import OneMap
+from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
-from calibrant.validation import ArrayLike, as_generator, check_choice, check_same_length
+from calibrant.validation import ArrayLike, as_generator, check_choice
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
 CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
@@ -68,7 +65,7 @@ class ConformalRecalibrator(Recalibrator):
     True
     """
 
-    _not_settings = ("conformity",)
+    unsaved = ("conformity",)
 
     conformity: Conformity = "normalised"
     scores_: FloatArray = field(init=False)
@@ -77,27 +74,30 @@ class ConformalRecalibrator(Recalibrator):
         check_choice("conformity", self.conformity, CONFORMITIES)
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
-        scores = conformity_scores(rows.forecast, rows.y, self.conformity)
+        scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
         at, levels = mean_ranks(scores, rows.weights, 1.0)
         mass = sum_by(np.searchsorted(at, scores), rows.weights)
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
 
-    def in_words(self) -> str:
-        """Say what was ranked."""
-        return {"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]
+    def describe(self) -> list[str]:
+        return [{"normalised": "normalised residuals", "residual": "residuals", "level": "levels"}[self.conformity]]
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        only = self._only_layer(ConformalScores, found["layers"])
+    def restore(self, body: DocumentField) -> None:
+        super().restore(body)
+        only = self._only_layer(ConformalScores, body)
         self.conformity, self.scores_ = only.conformity, only.at
 
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
         self.check_fitted()
-        forecast = as_forecast(forecast)
-        values = as_numbers(y, name="y")
-        check_same_length(len(forecast), values.size, "forecast", "y")
-        return cast("ConformalScores", self.layers_[0]).bounds(forecast, values)
+        rows, fitted = read_outcomes(forecast, y), cast("ConformalScores", self.layers_[0])
+        scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
+        below = np.concatenate(([0.0], np.cumsum(fitted.mass)))
+        total = below[-1] + 1.0
+        low = below[np.searchsorted(fitted.at, scores, side="left")]
+        high = below[np.searchsorted(fitted.at, scores, side="right")]
+        return low / total, (high + 1.0) / total
 
     def randomised_pit(
         self, forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | None = None
@@ -124,18 +124,8 @@ class ConformalScores(Layer):
             return OneMap(*with_ends(self.at[inside], self.levels[inside])).apply(forecast)
         return ConformalForecast(forecast, *_centre_and_scale(forecast, self.conformity), self.at, self.levels)
 
-    def bounds(self, forecast: Forecast, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the greatest level of each outcome."""
-        scores = conformity_scores(forecast, y, self.conformity)
-        below = np.concatenate(([0.0], np.cumsum(self.mass)))
-        total = below[-1] + 1.0
-        low = below[np.searchsorted(self.at, scores, side="left")]
-        high = below[np.searchsorted(self.at, scores, side="right")]
-        return low / total, (high + 1.0) / total
-
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("conformity", "at", "levels", "mass"))
         conformity = fields["conformity"].choice(CONFORMITIES)
         at, levels, mass = fields["at"].rising(), fields["levels"].rising(), fields["mass"].numbers()
@@ -155,7 +145,7 @@ class ConformalForecast(DerivedForecast):
     """Distributions of `centre` + `scale` * score: straight between the scores, and beyond them a base's shape."""
 
     __slots__ = ("_at", "_centre", "_levels", "_outer", "_scale")
-    _by_row = ("_base", "_centre", "_outer", "_scale")
+    _by_row = ("base", "_centre", "_outer", "_scale")
 
     def __init__(
         self, base: Forecast, centre: FloatArray, scale: FloatArray, at: FloatArray, levels: FloatArray
@@ -170,15 +160,14 @@ class ConformalForecast(DerivedForecast):
     def _shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return which share of each of the base's tails lies beyond y; none where the base has no such tail."""
         low, high = self._outer[:, :1], self._outer[:, 1:]
-        below, above = self._base.cdf(y), self._base.sf(y)
+        below, above = self.base.cdf(y), self.base.sf(y)
         with np.errstate(over="ignore"):  # of a tail that is next to nothing
             left = np.divide(below, low, out=np.zeros_like(below), where=low > 0.0)
             right = np.divide(above, high, out=np.zeros_like(above), where=high > 0.0)
         return np.minimum(left, 1.0), np.minimum(right, 1.0)
 
     def _score(self, y: FloatArray) -> FloatArray:
-        score: FloatArray = (y - self._centre[:, None]) / self._scale[:, None]
-        return score
+        return (y - self._centre[:, None]) / self._scale[:, None]
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         score = self._score(y)
@@ -195,8 +184,8 @@ class ConformalForecast(DerivedForecast):
         below = np.minimum(u / first, 1.0) * low
         above = np.minimum((1.0 - u) / (1.0 - last), 1.0) * high
         # A base without probability beyond the outer score has its tail on that score.
-        left = np.where(low > 0.0, np.minimum(base_quantiles(self._base, below, u), inner), inner)
-        right = np.where(high > 0.0, np.maximum(base_quantiles(self._base, 1.0 - above, u), inner), inner)
+        left = np.where(low > 0.0, np.minimum(base_quantiles(self.base, below, u), inner), inner)
+        right = np.where(high > 0.0, np.maximum(base_quantiles(self.base, 1.0 - above, u), inner), inner)
         return refine_quantiles(self, np.where(u < first, left, np.where(u > last, right, inner)), u)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -204,7 +193,7 @@ class ConformalForecast(DerivedForecast):
         is_left = score < self._at[0]
         mass = np.where(is_left, self._levels[0], 1.0 - self._levels[-1])
         with np.errstate(divide="ignore", invalid="ignore"):  # no density is right where the base has none
-            tail = self._base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
+            tail = self.base.logpdf(y) + np.log(mass) - np.log(np.where(is_left, *np.hsplit(self._outer, 2)))
         tail = np.where(np.isfinite(tail), tail, -np.inf)
         if self._at.size < 2:
             return tail
@@ -214,8 +203,7 @@ class ConformalForecast(DerivedForecast):
         return np.where(is_left | (score > self._at[-1]), tail, inner)
 
 
-def conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:
-    """Return the score of each outcome."""
+def _conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity) -> FloatArray:
     if conformity == "level":
         return forecast.cdf(y)
     centre, scale = _centre_and_scale(forecast, conformity)

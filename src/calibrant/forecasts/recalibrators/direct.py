@@ -12,12 +12,11 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.invert import base_quantiles, refine_quantiles
 from calibrant.forecasts.level_maps import Knots, PackedMaps, sum_by, with_ends
-from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrated import DerivedForecast
+from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.rounds import middle_thresholds
+from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 
 #: Half the width of an atom: this share of the outcomes' range, and at most a quarter of the way to the next outcome.
@@ -31,7 +30,7 @@ class AnchoredForecast(DerivedForecast):
     """
 
     __slots__ = ("_anchors", "_levels", "_thresholds")
-    _by_row = ("_anchors", "_base", "_levels")
+    _by_row = ("_anchors", "base", "_levels")
 
     def __init__(self, base: Forecast, thresholds: FloatArray, levels: FloatArray, anchors: FloatArray) -> None:
         super().__init__(base)
@@ -54,10 +53,10 @@ class AnchoredForecast(DerivedForecast):
         return start + (end - start) * _share(level - low, high - low)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._between(self._base.cdf(y), self._pieces_of(y, "right"))
+        return self._between(self.base.cdf(y), self._pieces_of(y, "right"))
 
     def _cdf_below(self, y: FloatArray) -> FloatArray:
-        return self._between(self._base.cdf_below(y), self._pieces_of(y, "left"))
+        return self._between(self.base.cdf_below(y), self._pieces_of(y, "left"))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
@@ -68,7 +67,7 @@ class AnchoredForecast(DerivedForecast):
         rise = end - start
         bounds = np.concatenate(([-np.inf], self._thresholds, [np.inf]))
         level = low + (high - low) * _share(u - start, rise)
-        y = np.clip(base_quantiles(self._base, level, u), bounds[k], bounds[k + 1])
+        y = np.clip(base_quantiles(self.base, level, u), bounds[k], bounds[k + 1])
         # Where the base has nothing between two thresholds, what we have there sits on the upper one.
         return refine_quantiles(self, np.where((high <= low) & (rise > 0.0), bounds[k + 1], y), u)
 
@@ -78,7 +77,7 @@ class AnchoredForecast(DerivedForecast):
         # Levels saturate in the far tails, densities don't: there the base's is left alone.
         slope = np.divide(end - start, width, out=np.ones_like(width), where=width > 0.0)
         with np.errstate(divide="ignore"):  # none is right where a threshold's map is flat at 0 or 1
-            density: FloatArray = self._base.logpdf(y) + np.log(slope)
+            density: FloatArray = self.base.logpdf(y) + np.log(slope)
         return density
 
 
@@ -111,7 +110,6 @@ class ThresholdLevels(Layer):
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        """Check plain data, and return the layer that they are of."""
         fields = body.members(("thresholds", "maps", "share"))
         thresholds = numbers_within_reach(fields["thresholds"], fields["thresholds"].rising())
         share = fields["share"].number()

@@ -20,16 +20,22 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.document_field import DocumentField
+from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import (
     Knots,
+    MapNumbers,
     PackedMaps,
     empirical_map,
     smooth_map,
     weighted_quantiles,
 )
-from calibrant.forecasts.outcomes import Outcomes
-from calibrant.forecasts.recalibrators.chains import ThresholdChain
-from calibrant.numerics import FloatArray
+from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RecalibratedForecast
+from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
+from calibrant.forecasts.scores import Outcomes
+from calibrant.numerics import FloatArray, IntArray
+
+#: Probabilities at thresholds that are held at once.
+_BATCH = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +44,10 @@ class ThresholdRound:
 
     Attributes
     ----------
-    y0, alpha : float
-        The split: rows whose probability of Y <= y0 is at most alpha are on the left.
+    y0, alpha, n_left, n_right : float
+        The split, rows whose probability of Y <= y0 is at most alpha being on the left, and the weight on both sides.
     error_before, error_after : float
         The greatest error over all (y0, alpha) that were searched; "after" is NaN where no split was left.
-    n_left, n_right : float
-        Weight of the rows on both sides.
     """
 
     y0: float
@@ -63,6 +67,69 @@ class ThresholdRound:
         found = body.members([field.name for field in fields(cls)])
         numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}
         return cls(**{"error_after": math.nan} | numbers)
+
+
+@named("rounds")
+@dataclass(frozen=True, slots=True)
+class ThresholdChain(Layer):
+    """Rounds of splits: a row takes map 2 t or 2 t + 1 of round t, as its level at a threshold is at most alpha or not.
+
+    `thresholds`, rising, are the distinct ones; round t asks for number `column[t]` of them.
+    """
+
+    thresholds: FloatArray
+    column: IntArray
+    alpha: FloatArray
+    maps: PackedMaps
+
+    def __len__(self) -> int:
+        return self.column.size
+
+    def apply(self, forecast: Forecast) -> Forecast:
+        return RecalibratedForecast(forecast, self.rows(forecast))
+
+    def rows(self, forecast: Forecast) -> ChainRows:
+        """Return the chain of each row: every round maps the probabilities that later rounds ask for."""
+        chosen: MapNumbers = np.empty((len(forecast), len(self)), dtype=np.int32)
+        rounds = np.arange(len(self))
+        last = np.zeros(self.thresholds.size, dtype=np.int64)
+        np.maximum.at(last, self.column, rounds)
+        order = np.argsort(-last, kind="stable")  # those that are asked for the longest come first
+        column = np.argsort(order)[self.column]
+        n_needed = (last > rounds[:, None]).sum(axis=1)
+        step = max(_BATCH // max(self.thresholds.size, 1), 1)
+        for start in range(0, len(forecast), step):
+            part = slice(start, start + step)
+            level = np.ascontiguousarray(forecast[part].cdf(self.thresholds[None, :])[:, order])
+            self.maps.choose(level, column, n_needed, self.alpha, chosen[part])
+        return ChainRows(self.maps, chosen)
+
+    @classmethod
+    def decode(cls, body: DocumentField) -> Self:
+        fields = body.members(("thresholds", "column", "alpha", "maps"))
+        columns = fields["column"].items(minimum=0)
+        places = fields["thresholds"]
+        thresholds = numbers_within_reach(places, places.rising()) if columns else np.empty(0)
+        column = np.array([c.integer(minimum=0, maximum=thresholds.size - 1) for c in columns], dtype=np.int64)
+        alpha = fields["alpha"].numbers(minimum=0)
+        if alpha.size != column.size:
+            fields["alpha"].refuse(f"does not go with {column.size} rounds: one number for each is needed")
+        return cls(thresholds, column, alpha, PackedMaps.decode(fields["maps"], 2 * column.size))
+
+
+@named("mean_of_chains")
+@dataclass(frozen=True, slots=True)
+class MeanOfChains(Layer):
+    """The mixture, in equal parts, of several chains."""
+
+    chains: tuple[ThresholdChain, ...]
+
+    def apply(self, forecast: Forecast) -> Forecast:
+        return RecalibratedForecast(forecast, MeanRows(tuple(chain.rows(forecast) for chain in self.chains)))
+
+    @classmethod
+    def decode(cls, body: DocumentField) -> Self:
+        return cls(tuple(map(ThresholdChain.decode, body.members(("chains",))["chains"].items())))
 
 
 class Split(NamedTuple):

@@ -1,7 +1,15 @@
-"""Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose."""
+"""Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose.
+
+The number of rounds is chosen by the CRPS of held-out rows, with no recalibration and the average one among the
+candidates. Rounds are made on all but each fold, one at a time in all folds. After each, the rows left out are scored
+by the mean squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not
+fallen for 40 of them; taken is the simplest candidate whose score is within half a standard error of the best, by
+paired differences.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -11,27 +19,31 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.outcomes import Outcomes, read_outcomes
+from calibrant.forecasts.level_maps import Knots, sum_by
 from calibrant.forecasts.points import refuse
-from calibrant.forecasts.recalibrators.average import OneMap
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
-from calibrant.forecasts.recalibrators.chains import MeanOfChains
 from calibrant.forecasts.recalibrators.direct import fit_levels
-from calibrant.forecasts.recalibrators.rounds import Paper, Regularised, Rounds, ThresholdRound, middle_thresholds
-from calibrant.forecasts.recalibrators.stopping import (
-    CHOICES,
-    Choice,
-    Chosen,
-    Progress,
-    choose,
-    random_folds,
-    random_part,
+from calibrant.forecasts.recalibrators.maps import OneMap
+from calibrant.forecasts.recalibrators.rounds import (
+    MeanOfChains,
+    Paper,
+    Regularised,
+    Rounds,
+    ThresholdChain,
+    ThresholdRound,
+    middle_thresholds,
 )
-from calibrant.numerics import IntArray
+from calibrant.forecasts.scores import Outcomes, read_outcomes
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
 Algorithm: TypeAlias = Literal["regularised", "paper"]
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
+Choice: TypeAlias = Literal["none", "average", "rounds"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+#: Called after each round with the number of rounds done, the most there may be, and the greatest error.
+Progress: TypeAlias = Callable[[int, int, float], None]
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
 _MOST_EXACT = 5_000
@@ -41,6 +53,14 @@ _N_CUTS = 64
 _LEAST_LEAF = 5
 #: Steps of equal weight of the regularised maps.
 _N_KNOTS = 20
+#: Thresholds at which the CRPS of held-out rows is taken.
+_N_SCORED = 40
+#: Rounds without a better held-out score after which no more are tried.
+_PATIENCE = 40
+#: A simpler candidate is taken where it is worse than the best by at most this many standard errors.
+_TOLERANCE = 0.5
+#: Parts of the held-out rows from which standard errors are taken.
+_N_PARTS = 200
 
 
 @named("threshold")
@@ -57,7 +77,7 @@ class ThresholdRecalibrator(Recalibrator):
     algorithm : {"regularised", "paper"}
         "paper" is algorithm 1 of Sahoo et al. as their code runs it: 50 thresholds between the 20% and 80% quantiles
         of the outcomes, 20 alphas from 0.05 to 0.95, the L1 error of both sides added, and the empirical distribution
-        of the levels as map. It has no density to speak of after 40 rounds. "regularised" splits by the
+        of the levels as map, which has no density to speak of after 40 rounds. "regularised" splits by the
         mass-weighted Cramer-von Mises distance over all cuts and takes small steps along smoothed maps, as many as
         held-out rows ask for.
     epsilon : float
@@ -78,10 +98,9 @@ class ThresholdRecalibrator(Recalibrator):
         Number of alphas per threshold that are searched, at equal steps of weight, with the levels counted in 64
         bins. By default all are, exactly, up to 5,000 rows, and 64 above.
     stopping : {"auto", "cross-validation", "validation", "epsilon"}
-        What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows; no
-        recalibration and the average one are candidates too, and the simplest within half a standard error of the
-        best is taken. "epsilon" runs until the greatest error is at most `epsilon`, or `max_rounds`. "auto" uses
-        folds up to 20,000 rows and one part above.
+        What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows, as
+        "auto" does above 20,000 rows; no recalibration and the average one are candidates too, and the simplest
+        within half a standard error of the best is taken. "epsilon" runs until `epsilon` or `max_rounds` is reached.
     n_folds : int, optional
         By default 5, and up to 20 where there are less than 1,000 rows.
     validation_share : float
@@ -94,7 +113,7 @@ class ThresholdRecalibrator(Recalibrator):
     seed : int
         Of the folds.
     progress : callable, optional
-        Called after each round with the rounds done, the most there may be, and the greatest error.
+        Called after each round with the number of rounds done, the most there may be, and the greatest error.
 
     Attributes
     ----------
@@ -104,8 +123,6 @@ class ThresholdRecalibrator(Recalibrator):
         What was kept: "none" where held-out rows say that the forecasts are best left alone.
     cv_ : Chosen or None
         The held-out score of each candidate, where there was a choice.
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
@@ -121,12 +138,10 @@ class ThresholdRecalibrator(Recalibrator):
     **Weights.** A weight of 2 is two rows in every map, leaf and error; only folds are drawn without regard to weights.
     "paper" counts rows, so that its weights must be whole numbers.
 
-    "Threshold calibration" also names P(Y <= y | F(y)) = F(y) (Henzi, Ziegel and Gneiting), which is another notion.
-
     References
     ----------
     Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with threshold calibration*, NeurIPS, definition 4 and
-    algorithm 1. Henzi, Ziegel and Gneiting (2021), *Isotonic distributional regression*, JRSS B 83.
+    algorithm 1.
 
     Examples
     --------
@@ -144,8 +159,7 @@ class ThresholdRecalibrator(Recalibrator):
     array([1.9, 6.3])
     """
 
-    _own_fields = ("choice", "rounds")
-    _not_settings = ("progress",)
+    unsaved = ("progress",)
 
     algorithm: Algorithm = "regularised"
     _: KW_ONLY
@@ -191,14 +205,13 @@ class ThresholdRecalibrator(Recalibrator):
         self.n_rows_ += len(rows)
         return self
 
-    def in_words(self) -> str:
-        """Say what was kept."""
-        if self.choice_ == "rounds" and self.rounds_:
-            return f"{len(self.rounds_):,} round{'' if len(self.rounds_) == 1 else 's'}"
-        if self.choice_ == "none":
-            is_chosen = self.algorithm == "regularised" and self.stopping != "epsilon"
-            return "no rounds" + (", since none does better on rows held out" if is_chosen else "")
-        return "one map of levels for all rows" if self.choice_ == "average" else "a mixture of rounds"
+    def describe(self) -> list[str]:
+        if self.choice_ == "average":
+            return ["one map of levels for all rows"]
+        if self.choice_ == "rounds":
+            return [count(len(self.rounds_), "round") if self.rounds_ else "a mixture of rounds"]
+        is_chosen = self.algorithm == "regularised" and self.stopping != "epsilon"
+        return ["no rounds" + (", since none does better on rows held out" if is_chosen else "")]
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         self.cv_, self.rounds_ = None, ()
@@ -210,7 +223,12 @@ class ThresholdRecalibrator(Recalibrator):
         return (*layers, fit_levels(rows, self.n_thresholds, self.pseudo_counts))
 
     def _fit_paper(self, rows: Outcomes) -> tuple[Layer, ...]:
-        rows = _repeated(rows)
+        if rows.weight is not None:
+            problem = 'is no whole number, but algorithm="paper" counts rows'
+            fix = 'Use algorithm="regularised", or whole numbers.'
+            refuse(rows.weight != np.floor(rows.weight), rows.weight, "sample_weight", problem, fix, InvalidWeightError)
+            repeated = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
+            rows = Outcomes(repeated.forecast, repeated.y, None)
         n = len(rows)
         rising = np.sort(rows.y)
         low, high = rising[int(0.2 * n)], rising[int(0.8 * n)]
@@ -241,13 +259,15 @@ class ThresholdRecalibrator(Recalibrator):
         return self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
 
     def _folds(self, n: int) -> IntArray:
-        """Return the fold that leaves each row out."""
-        stopping = self.stopping
-        if stopping == "auto":
-            stopping = "cross-validation" if n <= _MOST_FOLDED or self.bagged else "validation"
-        if stopping == "validation":
-            return random_part(n, self.validation_share, self.seed)
-        return random_folds(n, self.n_folds, self.seed)
+        """Return the fold that leaves each row out; -1 where none does."""
+        mixed = np.random.default_rng(self.seed).permutation(n)
+        is_small = n <= _MOST_FOLDED or self.bagged
+        if self.stopping == "cross-validation" or (self.stopping == "auto" and is_small):
+            few = min(max(5_000 // n, 5), 20)  # few rows can spare only few
+            return mixed % min(few if self.n_folds is None else self.n_folds, n)
+        part = np.full(n, -1, dtype=np.int64)
+        part[mixed[: max(round(self.validation_share * n), 1)]] = 0
+        return part
 
     def _run(self, rounds: Rounds, most: int | None = None) -> tuple[Layer, ...]:
         most = self._most if most is None else most
@@ -279,22 +299,111 @@ class ThresholdRecalibrator(Recalibrator):
             raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
 
     def encode(self) -> dict[str, Any]:
-        """Return the body of a document."""
         body = super().encode()
         return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
 
-    def _take_own(self, found: dict[str, DocumentField]) -> None:
-        self.choice_ = found["choice"].choice(CHOICES)
-        self.rounds_ = tuple(map(ThresholdRound.decode, found["rounds"].items(minimum=0)))
+    def restore(self, body: DocumentField) -> None:
+        super().restore(body.without("choice").without("rounds"))
+        self.choice_ = body.member("choice").choice(CHOICES)
+        self.rounds_ = tuple(map(ThresholdRound.decode, body.member("rounds").items(minimum=0)))
         self.cv_ = None
 
 
-def _repeated(rows: Outcomes) -> Outcomes:
-    """Return each row as often as its weight says."""
-    if rows.weight is None:
-        return rows
-    problem = 'is no whole number, but algorithm="paper" counts rows'
-    fix = 'Use algorithm="regularised", or whole numbers.'
-    refuse(rows.weight != np.floor(rows.weight), rows.weight, "sample_weight", problem, fix, InvalidWeightError)
-    repeated = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
-    return Outcomes(repeated.forecast, repeated.y, None)
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen by held-out rows, and the mean score of each candidate.
+
+    Attributes
+    ----------
+    choice, n_rounds : {"none", "average", "rounds"}, int
+    score_average, score_rounds : float, ndarray
+        Mean squared error at the scored thresholds of the average recalibration, and of 0, 1, 2, ... rounds; of 0 it
+        is that of no recalibration.
+    chains : tuple of ThresholdChain
+        What was fitted on all but each fold, up to `n_rounds`.
+    """
+
+    choice: Choice
+    n_rounds: int
+    score_average: float
+    score_rounds: FloatArray
+    chains: tuple[ThresholdChain, ...]
+
+
+class _Fold:
+    """Rounds on the rows that a fold keeps, and what they make of the rows that it leaves out."""
+
+    def __init__(self, rounds: Rounds, left_out: Outcomes, scored: FloatArray) -> None:
+        self.rounds = rounds
+        self._n_searched = rounds.state.thresholds.size
+        points = np.concatenate((rounds.state.thresholds, scored))
+        self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
+        self._is_below = left_out.y[:, None] <= scored
+        self._weight = left_out.weights
+        self._part = np.arange(len(left_out)) * _N_PARTS // len(left_out)
+
+    def step(self) -> bool:
+        """Make a round, and map what is left out by it; return false where there is nothing to split."""
+        if not self.rounds.step():
+            return False
+        split = self.rounds.splits[-1]
+        side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
+        self.rounds.maps[-1].apply(self._levels, side)
+        return True
+
+    def score(self, by: Knots | None = None) -> FloatArray:
+        """Return, of each part of the rows, the sum of their mean squared errors at the scored thresholds."""
+        levels = self._levels[:, self._n_searched :]
+        if by is not None:
+            levels = np.interp(levels, *by)
+        return sum_by(self._part, self._weight * np.square(levels - self._is_below).mean(axis=1), _N_PARTS)
+
+
+def choose(
+    rows: Outcomes,
+    thresholds: FloatArray,
+    rule: Regularised,
+    epsilon: float,
+    fold_of: IntArray,
+    most: int,
+    progress: Progress | None,
+) -> Chosen:
+    """Choose by held-out rows: `fold_of` numbers the fold that leaves a row out, from 0 on; -1 is never left out."""
+    scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
+    folds = [
+        _Fold(Rounds(rows.take(fold_of != k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
+        for k in range(int(fold_of.max()) + 1)
+    ]
+    states = [fold.rounds.state for fold in folds]
+    average = [fold.score(rule.smooth_map(s.level, s.weight)) for fold, s in zip(folds, states, strict=True)]
+    scores = [[fold.score() for fold in folds]]
+    totals = [float(np.sum(scores[0]))]
+    while len(totals) <= most and len(totals) - int(np.argmin(totals)) <= _PATIENCE:
+        stepped = [fold.step() for fold in folds]
+        if not any(stepped):
+            break
+        scores.append([fold.score() for fold in folds])
+        totals.append(float(np.sum(scores[-1])))
+        if progress is not None:
+            progress(len(totals) - 1, most, max(fold.rounds.greatest_error for fold in folds))
+    simplest = _simplest(np.array([np.ravel(each) for each in (scores[0], average, *scores[1:])]))
+    n_rounds = max(simplest - 1, 0)
+    total = float(rows.weights[fold_of >= 0].sum())
+    return Chosen(
+        CHOICES[min(simplest, 2)],
+        n_rounds,
+        float(np.sum(average)) / total,
+        np.array(totals) / total,
+        tuple(fold.rounds.chain(n_rounds) for fold in folds),
+    )
+
+
+def _simplest(scores: FloatArray) -> int:
+    """Return the first candidate that is not worse than the best by more than chance, scores having shape (c, parts).
+
+    By paired differences, part by part: a score that hardly differs costs density for nothing.
+    """
+    excess = scores - scores[int(scores.sum(axis=1).argmin())]
+    n = excess.shape[1]
+    error = np.sqrt(np.square(excess - excess.mean(axis=1, keepdims=True)).sum(axis=1) * n / max(n - 1, 1))
+    return int(np.argmax(excess.sum(axis=1) <= _TOLERANCE * error))

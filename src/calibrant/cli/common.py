@@ -1,0 +1,126 @@
+"""What commands share: examples in their help, options, tables, JSON, and progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from calibrant.results import Score
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+class ExamplesMixin:
+    """Shows examples at the end of the help, each on a line of its own."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples."""
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+class Command(ExamplesMixin, click.Command):
+    """A command with examples."""
+
+
+class Group(ExamplesMixin, click.Group):
+    """A group of commands with examples."""
+
+
+def level_option(what: str = "the intervals") -> Callable[..., Any]:
+    """Return the option --level."""
+    return click.option("--level", default=0.95, show_default=True, metavar="SHARE", help=f"Coverage of {what}.")
+
+
+def seed_option(what: str) -> Callable[..., Any]:
+    """Return the option --seed."""
+    return click.option(
+        "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help=f"Seed of {what}."
+    )
+
+
+def with_options(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command several options, in this order in its help."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):  # the last decorator that is applied stands first in the help
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def take_params(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Take out of the options those that set a parameter of a method, and return what was given."""
+    return {name: value for name in names if (value := options.pop(name)) is not None}
+
+
+def check_taken(method: str, given: Iterable[str], taken: Sequence[str]) -> None:
+    """Refuse options of parameters that a method doesn't take."""
+    for name in given:
+        if name not in taken:
+            takes = f"It takes {' and '.join(map(_option, taken))}." if taken else "It takes no such option."
+            raise InvalidInputError(f"method {method!r} does not take {_option(name)}. {takes}")
+
+
+def _option(parameter: str) -> str:
+    return "--bins" if parameter == "n_bins" else f"--{parameter.replace('_', '-')}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Return aligned columns: the first `left` to the left, the others to the right."""
+    columns = []
+    for j, cells in enumerate(zip(header, *rows, strict=True)):
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) if j < left else cell.rjust(width) for cell in cells])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
+
+
+def number(value: float) -> str:
+    """Return a figure with four decimals, or "n/a" where it is not defined."""
+    return "n/a" if math.isnan(value) else f"{value:.4f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return an interval of figures, or nothing where it is not defined."""
+    return f"[{low:.4f}, {high:.4f}]" if math.isfinite(low) and math.isfinite(high) else ""
+
+
+def write_json(document: dict[str, Any]) -> None:
+    """Print one JSON document; what is not a finite number, which JSON lacks, becomes null."""
+    from calibrant.results import plain
+
+    click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
+
+
+def notes(scores: Mapping[str, Score]) -> list[str]:
+    """Return what a reader must know of the scores, a line each."""
+    return [f"{score.name}: {score.note}" for score in scores.values() if score.note]
+
+
+@contextmanager
+def progress(what: str, noun: str = "rows") -> Iterator[Callable[[int], None] | None]:
+    """Show how many rows, or what else is counted, are done, on standard error if that is a terminal."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{what} ...") as status:
+        yield lambda n: status.update(f"{what} {n:,} {noun}")
