@@ -1,7 +1,27 @@
 """Calibrators: fit(scores, y) gives a map, predict_proba(scores) applies it."""
 
 from calibrant.calibrators.auto import AutoCalibrator as AutoCalibrator
+from calibrant.calibrators.base import make_calibrator as make_calibrator
+from calibrant.calibrators.beta import BetaCalibrator as BetaCalibrator
+from calibrant.calibrators.dirichlet import DirichletCalibrator as DirichletCalibrator
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator as EnsembleTemperatureCalibrator
+from calibrant.calibrators.histogram import HistogramCalibrator as HistogramCalibrator
+from calibrant.calibrators.isotonic import (
+    CenteredIsotonicCalibrator as CenteredIsotonicCalibrator,
+    IsotonicCalibrator as IsotonicCalibrator,
+)
+from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator as MatrixScalingCalibrator
+from calibrant.calibrators.mimic import MimicCalibrator as MimicCalibrator
+from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCalibrator
+from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCalibrator
+from calibrant.calibrators.sigmoid import SigmoidCalibrator as SigmoidCalibrator
+from calibrant.calibrators.spline import SplineCalibrator as SplineCalibrator
+from calibrant.calibrators.temperature import TemperatureCalibrator as TemperatureCalibrator
+from calibrant.calibrators.top_label import TopLabelCalibrator as TopLabelCalibrator
+from calibrant.calibrators.vector_scaling import VectorScalingCalibrator as VectorScalingCalibrator
+from calibrant.calibrators.venn_abers import VennAbersCalibrator as VennAbersCalibrator
 
+# isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.calibrators.base import (
     ALIASES as ALIASES,
@@ -13,24 +33,6 @@ from calibrant.calibrators.base import (
     decode_calibrator_setting as decode_calibrator_setting,
     encode_calibrator_setting as encode_calibrator_setting,
     make_binary_calibrator as make_binary_calibrator,
-    make_calibrator as make_calibrator,
 )
-from calibrant.calibrators.beta import BetaCalibrator as BetaCalibrator
 from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
-from calibrant.calibrators.dirichlet import DirichletCalibrator as DirichletCalibrator
-from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator as EnsembleTemperatureCalibrator
-from calibrant.calibrators.histogram import HistogramCalibrator as HistogramCalibrator
-from calibrant.calibrators.isotonic import (
-    CenteredIsotonicCalibrator as CenteredIsotonicCalibrator,
-    IsotonicCalibrator as IsotonicCalibrator,
-)
-from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator as MatrixScalingCalibrator
-from calibrant.calibrators.mimic import BinTable as BinTable, MimicCalibrator as MimicCalibrator
-from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator as OneVsRestCalibrator
-from calibrant.calibrators.quadratic import QuadraticCalibrator as QuadraticCalibrator
-from calibrant.calibrators.sigmoid import SigmoidCalibrator as SigmoidCalibrator
-from calibrant.calibrators.spline import SplineCalibrator as SplineCalibrator
-from calibrant.calibrators.temperature import TemperatureCalibrator as TemperatureCalibrator
-from calibrant.calibrators.top_label import TopLabelCalibrator as TopLabelCalibrator
-from calibrant.calibrators.vector_scaling import VectorScalingCalibrator as VectorScalingCalibrator
-from calibrant.calibrators.venn_abers import VennAbersCalibrator as VennAbersCalibrator
+from calibrant.calibrators.mimic import BinTable as BinTable

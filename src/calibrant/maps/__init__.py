@@ -10,7 +10,6 @@ from calibrant.maps.base import (
     SingleMap as SingleMap,
     decode_clip as decode_clip,
     decode_map as decode_map,
-    decode_maps as decode_maps,
     examples_of as examples_of,
     first_lines as first_lines,
 )
@@ -20,7 +19,6 @@ from calibrant.maps.coupling import (
     COUPLINGS as COUPLINGS,
     Coupling as Coupling,
     couple as couple,
-    coupling_formula as coupling_formula,
     most_likely as most_likely,
 )
 from calibrant.maps.logistic import (
