@@ -227,7 +227,6 @@ class BinaryCalibrator(Calibrator):
         return fit_one_vs_rest(self, rows)
 
     def map_of_stream(self, stream: RowStream) -> Map:
-        """Fit the map to rows that don't fit in memory."""
         if len(stream.classes) > 2:
             return stream_one_vs_rest(self, stream)
         stream = stream.pair()

@@ -112,7 +112,6 @@ class ClassScores(PartScores):
 
     @property
     def multiplicity(self) -> str:
-        """What the level of the intervals means, in a sentence."""
         each, at_once = percent_level(self.interval_level), percent_level(self.level)
         return (
             f"{len(self.classes):,} classes are judged, so the intervals of each have the level {each}: with "
@@ -254,7 +253,6 @@ class GroupScores(PartScores):
 
     @property
     def multiplicity(self) -> str:
-        """What the level of the intervals means, in a sentence."""
         n = len(self.groups)
         each, all_at_once = percent_level(self.interval_level), percent_level(self.level)
         if n == 1:

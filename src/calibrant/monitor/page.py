@@ -54,7 +54,6 @@ class MonitorReport(report.PageReport):
         self._summary = _summary(monitor, clean(title))
 
     def page(self) -> report.Page:
-        """Return all that the page says."""
         found = self._summary
         first, last = (report.name(found[key], _SHORT) for key in ("first_window", "last_window"))
         watched = (

@@ -186,16 +186,13 @@ class RelaxedCertificate(Certificate):
         self.target = criteria.target_gap if columns.p.size <= _FEW_ENTRIES else criteria.gap_tol
 
     def rule(self, penalty: float) -> Rule:
-        """Return what the kernels make of the order where the weights of the rows are multiplied by `penalty`."""
         return self.nearly.rule(penalty)
 
     def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
-        """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
         distance, *residuals = super().measure(q, columns)
         return distance + self.nearly.cost(self.columns, q), residuals[0], residuals[1]
 
     def rank_residual(self, q: FloatArray) -> float:
-        """Return by how much sorted columns break the order beyond what is allowed."""
         return max(0.0, largest_violation(self.columns, q) - self.nearly.allowed)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:

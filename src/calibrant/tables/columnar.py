@@ -39,7 +39,6 @@ class TableFile(RowSource):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
         with explained(self.name):
             return tuple(next(self.tables()).column_names)
 
@@ -48,11 +47,9 @@ class TableFile(RowSource):
         """Read all columns with the types of the file; the first table may be empty."""
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns."""
         return numbered(self.scan_tables(list(columns)), columns, self.name)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the named columns into memory, in that order; all columns by default."""
         names = self.select(self.names if columns is None else columns)
         with explained(self.name):
             return plain_table(self.read_table(names), names)

@@ -33,7 +33,6 @@ class DelimitedFile(TableFile):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
         with explained(self.name):
             return self._open()[1]
 

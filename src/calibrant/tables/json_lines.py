@@ -46,7 +46,6 @@ class JsonLinesFile(TableFile):
         return super().select(wanted)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the named columns into memory, in that order; all columns by default."""
         if columns is not None:
             return super().read(columns)
         with explained(self.name):

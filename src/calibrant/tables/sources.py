@@ -163,7 +163,6 @@ class StreamSource(RowSource):
         self._open = open_stream
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns."""
         return numbered(self._tables(list(columns)), columns, self.name)
 
     def _tables(self, columns: list[str]) -> Iterator[pa.Table]:

@@ -71,7 +71,6 @@ class SparkSource(RowSource):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
         return tuple(self.frame.columns)
 
     @property
@@ -118,7 +117,6 @@ class SparkSource(RowSource):
         return column.isNull() | sf.isnan(column) if is_float else column.isNull()
 
     def count_distinct(self, column: str) -> int:
-        """Count the values of a column."""
         return int(self._select([column]).distinct().count())
 
     def reduce(
