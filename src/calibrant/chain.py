@@ -48,10 +48,12 @@ class Chain(Fitted):
 
     @property
     def input(self) -> InputKind:  # type: ignore[override]
+        """What the scores are that the first step takes."""
         return self.steps[0].input
 
     @property
     def classes_(self) -> npt.NDArray[Any]:  # type: ignore[override]
+        """The labels, sorted."""
         return self.steps[0].classes_
 
     @property
@@ -61,6 +63,7 @@ class Chain(Fitted):
 
     @property
     def score_names_(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """Names of the columns of scores that the first step was fitted to."""
         return self.steps[0].score_names_
 
     @property
@@ -77,6 +80,7 @@ class Chain(Fitted):
 
     @property
     def is_exclusive(self) -> bool:  # type: ignore[override]
+        """Whether each row is of exactly one class."""
         return self.steps[0].is_exclusive
 
     @property
