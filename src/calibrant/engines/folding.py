@@ -34,6 +34,7 @@ class SortedRuns:
     runs: list[DistinctScores] = field(default_factory=list)
 
     def add(self, run: DistinctScores) -> None:
+        """Add a run."""
         self.runs.append(run)
         while len(self.runs) > 1 and 2 * self.runs[-1].scores.size >= self.runs[-2].scores.size:
             last = self.runs.pop()

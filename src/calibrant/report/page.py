@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from calibrant._version import __version__
 from calibrant.files import whole_file
@@ -143,6 +143,11 @@ class PageReport(ABC):
     @abstractmethod
     def page(self) -> Page:
         """Return all that the page says."""
+
+    def keep(self, summary: dict[str, Any]) -> Self:
+        """Take over a summary that was not made by the constructor."""
+        self._summary = summary
+        return self
 
     def summary(self) -> dict[str, Any]:
         """Return all that the report says as dicts, lists, strings and numbers; what is undefined is None."""

@@ -114,12 +114,10 @@ class Report(PageReport):
     @classmethod
     def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
-        made, names = cls.__new__(cls), [clean(each) for each in rows.columns or ()]
-        group_name = next(iter(rows.groups), "")
-        made._summary = _summary_of_rows(
-            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
+        names, group_name = [clean(each) for each in rows.columns or ()], next(iter(rows.groups), "")
+        return cls.__new__(cls).keep(
+            _summary_of_rows(rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names)
         )
-        return made
 
     @classmethod
     def from_source(
@@ -177,17 +175,10 @@ class Report(PageReport):
         found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
         names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
         groups = None if group is None else (group, groups_in_source(found, settings))
-        made = cls.__new__(cls)
-        made._summary = summarise(
-            of_source(found, settings),
-            n_bins=n_bins,
-            title=title,
-            source=where,
-            score_names=names,
-            groups=groups,
-            rng=rng,
+        measured = of_source(found, settings)
+        return cls.__new__(cls).keep(
+            summarise(measured, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng)
         )
-        return made
 
     def page(self) -> Page:
         summary = self._summary
