@@ -65,7 +65,7 @@ from calibrant.metrics.bins import (
 )
 from calibrant.metrics.calibration_error import binned_error as binned_error
 from calibrant.metrics.decomposition import ScoreName as ScoreName
-from calibrant.metrics.design_effect import as_independent as as_independent, design_effect as design_effect
+from calibrant.metrics.dependent_rows import as_independent as as_independent, design_effect as design_effect
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
     Estimate as Estimate,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.design_effect import with_effect
+from calibrant.metrics.dependent_rows import with_effect
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows

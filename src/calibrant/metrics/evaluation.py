@@ -28,7 +28,7 @@ from calibrant.metrics.decomposition import (
     sum_of_overfits,
     uncertainty_estimate,
 )
-from calibrant.metrics.design_effect import as_independent, design_effect
+from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import (
     Column,
     Estimate,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from calibrant.metrics.calibration_error import ece_debiased_estimate
-from calibrant.metrics.design_effect import as_independent, design_effect
+from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import Column, Estimate, Settings, check_settings, measured_rows, named_scores
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
 from calibrant.metrics.multiclass import (
