@@ -57,7 +57,7 @@ class Measured:
 
 def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     """Measure rows in memory."""
-    settings = replace(settings, effect=metrics.dependent_rows(rows))
+    settings = replace(settings, effect=metrics.design_effect(rows))
     rows = metrics.as_independent(rows)
     n_classes = rows.n_classes
     classes = None
