@@ -416,7 +416,10 @@ def decode_settings(parts: Mapping[str, DocumentField], of: type[_Kind]) -> _Kin
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
     cls, settings = known[parts["method"].choice(known)], parts["settings"]
-    given: dict[str, Any] = {key: _decode_setting(field) for key, field in settings.members(cls.param_names()).items()}
+    given: dict[str, Any] = {
+        key: decode_calibrator_setting(field, BinaryCalibrator) if isinstance(field.value, dict) else field.single()
+        for key, field in settings.members(cls.param_names()).items()
+    }
     try:
         made = cls(**given)
         made.check_params()
@@ -431,10 +434,3 @@ def decode_calibrator_setting(field: DocumentField, of: type[_Kind]) -> str | _K
         return decode_settings(field.members(("method", "settings")), of)
     names = [name for name, cls in CALIBRATORS.items() if issubclass(cls, of)]
     return field.choice([*names, *ALIASES])
-
-
-def _decode_setting(field: DocumentField) -> object:
-    """Return a single value, or the calibrator of the columns inside another calibrator."""
-    if isinstance(field.value, dict):
-        return decode_settings(field.members(("method", "settings")), BinaryCalibrator)
-    return field.single()

@@ -26,6 +26,7 @@ from calibrant.maps.logistic import (
     BetaMap as BetaMap,
     LogisticMap as LogisticMap,
     QuadraticMap as QuadraticMap,
+    line_map as line_map,
 )
 from calibrant.maps.softmax import (
     MixtureMap as MixtureMap,

@@ -145,6 +145,11 @@ class QuadraticMap(SingleMap):
         return 0.5 * self.low + 0.5 * self.high, 0.5 * self.high - 0.5 * self.low
 
 
+def line_map(slope: float, intercept: float, clip: float | None) -> LogisticMap | BetaMap:
+    """Return the map of a line over the logit of a probability, clipped by `clip`, or over a score where it is None."""
+    return LogisticMap(slope, intercept) if clip is None else BetaMap(slope, slope, intercept, clip)
+
+
 def term_logit(b: Builder, p: Term) -> Term:
     """Return the logit of a probability strictly inside (0, 1)."""
     p = b.hold(p)
