@@ -18,8 +18,6 @@ from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import check_flag
 
-_MOST_NAMED = 10
-
 
 @named("top_label")
 class TopLabelCalibrator(WrappingCalibrator):
@@ -146,7 +144,7 @@ def top_label_map(
     if left:
         warn(
             f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
-            f"{quoted(left, most=_MOST_NAMED)}. They get the map of all rows",
+            f"{quoted(left, most=10)}. They get the map of all rows",
             DataWarning,
         )
     return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
@@ -16,35 +16,23 @@ from calibrant.tables import PART_ROWS, Applied, Progress, append_columns, is_sp
 from calibrant.validation import check_integer
 
 
-@overload
-def apply(
-    fitted: Fitted,
-    source: Any,
-    target: str | os.PathLike[str],
-    *,
-    score: str | Sequence[str] | None = ...,
-    group: str | None = ...,
-    column: str = ...,
-    format: str | None = ...,
-    table: str | None = ...,
-    part_rows: int = ...,
-    progress: Progress | None = ...,
-) -> Applied: ...
+class _SparkOptions(TypedDict, total=False):
+    score: str | Sequence[str] | None
+    group: str | None
+    column: str
+    table: str | None
+
+
+class _Options(_SparkOptions, total=False):
+    format: str | None
+    part_rows: int
+    progress: Progress | None
 
 
 @overload
-def apply(
-    fitted: Fitted,
-    source: Any,
-    target: None = ...,
-    *,
-    score: str | Sequence[str] | None = ...,
-    group: str | None = ...,
-    column: str = ...,
-    table: str | None = ...,
-) -> Any: ...
-
-
+def apply(fitted: Fitted, source: Any, target: str | os.PathLike[str], **options: Unpack[_Options]) -> Applied: ...
+@overload
+def apply(fitted: Fitted, source: Any, target: None = None, **options: Unpack[_SparkOptions]) -> Any: ...
 def apply(
     fitted: Fitted,
     source: Any,

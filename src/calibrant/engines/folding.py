@@ -135,20 +135,11 @@ class FoldState:
 
 @dataclass(slots=True)
 class SummaryBuilder:
-    """States of several groups and classes that share one budget of distinct scores.
+    """States of several groups and classes that together hold at most `max_distinct` distinct scores.
 
-    Attributes
-    ----------
-    exact : bool or None
-        Whether summaries must be exact (an error where they don't fit), must be of cells, or as it comes.
-    max_distinct : int
-        Distinct scores held, all states together.
-    is_probability : bool
-        Whether scores are probabilities, which says where cells lie.
-    n_states : int
-        How many states there may be, as far as is known: their cells share the memory of one.
-    n_rows : int or None
-        How many rows there will be, where that is known.
+    `exact` says whether summaries must be exact (an error where they don't fit), must be of cells, or as it comes
+    (None). Where cells lie depends on whether scores are probabilities; how wide they are, on `n_states`, the number of
+    states that there may be: their cells share the memory of one. `n_rows` is how many rows there will be, if known.
     """
 
     exact: bool | None

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -135,8 +135,7 @@ class _Grid:
         return np.concatenate(([0], np.cumsum(counts)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
+class _Cells(NamedTuple):
     """Disjoint ranges of scores in rising order, each with weight, positives and number of rows."""
 
     low: FloatArray
@@ -154,8 +153,7 @@ class _Cells:
 
     def at(self, chosen: BoolArray | npt.NDArray[np.int64]) -> _Cells:
         """Return some of the ranges."""
-        columns = (self.low, self.high, self.weight, self.positives, self.n_rows)
-        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in columns))
+        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in self))
 
     def blocks(self) -> Blocks:
         """Return the ranges as they are pooled."""
@@ -185,8 +183,7 @@ def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _
     n_rows, weight_sum, positives, low, high = np.ascontiguousarray(filled.T)
     order = np.argsort(np.concatenate((alone.low, low)), kind="stable")
     split = _Cells(low, high, weight_sum, positives, n_rows)
-    names = ("low", "high", "weight", "positives", "n_rows")
-    return _Cells(*(np.concatenate((getattr(alone, name), getattr(split, name)))[order] for name in names))
+    return _Cells(*(np.concatenate(columns)[order] for columns in zip(alone, split, strict=True)))
 
 
 def _merge_parts(a: _Parts, b: _Parts) -> _Parts:

@@ -40,16 +40,8 @@ class CheckedBatch(NamedTuple):
 class RowReader:
     """Reads the rows of a source as checked batches, as often as the source can be read.
 
-    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out.
-
-    Attributes
-    ----------
-    score : list of str
-        The score columns, in the order of the classes where there are several.
-    classes : ndarray of shape (K,)
-        The sorted classes.
-    n_rows : int or None
-        Number of rows, once a fit has counted them.
+    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out. `score` names
+    the columns of scores in the order of the sorted `classes`; `n_rows` is None until a fit has counted them.
     """
 
     def __init__(
@@ -211,6 +203,7 @@ class RowReader:
 
     def _placed(self, batch: Batch, rest: Iterator[Batch]) -> str:
         """Count what is missing from this batch on, that is, in all of the source."""
+        import pyarrow as pa
         import pyarrow.compute as compute
 
         n_rows, missing = 0, dict.fromkeys(self.columns, 0)
@@ -219,7 +212,7 @@ class RowReader:
             for name in self.columns:
                 column = found.table.column(name)
                 missing[name] += column.null_count
-                if column.type in _floats():
+                if pa.types.is_floating(column.type):
                     missing[name] += compute.sum(compute.is_nan(column)).as_py() or 0
         listed = [f"{count:,} in column {name!r}" for name, count in missing.items() if count]
         if not listed:
@@ -234,12 +227,6 @@ def missing_message(source: RowSource, counts: dict[str, int]) -> str:
         f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
         "rows first."
     )
-
-
-def _floats() -> tuple[pa.DataType, ...]:
-    import pyarrow as pa
-
-    return (pa.float16(), pa.float32(), pa.float64())
 
 
 def _from_row(batch: Batch) -> str:

@@ -150,7 +150,11 @@ def _open_object(source: Any) -> RowSource:
         return _of_table(frame.to_arrow(), name)
     if callable(source):
         opened = open_rows(source())
-        return StreamSource(opened.name, opened.names, lambda columns: _stream_of(open_rows(source()), columns))
+
+        def scan_anew(columns: list[str]) -> Iterator[pa.RecordBatch]:
+            return (batch for found in open_rows(source()).scan(columns) for batch in found.table.to_batches())
+
+        return StreamSource(opened.name, opened.names, scan_anew)
     raise InvalidTypeError(
         f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, "
         "an Arrow stream, a DuckDB relation, or a function that returns one."
@@ -159,10 +163,6 @@ def _open_object(source: Any) -> RowSource:
 
 def _of_table(table: pa.Table, name: str) -> StreamSource:
     return StreamSource(name, table.column_names, lambda columns: plain_table(table, columns).to_reader(BATCH_ROWS))
-
-
-def _stream_of(source: RowSource, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return (batch for found in source.scan(columns) for batch in found.table.to_batches())
 
 
 # --- folders ------------------------------------------------------------------------------------------------
