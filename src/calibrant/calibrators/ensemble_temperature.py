@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from calibrant.calibrators.base import Calibrator, as_one_score, named
 from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax, slope_of
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
-from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
+from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap, line_map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -110,17 +110,11 @@ class EnsembleTemperatureCalibrator(Calibrator):
                 item.member("kind").refuse(f"does not go with {self!r}")
 
 
-def parts_of(first: Map) -> Parts:
+def parts_of(first: SoftmaxMap | BetaMap | LogisticMap) -> Parts:
     """Return what is mixed: temperature scaling, the scores as they are, and the same for all rows."""
-    match first:
-        case SoftmaxMap(bias=bias, clip=clip):
-            return (first, SoftmaxMap(np.array(1.0), bias, clip), SoftmaxMap(np.array(0.0), bias, clip))
-        case BetaMap(clip=clip):
-            return (first, BetaMap(1.0, 1.0, 0.0, clip), BetaMap(0.0, 0.0, 0.0, clip))
-        case LogisticMap():
-            return (first, LogisticMap(1.0, 0.0), LogisticMap(0.0, 0.0))
-        case other:
-            raise TypeError(f"temperature scaling gave a {type(other).__name__}")
+    if isinstance(first, SoftmaxMap):
+        return (first, *(replace(first, weight=np.array(slope)) for slope in (1.0, 0.0)))
+    return (first, *(line_map(slope, 0.0, first.clip) for slope in (1.0, 0.0)))
 
 
 def mixture_of(parts: Parts, shares: FloatArray) -> MeanMap | MixtureMap:

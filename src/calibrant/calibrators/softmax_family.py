@@ -71,7 +71,7 @@ class SoftmaxCalibrator(Calibrator):
         else:
             warn_of_absent_classes(rows)
         fitted = TemperatureCalibrator(input=self.input).map_of(rows)
-        slope, clip = slope_of(fitted), fitted.clip if isinstance(fitted, (SoftmaxMap, BetaMap)) else None
+        slope, clip = slope_of(fitted), fitted.clip
         matrix, bias = self.fit_logits(logits_of(rows, clip), slope, rows)
         return _map_of(matrix, bias, slope, clip, is_binary=rows.is_binary)
 

@@ -81,7 +81,7 @@ class TemperatureCalibrator(Calibrator):
         """The inverse temperature, by the name that scikit-learn gives it."""
         return self.inverse_temperature_
 
-    def map_of(self, rows: Rows) -> Map:
+    def map_of(self, rows: Rows) -> SoftmaxMap | BetaMap | LogisticMap:
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
         if rows.is_binary:
@@ -107,10 +107,8 @@ class TemperatureCalibrator(Calibrator):
 def slope_of(fitted: Map) -> float:
     """Return what the map of temperature scaling multiplies logits by."""
     match fitted:
-        case BetaMap(a=slope) | LogisticMap(slope=slope):
-            return slope
-        case SoftmaxMap(weight=weight):
-            return float(weight)
+        case BetaMap(a=slope) | LogisticMap(slope=slope) | SoftmaxMap(weight=slope):
+            return float(slope)
         case other:
             raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 

@@ -59,11 +59,10 @@ class RowReader:
         self.source, self.input = source, input
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
-        self.weight = None if weight is None else source.select([weight])[0]
-        self.group = None if group is None else source.select([group])[0]
-        self.keep = None if keep is None else source.select([keep])[0]
-        extra = [name for name in (self.weight, self.group, self.keep) if name is not None]
-        self.columns = list(dict.fromkeys([*self.score, self.label, *extra]))
+        extra = (weight, group, keep)
+        self.weight, self.group, self.keep = (None if name is None else source.select([name])[0] for name in extra)
+        named = (name for name in (self.weight, self.group, self.keep) if name is not None)
+        self.columns = list(dict.fromkeys([*self.score, self.label, *named]))
         self.n_rows: int | None = None
         self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
         self._first_group: Any = None

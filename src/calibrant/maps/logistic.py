@@ -23,6 +23,7 @@ class LogisticMap(SingleMap):
     """q = expit(slope * s + intercept), of a score or logit s."""
 
     kind: ClassVar[str] = "logistic"
+    clip: ClassVar[None] = None
     slope: float
     intercept: float
 

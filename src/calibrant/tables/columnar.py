@@ -89,7 +89,6 @@ class ParquetFile(TableFile):
 
     @cached_property
     def n_rows(self) -> int:
-        """The number of rows, which the file says."""
         return sum(self._group_sizes())
 
     def tables(self) -> Iterator[pa.Table]:
