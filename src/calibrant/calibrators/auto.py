@@ -15,7 +15,7 @@ from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import fits_by_fold
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
+from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.dependence import stratified_folds
 from calibrant.document_field import DocumentField
@@ -181,7 +181,7 @@ class AutoCalibrator(BinaryCalibrator):
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes > 2 and isinstance(fitted, SoftmaxMap):
-            check_softmax(fitted, self.input, n_classes, field)
+            fitted.check_fit(self.input, n_classes, field)
         elif n_classes > 2 and isinstance(fitted, LogPoolMap):
             for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
                 self._check_part(part, n_classes, item)
@@ -190,7 +190,7 @@ class AutoCalibrator(BinaryCalibrator):
 
     def _check_part(self, part: PoolPart, n_classes: int, field: DocumentField) -> None:
         if isinstance(part, SoftmaxMap):
-            check_softmax(part, self.input, n_classes, field)
+            part.check_fit(self.input, n_classes, field)
             return
         assert isinstance(part, OneVsRestMap)  # noqa: S101 - for the type checker: there are no other parts
         if part.coupling != "likelihood":

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax, slope_of
+from calibrant.calibrators.temperature import TemperatureCalibrator, slope_of
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap, line_map
@@ -105,7 +105,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
         maps = fitted.maps if isinstance(fitted, (MeanMap, MixtureMap)) else ()
         for item, part in zip(field.member("maps").items(), maps, strict=True):
             if isinstance(part, SoftmaxMap):
-                check_softmax(part, self.input, n_classes, item, ndim=0)
+                part.check_fit(self.input, n_classes, item, ndim=0)
             elif not isinstance(part, (BetaMap, LogisticMap)):
                 item.member("kind").refuse(f"does not go with {self!r}")
 

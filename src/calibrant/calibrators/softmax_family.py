@@ -13,11 +13,9 @@ from calibrant.calibrators.base import Calibrator, as_one_score
 from calibrant.calibrators.temperature import (
     StreamedLogits,
     TemperatureCalibrator,
-    check_softmax,
     logits_of,
     slope_of,
 )
-from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import LARGEST, FloatArray
@@ -39,6 +37,7 @@ class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, with a penalty on the distance from temperature scaling."""
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
+    softmax_ndim = 2
     #: The kind of problem of a matrix and intercepts.
     matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
@@ -100,12 +99,6 @@ class SoftmaxCalibrator(Calibrator):
     def stream_middle(self, logits: StreamedLogits) -> float:  # noqa: ARG002
         """Return what is taken off all logits of a stream: nothing."""
         return 0.0
-
-    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
-            super().check_map(fitted, n_classes, field)
-        else:
-            check_softmax(fitted, self.input, n_classes, field, ndim=2)
 
     def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Return matrix and intercepts over `scale` times logits `z`, the inverse temperature times them."""

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
-from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import EPS, LARGEST, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.validation import InputKind
 
 T = TypeVar("T")
 _MAX_ITER = 200
@@ -70,6 +68,7 @@ class TemperatureCalibrator(Calibrator):
     """
 
     map_kinds = (BetaMap, LogisticMap)
+    softmax_ndim = 0
 
     @property
     def inverse_temperature_(self) -> float:
@@ -97,12 +96,6 @@ class TemperatureCalibrator(Calibrator):
             return SoftmaxMap(np.array(slope), np.zeros(len(stream.classes)), clip)
         return line_map(slope, 0.0, clip)
 
-    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
-            super().check_map(fitted, n_classes, field)
-        else:
-            check_softmax(fitted, self.input, n_classes, field, ndim=0)
-
 
 def slope_of(fitted: Map) -> float:
     """Return what the map of temperature scaling multiplies logits by."""
@@ -111,18 +104,6 @@ def slope_of(fitted: Map) -> float:
             return float(slope)
         case other:
             raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
-
-
-def check_softmax(
-    fitted: SoftmaxMap, input: InputKind, n_classes: int, field: DocumentField, *, ndim: int | None = None
-) -> None:
-    """Refuse a softmax map, held by a field of a document, of other classes, scores or dimensions of its weight."""
-    if ndim is not None and fitted.weight.ndim != ndim:
-        kind = {0: "one number, as an inverse temperature", 2: "one row per class, as a matrix"}[ndim]
-        field.member("weight").refuse(f"is not {kind} is")
-    if fitted.n_classes != n_classes:
-        field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
-    fitted.check_input(input, field)
 
 
 def _inverse_temperature(z: FloatArray, rows: Rows) -> float:

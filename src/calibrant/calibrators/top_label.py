@@ -73,8 +73,7 @@ class TopLabelCalibrator(WrappingCalibrator):
         inner = self.inner()
         if rows.n_classes == 2:
             return inner.map_of(rows)
-        is_logit = inner.input == "logit"
-        if is_logit:
+        if inner.input == "logit":
             rows = rows.with_scores(softmax(rows.scores))
             inner = inner.of_probabilities()
         _refuse_raw(inner)
@@ -84,17 +83,14 @@ class TopLabelCalibrator(WrappingCalibrator):
             part = confidence if only is None else confidence.take(top == only)
             return None if part.positive.all() or not part.positive.any() else inner.fit_map(part)
 
-        return self._map_of_fits(
-            fit, rows.classes, rows.n_rows, is_logit=is_logit, is_right=bool(confidence.positive[0])
-        )
+        return self._map_of_fits(fit, rows.classes, rows.n_rows, is_right=bool(confidence.positive[0]))
 
     def map_of_stream(self, stream: RowStream) -> Map:
         inner = self.inner()
         if len(stream.classes) == 2:
             return inner.map_of_stream(stream)
         _refuse_raw(inner)
-        is_logit = inner.input == "logit"
-        inner = inner.of_probabilities() if is_logit else inner
+        inner = inner.of_probabilities() if inner.input == "logit" else inner
         confidence = stream.top_label()
         summary, labels = confidence.summary(), stream.classes.tolist()
         by_class = cache(stream.top_summaries)  # one pass, if any
@@ -105,20 +101,13 @@ class TopLabelCalibrator(WrappingCalibrator):
                 return None
             return inner.fit_score(confidence if only is None else stream.top_label(only), found)
 
-        is_right = summary.total_positives > 0.0
-        return self._map_of_fits(fit, stream.classes, stream.count(), is_logit=is_logit, is_right=is_right)
+        return self._map_of_fits(fit, stream.classes, stream.count(), is_right=summary.total_positives > 0.0)
 
     def _map_of_fits(
-        self,
-        fit: Callable[[int | None], BinaryMap | None],
-        classes: npt.NDArray[Any],
-        n_rows: int,
-        *,
-        is_logit: bool,
-        is_right: bool,
+        self, fit: Callable[[int | None], BinaryMap | None], classes: npt.NDArray[Any], n_rows: int, *, is_right: bool
     ) -> TopLabelMap:
         """Fit all rows, and those with each class on top; `fit` gives None where they are all right or all wrong."""
-        n_classes, pooled = len(classes), fit(None)
+        n_classes, is_logit, pooled = len(classes), self.input == "logit", fit(None)
         if pooled is None:
             warn(
                 f"the top label is {'right' if is_right else 'wrong'} in all {n_rows:,} rows: too few to "

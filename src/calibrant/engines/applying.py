@@ -52,7 +52,7 @@ def apply(
     ----------
     fitted : Fitted
         Anything that `cb.save` takes: a calibrator, one by group or of several labels, a shift, a chain.
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
+    source, format, table
         As in `cb.engines.summarise`.
     target : path-like, optional
         A file, which appears whole or not at all; its suffix says the format. Or a folder, for a source that is a file
@@ -66,10 +66,6 @@ def apply(
         The column of groups, of what was fitted by group; by default the one that it was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
-    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
-        What source files are, whatever their names say.
-    table : str, optional
-        Which table of a DuckDB database.
     part_rows : int
         Rows of a part of a Parquet file at least.
     progress : callable, optional

@@ -15,12 +15,7 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
-from calibrant.maps.coupling import (
-    COUPLINGS as COUPLINGS,
-    Coupling as Coupling,
-    couple as couple,
-    most_likely as most_likely,
-)
+from calibrant.maps.coupling import COUPLINGS as COUPLINGS, Coupling as Coupling, most_likely as most_likely
 from calibrant.maps.logistic import (
     IDENTITY_LOGIT as IDENTITY_LOGIT,
     BetaMap as BetaMap,
