@@ -121,9 +121,8 @@ class QuantisedSummary(ScoreSummary):
         weight, squared, positives, score_sum, low, high = filled
         mean = np.clip(score_sum / weight, low, high)
         super().__init__(DistinctScores(mean + 0.0, weight, squared, np.minimum(positives, weight)))
-        self.filled, self.n_bits = filled, n_bits
-        self.low, self.high = low, high
-        self.is_probability = is_probability
+        self.filled, self.low, self.high = filled, low, high
+        self.n_bits, self.is_probability = n_bits, is_probability
 
     @cached_property
     def bounds(self) -> ErrorBounds:

@@ -10,12 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score
-from calibrant.calibrators.temperature import (
-    StreamedLogits,
-    TemperatureCalibrator,
-    logits_of,
-    slope_of,
-)
+from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, logits_of, slope_of
 from calibrant.errors import DataWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import LARGEST, FloatArray

@@ -137,10 +137,8 @@ def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Se
     bounds = summary.bounds
     known = {name: getattr(bounds, name) for name in ("brier", "log_loss", "auc")}
     known["ece"] = summary.ece_bound(settings.n_bins)
-    noted = [
-        replace(s, note=f"of cells of scores: within {known[s.name]:.1e} of the rows' own") if s.name in known else s
-        for s in scores.values()
-    ]
+    notes = {name: f"of cells of scores: within {bound:.1e} of the rows' own" for name, bound in known.items()}
+    noted = [replace(s, note=notes.get(s.name, s.note)) for s in scores.values()]
     return Scores(noted, verdict=scores.verdict)
 
 

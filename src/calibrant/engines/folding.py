@@ -181,8 +181,8 @@ class SummaryBuilder:
         if self._size() <= self.max_distinct:
             return
         for state in self.states.values():
-            if state.table is None:
-                state.runs = SortedRuns([state.runs.merged()] if state.runs.runs else [])
+            if state.runs.runs:
+                state.runs.merged()
         if self._size() <= self.max_distinct:
             return
         if self.exact:
@@ -222,11 +222,9 @@ class SummaryBuilder:
         if not self.n_rows or not self.n_flushed:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
-        n_first = self.n_flushed
-        n_repeated = max(n_first - self._size(), 1)
-        n_scores = n_first**2 / (2.0 * n_repeated)
-        n_later = n_classes * self.n_rows
-        return n_scores * -math.expm1(-n_later / n_scores) > _SURELY * self.max_distinct
+        n_repeated = max(self.n_flushed - self._size(), 1)
+        n_scores = self.n_flushed**2 / (2.0 * n_repeated)
+        return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > _SURELY * self.max_distinct
 
     def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
         """Return the summary of each group and class."""
