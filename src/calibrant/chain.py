@@ -41,6 +41,11 @@ class Chain(Fitted):
     def __init__(self, steps: Sequence[Fitted]) -> None:
         self.steps = tuple(steps)
         _check_steps(self.steps)
+        if not self.widths:
+            raise InvalidInputError(
+                "no number of columns goes through all steps: some take one column, others one per class. Fit all "
+                "steps to scores of one shape."
+            )
 
     @property
     def is_fitted(self) -> bool:
@@ -72,7 +77,7 @@ class Chain(Fitted):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return _widths_of_all(self.steps)
+        return tuple(n for n in self.steps[0].widths if all(n in step.widths for step in self.steps))
 
     @property
     def sums_to_one(self) -> bool:
@@ -146,12 +151,3 @@ def _check_steps(steps: Sequence[Fitted]) -> None:
                 f"steps[{number}] and steps[0] differ in whether a row is of one class or may have several labels. "
                 "Chain objects of one kind."
             )
-    if not _widths_of_all(steps):
-        raise InvalidInputError(
-            "no number of columns goes through all steps: some take one column, others one per class. Fit all steps to "
-            "scores of one shape."
-        )
-
-
-def _widths_of_all(steps: Sequence[Fitted]) -> tuple[int, ...]:
-    return tuple(n for n in steps[0].widths if all(n in step.widths for step in steps))

@@ -37,15 +37,9 @@ _REPR.maxstring = _REPR.maxother = 80
 
 @dataclass(frozen=True, slots=True)
 class DocumentField:
-    """A value in a document, and the path to it.
+    """A value in a document of some format version, and the path to it.
 
-    Attributes
-    ----------
-    value : object
-    path : str
-        Such as ``map.maps[2].x``; empty for the document itself.
-    version : int
-        The format version of the document.
+    A path is such as ``map.maps[2].x``; it is empty for the document itself.
     """
 
     value: object

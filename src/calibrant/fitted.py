@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -22,7 +23,16 @@ from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.rows import Rows
 from calibrant.terms import Builder, Term
-from calibrant.validation import ArrayLike, InputKind, Scores, as_scores, column_places, match_classes, match_columns
+from calibrant.validation import (
+    ArrayLike,
+    InputKind,
+    Labels,
+    Scores,
+    as_scores,
+    column_places,
+    match_classes,
+    match_columns,
+)
 
 #: The classes by the kind of document that they are kept in. They enter by `register`.
 _CLASSES: dict[str, type[Storable]] = {}
@@ -227,7 +237,7 @@ class Fitted(Storable):
         *,
         groups: ArrayLike | None = None,
         name: str = "",
-        where: str = "",  # noqa: ARG002 - for what reads groups
+        where: str = "",
         in_given_order: bool = False,
     ) -> Rows:
         """Check the scores of new rows, and put their columns into the order of the fit.
@@ -236,10 +246,17 @@ class Fitted(Storable):
         `name` is what messages call the scores, and `where` the table that the column of groups is of.
         """
         self.check_fitted()
-        if groups is not None:
-            raise InvalidInputError(f"this {type(self).__name__} was not fitted by group. Leave groups out.")
-        checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
-        return Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
+        if (groups is not None) != self.needs_groups:
+            was, fix = ("", "Pass the group of each row as groups") if groups is None else ("not ", "Leave groups out")
+            raise InvalidInputError(f"this {type(self).__name__} was {was}fitted by group. {fix}.")
+        name = name or self.score_argument
+        checked = self.read_scores(scores, name, in_given_order=in_given_order)
+        rows = Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
+        return rows if groups is None else replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
+
+    def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:
+        """Check the groups of `n` rows of what messages call `scores`; for what needs groups."""
+        raise NotImplementedError
 
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:
         """Check scores, and match the names of their columns to those of the fit or to the classes."""

@@ -280,9 +280,7 @@ def _newton(
             return theta - (step if decrement <= _NO_SEARCH else 0.0), min(decrement, slope / total), n_iter
         if decrement <= tol:
             return theta - step, decrement, n_iter
-        if (
-            may_skip and decrement * _LEAST_FALL > last_decrement
-        ):  # the last step, taken without a search, was a bad one
+        if may_skip and decrement * _LEAST_FALL > last_decrement:  # the last step, without a search, was a bad one
             theta, last_decrement, may_skip = last, np.inf, False
             continue
         if may_skip and decrement <= _NO_SEARCH:

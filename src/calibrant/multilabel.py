@@ -32,8 +32,6 @@ from calibrant.validation import (
     match_classes,
 )
 
-_MOST_NAMED = 10
-
 
 @register("multilabel_calibrator")
 class MultilabelCalibrator(Configured, Fitted):
@@ -207,7 +205,7 @@ def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str,
     if constant:
         warn(
             f"{len(constant):,} of {len(labels):,} labels have rows of one class only to calibrate on, and keep "
-            f"their scores as they are: {quoted(constant, most=_MOST_NAMED)}",
+            f"their scores as they are: {quoted(constant, most=10)}",
             DataWarning,
         )
     return tuple(maps)

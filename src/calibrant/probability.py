@@ -122,10 +122,8 @@ class ProbabilityCalibrator(MapFitted):
             Labels of any kind.
         probabilities : array-like of shape (n, K) or (n,)
             One column per class in the order of the sorted classes, or the probability of the larger of two.
-        sample_weight : array-like of shape (n,), optional
-            A weight of two counts as two rows.
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where `y_true` may lack some. Integer labels from 0 to K - 1 need none.
+        sample_weight, classes
+            As for `OneVsRestCalibrator.fit`. Integer labels from 0 to K - 1 need no `classes`.
 
         Returns
         -------

@@ -31,16 +31,10 @@ def n_cells(n_bits: int, *, is_probability: bool) -> int:
 class CellTable:
     """Cells of neighbouring scores in rising order: the sums of any number of rows in a table of fixed size.
 
-    Tables of the same resolution add up, in any order: counts exactly, sums of weights and scores to rounding.
-
-    Attributes
-    ----------
-    cells : ndarray of shape (m, 6)
-        Weight, squared weight, positive weight, weighted score, least and largest score.
-    n_bits : int
-        There are 2^n_bits cells per octave.
-    is_probability : bool
-        Whether octaves are counted from 0 and from 1; else, from 0 to both sides.
+    Tables of the same resolution add up, in any order: counts exactly, sums of weights and scores to rounding. The
+    columns of `cells`, of shape (m, 6), are weight, squared weight, positive weight, weighted score, least and largest
+    score. There are 2^n_bits cells per octave; octaves of probabilities are counted from 0 and from 1, of other scores
+    from 0 to both sides.
     """
 
     cells: FloatArray
@@ -127,9 +121,8 @@ class QuantisedSummary(ScoreSummary):
         weight, squared, positives, score_sum, low, high = filled
         mean = np.clip(score_sum / weight, low, high)
         super().__init__(DistinctScores(mean + 0.0, weight, squared, np.minimum(positives, weight)))
-        self.filled, self.n_bits = filled, n_bits
-        self.low, self.high = low, high
-        self.is_probability = is_probability
+        self.filled, self.low, self.high = filled, low, high
+        self.n_bits, self.is_probability = n_bits, is_probability
 
     @cached_property
     def bounds(self) -> ErrorBounds:

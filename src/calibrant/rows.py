@@ -46,30 +46,12 @@ _BINARY = np.array([False, True])
 class Rows:
     """Checked rows: scores, and what else is known of each row.
 
-    Rows of weight zero have been dropped. All arrays have one entry per row; what is not known is None.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n,) or (n, K)
-        Scores of the positive class, or one column for each of the sorted classes.
-    labels : Labels or None
-        The class of each row.
-    weight : ndarray of shape (n,) or None
-        Above zero; None where all are one.
-    input : {"probability", "logit", "score"}
-        What the scores are.
-    columns : tuple of str or None
-        Names of the columns of scores, in their order, where they have names.
-    groups : mapping of str to Labels
-        Columns that name subgroups of rows.
-    features : data frame or None
-        Columns by which segments are found.
-    cluster : ndarray of shape (n,) or None
-        Number of the cluster of each row, from 0: rows of one cluster are not independent.
-    time, label_end : ndarray of shape (n,) or None
-        When each row was predicted, and when its label was known: labels whose spans overlap are not independent.
-    container : Container
-        What the scores came in, so that results go out as the same kind.
+    Rows of weight zero have been dropped. All arrays have one entry per row; what is not known is None, as is `weight`
+    where all are one. `scores` are those of the positive class, shape (n,), or one column for each of the sorted
+    classes, shape (n, K), whose names are `columns`. `groups` are columns that name subgroups of rows, `features` a
+    data frame of columns by which segments are found. Not independent are rows of one `cluster`, numbered from 0, and
+    labels whose spans, from `time` to `label_end`, overlap. `container` is what the scores came in, so that results go
+    out as the same kind.
     """
 
     scores: FloatArray

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -225,40 +225,29 @@ class VectorProblem(SoftmaxProblem):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamedSoftmax(SoftmaxProblem):
-    """A problem whose rows are read again for each evaluation; its own arrays are a sample of them."""
+class StreamedSoftmax:
+    """A problem whose rows are read again for each evaluation: `total` sums over problems of all, without a penalty."""
 
     sample: SoftmaxProblem
     total: Callable[[Callable[[SoftmaxProblem], Any]], Any]
-
-    @classmethod
-    def of(cls, sample: SoftmaxProblem, total: Callable[[Callable[[SoftmaxProblem], Any]], Any]) -> StreamedSoftmax:
-        """Return the problem of a sample, and of what sums over problems of all rows, which have no penalty."""
-        return cls(sample.x, sample.codes, sample.weight, sample.centre, sample.penalty, sample, total)
-
-    def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        return self.sample.logits(x, theta)
-
-    def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        return self.sample.pull_back(x, residual)
-
-    def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
-        return self.sample.curvature(x, q, w)
-
-    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        return self.sample.curvature_diagonal(x, bend)
+    centre: FloatArray
+    penalty: FloatArray
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its gradient."""
         off = theta - self.centre
         value, gradient = self.total(lambda part: part.value_gradient(theta))
         return value + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
 
-    def few(self) -> Any:
+    def few(self) -> SoftmaxProblem:
         """Return the problem of the sample, which a Hessian is made of."""
         return replace(self.sample, penalty=self.penalty)
 
 
-def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
+AnyProblem: TypeAlias = SoftmaxProblem | StreamedSoftmax
+
+
+def fit_softmax(problem: AnyProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
     """Return the minimiser, and the strength of the penalty: the one given, or the one of most evidence.
 
     Minimised is `total`, the weight of all rows, times the mean loss plus strength times the problem's own `penalty`,
@@ -278,7 +267,7 @@ def fit_softmax(problem: SoftmaxProblem, total: float, penalty: float | None, *,
 
 
 def _most_evidence(
-    problem: SoftmaxProblem, theta: FloatArray, unit: FloatArray, total: float, strength: float
+    problem: AnyProblem, theta: FloatArray, unit: FloatArray, total: float, strength: float
 ) -> tuple[float, FloatArray]:
     """Return the strength of most evidence, and about where it moves `theta`, the minimiser of `strength`.
 
@@ -302,7 +291,7 @@ def _most_evidence(
     return chosen, problem.centre + moved.reshape(theta.shape)
 
 
-def minimise(problem: SoftmaxProblem, start: FloatArray, *, what: str) -> FloatArray:
+def minimise(problem: AnyProblem, start: FloatArray, *, what: str) -> FloatArray:
     """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it."""
     theta, decrement, n_iter = _solve(problem, start)
     if decrement > _ACCEPTED:
@@ -314,7 +303,7 @@ def minimise(problem: SoftmaxProblem, start: FloatArray, *, what: str) -> FloatA
     return theta
 
 
-def _solve(problem: SoftmaxProblem, start: FloatArray) -> tuple[FloatArray, float, int]:
+def _solve(problem: AnyProblem, start: FloatArray) -> tuple[FloatArray, float, int]:
     """Run Newton where Hessians of all rows cost little, else L-BFGS from that of a sample or from its diagonal."""
     few = problem.few()
     tol = _TOL if few is problem else _TOL_OF_MANY
@@ -336,7 +325,7 @@ def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 
 
 def _descend(
-    problem: SoftmaxProblem,
+    problem: AnyProblem,
     theta: FloatArray,
     precondition: Callable[[FloatArray], Callable[[FloatArray], FloatArray]],
     tol: float,

@@ -138,7 +138,10 @@ class ScoreSummary:
         """Summarise arrays that the gate has checked; contiguous, and `weight` None where all are one."""
         if weight is None:
             return cls(_pack(scores, positive))
-        return cls(_weigh(scores, np.where(positive, weight, -weight)))
+        order = _order(scores)
+        columns = np.empty((4, scores.size))
+        m = kernels.weighted_runs(scores[order] + 0.0, np.where(positive, weight, -weight)[order], columns)
+        return cls(DistinctScores(*columns[:, :m]))
 
     @classmethod
     def from_cells(
@@ -343,13 +346,6 @@ def _unpack(codes: KeyArray, n_negative: int) -> FloatArray:
     bits[:n_negative] = ~bits[:n_negative]
     bits[:n_negative] |= np.uint64(1 << 63)
     return bits.view(np.float64)
-
-
-def _weigh(scores: FloatArray, signed_weight: FloatArray) -> DistinctScores:
-    order = _order(scores)
-    columns = np.empty((4, scores.size))
-    m = kernels.weighted_runs(scores[order] + 0.0, signed_weight[order], columns)
-    return DistinctScores(*columns[:, :m])
 
 
 def _order(scores: FloatArray) -> npt.NDArray[np.int64]:

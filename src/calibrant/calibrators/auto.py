@@ -15,13 +15,12 @@ from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import fits_by_fold
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax
+from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.dependence import stratified_folds
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning
 from calibrant.maps import (
-    IDENTITY_LOGIT,
     BetaMap,
     BinaryMap,
     BlendMap,
@@ -32,6 +31,7 @@ from calibrant.maps import (
     SingleMap,
     SoftmaxMap,
     VennAbersMap,
+    line_map,
 )
 from calibrant.numerics import (
     SMALLEST_CLIP,
@@ -181,7 +181,7 @@ class AutoCalibrator(BinaryCalibrator):
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes > 2 and isinstance(fitted, SoftmaxMap):
-            check_softmax(fitted, self.input, n_classes, field)
+            fitted.check_fit(self.input, n_classes, field)
         elif n_classes > 2 and isinstance(fitted, LogPoolMap):
             for item, part in zip(field.member("maps").items(), fitted.maps, strict=True):
                 self._check_part(part, n_classes, item)
@@ -190,7 +190,7 @@ class AutoCalibrator(BinaryCalibrator):
 
     def _check_part(self, part: PoolPart, n_classes: int, field: DocumentField) -> None:
         if isinstance(part, SoftmaxMap):
-            check_softmax(part, self.input, n_classes, field)
+            part.check_fit(self.input, n_classes, field)
             return
         assert isinstance(part, OneVsRestMap)  # noqa: S101 - for the type checker: there are no other parts
         if part.coupling != "likelihood":
@@ -206,25 +206,19 @@ _Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
 def _candidates(input: InputKind) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
     rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
-    match input:
-        case "probability":
-            none: SingleMap = BetaMap(1.0, 1.0, 0.0, SMALLEST_CLIP)
-        case "logit":
-            none = IDENTITY_LOGIT
-        case "score":
-            return {"sigmoid": _fit_of(SigmoidCalibrator(input=input)), **rising}
-    return {NONE: lambda _: none, "temperature": _temperature(input), **rising}
+    if input == "score":
+        return {"sigmoid": _fit_of(SigmoidCalibrator(input=input)), **rising}
+    none = line_map(1.0, 0.0, SMALLEST_CLIP if input == "probability" else None)
+    temperature = TemperatureCalibrator(input=input)
+
+    def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
+        return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
+
+    return {NONE: lambda _: none, "temperature": fit_temperature, **rising}
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
     return lambda data: cast("SingleMap", calibrator.fit_map(data))
-
-
-def _temperature(input: InputKind) -> _Fit:
-    def fit(data: Rows | ScoreSummary) -> SingleMap:
-        return cast("SingleMap", TemperatureCalibrator(input=input).map_of(Rows.of_ties(data.tied())))
-
-    return fit
 
 
 def _sample(summary: ScoreSummary, seed: int) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,12 +49,7 @@ _Fit: TypeAlias = Callable[[Rows | RowStream], PoolPart]
 
 
 def fit_classes(
-    rows: Rows,
-    *,
-    input: InputKind,
-    cv: int,
-    seed: int,
-    stream: RowStream | None = None,
+    rows: Rows, *, input: InputKind, cv: int, seed: int, stream: RowStream | None = None
 ) -> tuple[SoftmaxMap | LogPoolMap, AutoReport]:
     """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report.
 
@@ -81,9 +76,8 @@ def fit_classes(
     shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-        kept = [
-            (fit(every if stream is None else stream), share) for fit, share in shares if share >= limits.LEAST_WEIGHT
-        ]
+        data = every if stream is None else stream
+        kept = [(fit(data), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
     return _pool(kept, uniform), report
 
 
@@ -110,10 +104,7 @@ def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
 
 def _fit_of(calibrator: Calibrator) -> _Fit:
     def fit(data: Rows | RowStream) -> PoolPart:
-        fitted = calibrator.map_of(data) if isinstance(data, Rows) else calibrator.map_of_stream(data)
-        if not isinstance(fitted, (SoftmaxMap, OneVsRestMap)):
-            raise TypeError(f"{calibrator!r} gave a {type(fitted).__name__}")
-        return fitted
+        return cast("PoolPart", calibrator.map_of(data) if isinstance(data, Rows) else calibrator.map_of_stream(data))
 
     return fit
 
@@ -161,10 +152,8 @@ def _held_out(fit: _Fit, rows: Rows, folds: IntArray) -> FloatArray:
     """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
     out = np.empty(rows.scores.shape)
     for held, rest, fitted in fits_by_fold(rows, folds, fit):
-        if fitted is not None:
-            out[held] = log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
-        else:
-            out[held] = np.log(smoothed_shares(rest))
+        known = None if fitted is None else log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
+        out[held] = np.log(smoothed_shares(rest)) if known is None else known
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 

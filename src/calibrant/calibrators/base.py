@@ -28,11 +28,12 @@ from calibrant.maps import (
     Map,
     OneVsRestMap,
     SingleMap,
+    SoftmaxMap,
     TopLabelMap,
     decode_map,
     is_identity,
 )
-from calibrant.numerics import softmax
+from calibrant.numerics import FloatArray, softmax
 from calibrant.phrases import quoted
 from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
@@ -73,6 +74,8 @@ class Calibrator(Configured, MapFitted):
     name: ClassVar[str]
     #: The kinds of map that a fit to one score, or to two columns, can give.
     map_kinds: ClassVar[tuple[type[Map], ...]] = ()
+    #: The dimensions of the weight of the softmax map that a fit to more classes gives; None where it gives none.
+    softmax_ndim: ClassVar[int | None] = None
     #: Whether its maps never fall where scores rise, which documents are held to.
     rises: ClassVar[bool] = False
 
@@ -146,10 +149,10 @@ class Calibrator(Configured, MapFitted):
         check_choice("input", self.input, INPUT_KINDS)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        """Refuse a map, held by a field of a document, that this calibrator can't have produced for so many classes.
-
-        Somebody has changed a document whose parts don't go together.
-        """
+        """Refuse a map in a document that this calibrator can't have produced for so many classes."""
+        if n_classes > 2 and self.softmax_ndim is not None and isinstance(fitted, SoftmaxMap):
+            fitted.check_fit(self.input, n_classes, field, ndim=self.softmax_ndim)
+            return
         if n_classes != 2 or type(fitted) not in self.map_kinds:
             self.refuse_map(n_classes, field)
         self.check_values(fitted, self.input, field)
@@ -336,16 +339,8 @@ def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     A class without rows keeps its probabilities as they are: nothing is known that would change them. Logits are
     turned into probabilities by softmax first.
     """
-    is_logit = calibrator.input == "logit"
-    if is_logit:
-        rows = rows.with_scores(softmax(rows.scores))
-        calibrator = calibrator.of_probabilities()
-    each = enumerate(zip(rows.classes.tolist(), rows.class_weight.tolist(), strict=True))
-    maps = (
-        calibrator.fit_map(rows.of_class(k)) if weight > 0.0 else map_without_rows(calibrator.input, label)
-        for k, (label, weight) in each
-    )
-    return OneVsRestMap(tuple(maps), is_logit)
+    rows = rows.with_scores(softmax(rows.scores)) if calibrator.input == "logit" else rows
+    return _map_of_columns(calibrator, rows, rows.class_weight, lambda inner, k: inner.fit_map(rows.of_class(k)))
 
 
 def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVsRestMap:
@@ -353,14 +348,23 @@ def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVs
     found = stream.class_summaries()
     if sum(summary.total_positives > 0.0 for summary in found) < 2:
         raise InvalidLabelError(f"{stream.labels} holds one class only. Pass rows of at least two classes.")
-    inner = calibrator.of_probabilities() if calibrator.input == "logit" else calibrator
-    maps = [
-        inner.fit_score(stream.column(k), summary)
-        if summary.total_positives > 0.0
-        else map_without_rows(calibrator.input, label)
-        for k, (label, summary) in enumerate(zip(stream.classes.tolist(), found, strict=True))
-    ]
-    return OneVsRestMap(tuple(maps), calibrator.input == "logit")
+    weight = np.array([summary.total_positives for summary in found])
+    return _map_of_columns(calibrator, stream, weight, lambda inner, k: inner.fit_score(stream.column(k), found[k]))
+
+
+def _map_of_columns(
+    calibrator: BinaryCalibrator,
+    rows: Rows | RowStream,
+    weight: FloatArray,
+    fit: Callable[[BinaryCalibrator, int], BinaryMap],
+) -> OneVsRestMap:
+    is_logit = calibrator.input == "logit"
+    inner = calibrator.of_probabilities() if is_logit else calibrator
+    maps = (
+        fit(inner, k) if total > 0.0 else map_without_rows(calibrator.input, label)
+        for k, (label, total) in enumerate(zip(rows.classes.tolist(), weight.tolist(), strict=True))
+    )
+    return OneVsRestMap(tuple(maps), is_logit)
 
 
 def map_without_rows(input: InputKind, label: object) -> BinaryMap:
@@ -403,8 +407,8 @@ def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
             f"a {type(calibrator).__name__} can't be saved: documents hold calibrant's own calibrators only. "
             "Keep it by the means of the project that it comes from."
         )
-    params = calibrator.get_params(deep=False)
-    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in params.items()}}
+    given = calibrator.get_params(deep=False).items()
+    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in given}}
 
 
 def encode_calibrator_setting(value: object) -> object:
@@ -416,7 +420,10 @@ def decode_settings(parts: Mapping[str, DocumentField], of: type[_Kind]) -> _Kin
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
     cls, settings = known[parts["method"].choice(known)], parts["settings"]
-    given: dict[str, Any] = {key: _decode_setting(field) for key, field in settings.members(cls.param_names()).items()}
+    given: dict[str, Any] = {
+        key: decode_calibrator_setting(field, BinaryCalibrator) if isinstance(field.value, dict) else field.single()
+        for key, field in settings.members(cls.param_names()).items()
+    }
     try:
         made = cls(**given)
         made.check_params()
@@ -431,10 +438,3 @@ def decode_calibrator_setting(field: DocumentField, of: type[_Kind]) -> str | _K
         return decode_settings(field.members(("method", "settings")), of)
     names = [name for name, cls in CALIBRATORS.items() if issubclass(cls, of)]
     return field.choice([*names, *ALIASES])
-
-
-def _decode_setting(field: DocumentField) -> object:
-    """Return a single value, or the calibrator of the columns inside another calibrator."""
-    if isinstance(field.value, dict):
-        return decode_settings(field.members(("method", "settings")), BinaryCalibrator)
-    return field.single()

@@ -8,7 +8,7 @@ from calibrant.calibrators.base import named
 from calibrant.calibrators.beta import BetaCalibrator
 from calibrant.calibrators.softmax_family import Penalty, SoftmaxCalibrator
 from calibrant.calibrators.temperature import StreamedLogits
-from calibrant.maps import BetaMap, BinaryMap, Map
+from calibrant.maps import BetaMap, Map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -76,9 +76,8 @@ class DirichletCalibrator(SoftmaxCalibrator):
         """Return the rows as they are: no shift leaves a matrix of logarithms alone."""
         return rows
 
+    def map_of(self, rows: Rows) -> Map:
+        return BetaCalibrator().map_of(rows) if rows.n_classes == 2 else super().map_of(rows)
+
     def map_of_stream(self, stream: RowStream) -> Map:
         return BetaCalibrator().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)
-
-    def fit_binary(self, rows: Rows) -> BinaryMap:
-        """Fit beta calibration, which is Dirichlet calibration of two classes."""
-        return BetaCalibrator().fit_map(rows)

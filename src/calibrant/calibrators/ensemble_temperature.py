@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
-from calibrant.calibrators.temperature import TemperatureCalibrator, check_softmax, slope_of
+from calibrant.calibrators.temperature import TemperatureCalibrator, slope_of
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
-from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap
+from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap, line_map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -85,13 +86,18 @@ class EnsembleTemperatureCalibrator(Calibrator):
     def map_of(self, rows: Rows) -> Map:
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
-        return mixture_of(parts, find_shares(MixtureProblem.of(parts, rows), len(parts), rows.total_weight))
+        problem = MixtureProblem.of(parts, rows)
+        return mixture_of(parts, find_shares(lambda find: find(problem), len(parts), rows.total_weight))
 
     def fit_passes(self, stream: RowStream) -> Map:
         """Fit the shares in sums over the rows, after the temperature."""
         parts = parts_of(TemperatureCalibrator(input=self.input).fit_passes(stream))
         total = stream.total(lambda rows: float(rows.weights.sum()))
-        return mixture_of(parts, find_shares(_StreamedMixture(stream, parts), len(parts), total))
+
+        def sum_of(find: Callable[[MixtureProblem], Any]) -> Any:
+            return stream.total(lambda rows: find(MixtureProblem.of(parts, rows)))
+
+        return mixture_of(parts, find_shares(sum_of, len(parts), total))
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if n_classes == 2 or not isinstance(fitted, MixtureMap):
@@ -99,22 +105,16 @@ class EnsembleTemperatureCalibrator(Calibrator):
         maps = fitted.maps if isinstance(fitted, (MeanMap, MixtureMap)) else ()
         for item, part in zip(field.member("maps").items(), maps, strict=True):
             if isinstance(part, SoftmaxMap):
-                check_softmax(part, self.input, n_classes, item, ndim=0)
+                part.check_fit(self.input, n_classes, item, ndim=0)
             elif not isinstance(part, (BetaMap, LogisticMap)):
                 item.member("kind").refuse(f"does not go with {self!r}")
 
 
-def parts_of(first: Map) -> Parts:
+def parts_of(first: SoftmaxMap | BetaMap | LogisticMap) -> Parts:
     """Return what is mixed: temperature scaling, the scores as they are, and the same for all rows."""
-    match first:
-        case SoftmaxMap(bias=bias, clip=clip):
-            return (first, SoftmaxMap(np.array(1.0), bias, clip), SoftmaxMap(np.array(0.0), bias, clip))
-        case BetaMap(clip=clip):
-            return (first, BetaMap(1.0, 1.0, 0.0, clip), BetaMap(0.0, 0.0, 0.0, clip))
-        case LogisticMap():
-            return (first, LogisticMap(1.0, 0.0), LogisticMap(0.0, 0.0))
-        case other:
-            raise TypeError(f"temperature scaling gave a {type(other).__name__}")
+    if isinstance(first, SoftmaxMap):
+        return (first, *(replace(first, weight=np.array(slope)) for slope in (1.0, 0.0)))
+    return (first, *(line_map(slope, 0.0, first.clip) for slope in (1.0, 0.0)))
 
 
 def mixture_of(parts: Parts, shares: FloatArray) -> MeanMap | MixtureMap:
@@ -149,16 +149,6 @@ def _chosen(fitted: SoftmaxMap, values: FloatArray, codes: npt.NDArray[np.intege
     return out
 
 
-class MixtureLoss(Protocol):
-    """The log-likelihood of a mixture of given parts, as a function of their shares."""
-
-    def log_likelihood(self, shares: FloatArray) -> float:
-        """Return sum_i w_i log(sum_j share_j parts_ji)."""
-
-    def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return its gradient and its negative Hessian."""
-
-
 @dataclass(frozen=True, slots=True)
 class MixtureProblem:
     """Rows of a mixture: what each part gives to each row's own class, and the weights of the rows."""
@@ -189,27 +179,15 @@ class MixtureProblem:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class _StreamedMixture:
-    """The log-likelihood of a mixture, whose rows are read again for each evaluation."""
+def find_shares(sum_of: Callable[[Callable[[MixtureProblem], Any]], Any], n_parts: int, total: float) -> FloatArray:
+    """Return the shares, shape (J,), that maximise log-likelihood plus sum_j log(share_j).
 
-    stream: RowStream
-    parts: Parts
-
-    def log_likelihood(self, shares: FloatArray) -> float:
-        parts = self.parts
-        return self.stream.total(lambda rows: MixtureProblem.of(parts, rows).log_likelihood(shares))
-
-    def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        parts = self.parts
-        return self.stream.total(lambda rows: MixtureProblem.of(parts, rows).derivatives(shares))
-
-
-def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:
-    """Return the shares, shape (J,), that maximise log-likelihood plus sum_j log(share_j); rows weigh `total`."""
+    `sum_of` sums what is found of problems of all rows, which weigh `total`.
+    """
 
     def loss(shares: FloatArray) -> float:
-        return -(problem.log_likelihood(shares) + float(np.log(shares).sum())) / total
+        likelihood: float = sum_of(lambda part: part.log_likelihood(shares))
+        return -(likelihood + float(np.log(shares).sum())) / total
 
     shares = np.full(n_parts, 1.0 / n_parts)
     value = loss(shares)
@@ -217,7 +195,7 @@ def find_shares(problem: MixtureLoss, n_parts: int, total: float) -> FloatArray:
     system[:-1, -1] = system[-1, :-1] = 1.0
     decrement = np.inf
     for _ in range(_MAX_ITER):
-        slope, bend = problem.derivatives(shares)
+        slope, bend = sum_of(partial(MixtureProblem.derivatives, shares=shares))
         gradient = -(slope + 1.0 / shares) / total
         system[:-1, :-1] = bend / total
         system[np.arange(n_parts), np.arange(n_parts)] += 1.0 / (total * shares * shares)

@@ -90,8 +90,7 @@ class CenteredIsotonicCalibrator(_PooledCalibrator):
     Parameters
     ----------
     bounded : bool
-        Keep outputs inside [1 / (n + 2), 1 - 1 / (n + 2)], n the total weight: an event unseen in n rows may still
-        happen. By default the outer blocks keep their rates, which are often 0 and 1.
+        As for `IsotonicCalibrator`; by default the outer blocks keep their rates, which are often 0 and 1.
     input : {"probability", "logit", "score"}
         What the scores are. Outputs are interpolated in them, so unlike isotonic regression it matters.
 

@@ -181,25 +181,14 @@ class _Bins:
         end = np.append(first[1:], scores.size)
         n, positives, mean, unweighted = self.columns[:, self.is_kept]
         lowest, highest = scores[first], scores[end - 1]
-        match boundary:
-            case "mean":
-                recorded = mean
-            case "min":
-                recorded = lowest
-            case "max":
-                recorded = highest
-            case "median":
-                recorded = _medians(self.distinct, first, end)
-            case "unweighted":
-                recorded = unweighted
+        of_bin = {"mean": mean, "min": lowest, "max": highest, "unweighted": unweighted}
+        recorded = _medians(self.distinct, first, end) if boundary == "median" else of_bin[boundary]
         mean, recorded = (np.clip(at, lowest, highest) for at in (mean, recorded))  # against rounding
         n_below = np.concatenate(([0.0], np.cumsum(n[:-1])))
         columns = (n_below, lowest, highest, mean, positives, n, positives / n, recorded)
-        table = np.empty(n.size, dtype=[(name, np.float64) for name in COLUMNS])
-        for name, column in zip(COLUMNS, columns, strict=True):
-            table[name] = column
+        table: BinTable = np.rec.fromarrays(columns, dtype=[(name, np.float64) for name in COLUMNS])
         table.flags.writeable = False
-        return table.view(np.recarray)
+        return table
 
 
 def _medians(distinct: DistinctScores, first: IntArray, end: IntArray) -> FloatArray:

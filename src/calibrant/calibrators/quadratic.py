@@ -87,6 +87,5 @@ def _apart_from_line(t: FloatArray, weight: FloatArray) -> tuple[FloatArray | No
     variance = dot(weight, first * first)
     slope = dot(weight, first * second) / variance if variance > 0.0 else 0.0
     rest = second - slope * first
-    if dot(weight, rest * rest) <= _STRAIGHT * dot(weight, second * second) or variance == 0.0:
-        return None, slope, mean_square - slope * mean
-    return rest, slope, mean_square - slope * mean
+    is_line = dot(weight, rest * rest) <= _STRAIGHT * dot(weight, second * second) or variance == 0.0
+    return None if is_line else rest, slope, mean_square - slope * mean

@@ -13,7 +13,7 @@ from calibrant.logistic import (
     platt_rates,
     platt_targets,
 )
-from calibrant.maps import BetaMap, BinaryMap, LogisticMap
+from calibrant.maps import BetaMap, BinaryMap, LogisticMap, line_map
 from calibrant.numerics import FloatArray, clip_open, logit
 from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
@@ -55,9 +55,7 @@ class SigmoidCalibrator(BinaryCalibrator):
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         ties, clip = on_logits(data.tied(), self.input)
         slope, intercept = fit_slope_intercept(ties)
-        if clip is None:
-            return LogisticMap(slope, intercept)
-        return BetaMap(slope, slope, intercept, clip)
+        return line_map(slope, intercept, clip)
 
     def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
         """Fit to scores in the middle of [-1, 1], from the fit to their cells, by Newton's method."""
@@ -77,5 +75,4 @@ class SigmoidCalibrator(BinaryCalibrator):
 
         slope, intercept = minimise_streamed(stream, cells, problem, what="sigmoid fit").tolist()
         slope /= unit
-        intercept -= slope * middle
-        return LogisticMap(slope, intercept) if clip is None else BetaMap(slope, slope, intercept, clip)
+        return line_map(slope, intercept - slope * middle, clip)

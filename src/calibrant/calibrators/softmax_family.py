@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score
-from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, check_softmax
-from calibrant.document_field import DocumentField
+from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, logits_of, slope_of
 from calibrant.errors import DataWarning, warn
-from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
-from calibrant.numerics import LARGEST, FloatArray, clip_open, logit
+from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
+from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import quoted
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.softmax_fit import MatrixProblem, SoftmaxProblem, StreamedSoftmax, fit_softmax
+from calibrant.softmax_fit import AnyProblem, MatrixProblem, SoftmaxProblem, StreamedSoftmax, fit_softmax
 from calibrant.validation import InputKind, check_number
 
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -27,13 +26,13 @@ Penalty: TypeAlias = float | Literal["evidence"]
 #: Calibrated logits beyond this give 0 or 1; the squares of smaller ones are finite.
 _SURE = 1e8
 _LARGE = 1e150
-_MOST_NAMED = 10
 
 
 class SoftmaxCalibrator(Calibrator):
     """A softmax of linear functions of the logits, with a penalty on the distance from temperature scaling."""
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
+    softmax_ndim = 2
     #: The kind of problem of a matrix and intercepts.
     matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
@@ -62,15 +61,13 @@ class SoftmaxCalibrator(Calibrator):
 
     def map_of(self, rows: Rows) -> Map:
         if rows.n_classes == 2:
-            return self.fit_binary(as_one_score(rows, self.input))
-        warn_of_absent_classes(rows)
-        match TemperatureCalibrator(input=self.input).map_of(rows):
-            case SoftmaxMap(weight=slope, clip=clip):
-                z = rows.scores if clip is None else np.log(np.maximum(rows.scores, clip))
-                matrix, bias = self.fit_logits(z, float(slope), rows)
-                return SoftmaxMap(float(slope) * matrix, bias, clip)
-            case other:
-                raise TypeError(f"temperature scaling gave a {type(other).__name__}")
+            rows = as_one_score(rows, self.input)
+        else:
+            warn_of_absent_classes(rows)
+        fitted = TemperatureCalibrator(input=self.input).map_of(rows)
+        slope, clip = slope_of(fitted), fitted.clip
+        matrix, bias = self.fit_logits(logits_of(rows, clip), slope, rows)
+        return _map_of(matrix, bias, slope, clip, is_binary=rows.is_binary)
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
         """Fit in sums over the rows, from what a sample of them gives: the temperature first, then the deviation."""
@@ -89,35 +86,14 @@ class SoftmaxCalibrator(Calibrator):
         def total(find: Callable[[SoftmaxProblem], Any]) -> Any:
             return logits.sum(lambda z, codes, w: find(replace(empty, x=scaled(z), codes=codes, weight=w)))
 
-        matrix, bias = self.fit_problem(StreamedSoftmax.of(sample, total), logits.total)
+        matrix, bias = self.fit_problem(StreamedSoftmax(sample, total, sample.centre, sample.penalty), logits.total)
         if not stream.is_binary:
-            return SoftmaxMap(slope * matrix, bias - slope * middle * matrix.sum(axis=1), logits.clip)
-        line, intercept = line_of(matrix, bias, slope)
-        return LogisticMap(line, intercept) if logits.clip is None else BetaMap(line, line, intercept, logits.clip)
+            bias = bias - slope * middle * matrix.sum(axis=1)
+        return _map_of(matrix, bias, slope, logits.clip, is_binary=stream.is_binary)
 
     def stream_middle(self, logits: StreamedLogits) -> float:  # noqa: ARG002
         """Return what is taken off all logits of a stream: nothing."""
         return 0.0
-
-    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
-            super().check_map(fitted, n_classes, field)
-        else:
-            check_softmax(fitted, self.input, n_classes, field, ndim=2)
-
-    def fit_binary(self, rows: Rows) -> BinaryMap:
-        """Fit rows of one score as columns -z / 2 and z / 2 of the logit z, which gives a slope and an intercept."""
-        match TemperatureCalibrator(input=self.input).map_of(rows):
-            case BetaMap(a=scale, clip=clip):
-                slope, intercept = self._fit_line(logit(clip_open(rows.scores, clip)), scale, rows)
-                return BetaMap(slope, slope, intercept, clip)
-            case LogisticMap(slope=scale):
-                return LogisticMap(*self._fit_line(rows.scores, scale, rows))
-            case other:
-                raise TypeError(f"temperature scaling gave a {type(other).__name__}")
-
-    def _fit_line(self, z: FloatArray, scale: float, rows: Rows) -> tuple[float, float]:
-        return line_of(*self.fit_logits(0.5 * np.column_stack((-z, z)), scale, rows), scale)
 
     def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Return matrix and intercepts over `scale` times logits `z`, the inverse temperature times them."""
@@ -127,7 +103,7 @@ class SoftmaxCalibrator(Calibrator):
         x = np.clip(self.centred(x), -_SURE, _SURE)
         return self.fit_problem(self.problem(x, rows.codes, rows.weights / total), total)
 
-    def fit_problem(self, problem: SoftmaxProblem, total: float) -> tuple[FloatArray, FloatArray]:
+    def fit_problem(self, problem: AnyProblem, total: float) -> tuple[FloatArray, FloatArray]:
         """Return the matrix and intercepts that solve a problem of rows that weigh `total`."""
         given = None if self.penalty == "evidence" else float(self.penalty)
         theta, self.penalty_ = fit_softmax(problem, total, given, what=f"{self.name} fit")
@@ -139,11 +115,15 @@ class SoftmaxCalibrator(Calibrator):
         return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
-def line_of(matrix: FloatArray, bias: FloatArray, scale: float) -> tuple[float, float]:
-    """Return slope and intercept over the logit z of a softmax over `scale` times -z / 2 and z / 2."""
+def _map_of(
+    matrix: FloatArray, bias: FloatArray, scale: float, clip: float | None, *, is_binary: bool
+) -> SoftmaxMap | BetaMap | LogisticMap:
+    """Return the map of a matrix over `scale` times the logits; those of one score are the columns -z / 2 and z / 2."""
+    if not is_binary:
+        return SoftmaxMap(scale * matrix, bias, clip)
     with np.errstate(over="ignore"):  # the slope of scores that lie very close together may overflow
         slope = scale * (0.5 * (matrix[1, 1] - matrix[1, 0] - matrix[0, 1] + matrix[0, 0]))
-    return float(np.clip(slope, -LARGEST, LARGEST)), float(bias[1] - bias[0])
+    return line_map(float(np.clip(slope, -LARGEST, LARGEST)), float(bias[1] - bias[0]), clip)
 
 
 def warn_of_absent_classes(rows: Rows) -> None:
@@ -151,7 +131,7 @@ def warn_of_absent_classes(rows: Rows) -> None:
     absent = rows.classes[rows.class_weight == 0.0].tolist()
     if absent:
         warn(
-            f"no rows of class {quoted(absent, most=_MOST_NAMED)}: their probabilities only fall, as far as the "
+            f"no rows of class {quoted(absent, most=10)}: their probabilities only fall, as far as the "
             "penalty lets them",
             DataWarning,
         )

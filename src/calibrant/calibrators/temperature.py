@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator, as_one_score, named
-from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
-from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, SoftmaxMap
+from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import EPS, LARGEST, FloatArray, clip_from_data, clip_open, dot, logit
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.validation import InputKind
 
 T = TypeVar("T")
 _MAX_ITER = 200
@@ -70,6 +68,7 @@ class TemperatureCalibrator(Calibrator):
     """
 
     map_kinds = (BetaMap, LogisticMap)
+    softmax_ndim = 0
 
     @property
     def inverse_temperature_(self) -> float:
@@ -81,55 +80,30 @@ class TemperatureCalibrator(Calibrator):
         """The inverse temperature, by the name that scikit-learn gives it."""
         return self.inverse_temperature_
 
-    def map_of(self, rows: Rows) -> Map:
-        if rows.n_classes == 2:
-            return self._fit_binary(as_one_score(rows, self.input))
-        values = rows.scores
-        clip = clip_from_data(values, rows.total_weight) if self.input == "probability" else None
-        z = values if clip is None else np.log(np.maximum(values, clip))
-        return SoftmaxMap(np.array(min(_inverse_temperature(z, rows), _STEEPEST)), np.zeros(values.shape[1]), clip)
+    def map_of(self, rows: Rows) -> SoftmaxMap | BetaMap | LogisticMap:
+        rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
+        clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
+        if rows.is_binary:
+            z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
+            return line_map(_inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows), 0.0, clip)
+        slope = min(_inverse_temperature(logits_of(rows, clip), rows), _STEEPEST)
+        return SoftmaxMap(np.array(slope), np.zeros(rows.n_classes), clip)
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
         logits = StreamedLogits.read(stream)
         slope, clip = logits.inverse_temperature(), logits.clip
         if not stream.is_binary:
             return SoftmaxMap(np.array(slope), np.zeros(len(stream.classes)), clip)
-        return LogisticMap(slope, 0.0) if clip is None else BetaMap(slope, slope, 0.0, clip)
-
-    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        if n_classes == 2 or not isinstance(fitted, SoftmaxMap):
-            super().check_map(fitted, n_classes, field)
-        else:
-            check_softmax(fitted, self.input, n_classes, field, ndim=0)
-
-    def _fit_binary(self, rows: Rows) -> BinaryMap:
-        clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
-        z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
-        slope = _inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows)
-        return LogisticMap(slope, 0.0) if clip is None else BetaMap(slope, slope, 0.0, clip)
+        return line_map(slope, 0.0, clip)
 
 
 def slope_of(fitted: Map) -> float:
     """Return what the map of temperature scaling multiplies logits by."""
     match fitted:
-        case BetaMap(a=slope) | LogisticMap(slope=slope):
-            return slope
-        case SoftmaxMap(weight=weight):
-            return float(weight)
+        case BetaMap(a=slope) | LogisticMap(slope=slope) | SoftmaxMap(weight=slope):
+            return float(slope)
         case other:
             raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
-
-
-def check_softmax(
-    fitted: SoftmaxMap, input: InputKind, n_classes: int, field: DocumentField, *, ndim: int | None = None
-) -> None:
-    """Refuse a softmax map, held by a field of a document, of other classes, scores or dimensions of its weight."""
-    if ndim is not None and fitted.weight.ndim != ndim:
-        kind = {0: "one number, as an inverse temperature", 2: "one row per class, as a matrix"}[ndim]
-        field.member("weight").refuse(f"is not {kind} is")
-    if fitted.n_classes != n_classes:
-        field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
-    fitted.check_input(input, field)
 
 
 def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
@@ -228,13 +202,13 @@ class StreamedLogits:
     def sum(self, part: Callable[[FloatArray, npt.NDArray[np.integer[Any]], FloatArray], T]) -> T:
         """Return the sum of what `part` finds of logits, codes and shares of the weight."""
         clip, total = self.clip, self.total
-        return self.stream.total(lambda rows: part(_logits_of(rows, clip), rows.codes, rows.weights / total))
+        return self.stream.total(lambda rows: part(logits_of(rows, clip), rows.codes, rows.weights / total))
 
     def sample(self) -> tuple[FloatArray, npt.NDArray[np.integer[Any]], FloatArray]:
         """Draw rows with a fixed seed: their logits, codes, and weights that sum to one."""
         rows = self.stream.sample(_SAMPLE, rng=0)
         share = rows.weights / self.total
-        return _logits_of(rows, self.clip), rows.codes, share / share.sum()
+        return logits_of(rows, self.clip), rows.codes, share / share.sum()
 
     def inverse_temperature(self) -> float:
         """Find the slope, from that of the sample, by Newton's method: one pass for each evaluation."""
@@ -259,7 +233,7 @@ class StreamedLogits:
         return slope
 
 
-def _logits_of(rows: Rows, clip: float | None) -> FloatArray:
+def logits_of(rows: Rows, clip: float | None) -> FloatArray:
     """Return the logits of rows, one column per class; of one score z they are -z / 2 and z / 2."""
     if rows.is_binary:
         z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy.typing as npt
@@ -15,10 +16,7 @@ from calibrant.numerics import softmax
 from calibrant.phrases import quoted
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
 from calibrant.validation import check_flag
-
-_MOST_NAMED = 10
 
 
 @named("top_label")
@@ -73,43 +71,61 @@ class TopLabelCalibrator(WrappingCalibrator):
 
     def map_of(self, rows: Rows) -> Map:
         inner = self.inner()
-        n_classes = rows.n_classes
-        if n_classes == 2:
+        if rows.n_classes == 2:
             return inner.map_of(rows)
-        is_logit = inner.input == "logit"
-        if is_logit:
+        if inner.input == "logit":
             rows = rows.with_scores(softmax(rows.scores))
             inner = inner.of_probabilities()
         _refuse_raw(inner)
         top, confidence = rows.scores.argmax(axis=1), rows.top_label()
-        pooled = _fit_mixed(inner, confidence)
-        own = None
-        if self.per_class and pooled is not None:
-            own = [_fit_mixed(inner, confidence.take(top == k)) for k in range(n_classes)]
-        is_right = bool(confidence.positive[0])
-        return top_label_map(rows.classes, pooled, own, is_logit=is_logit, n_rows=rows.n_rows, is_right=is_right)
+
+        def fit(only: int | None) -> BinaryMap | None:
+            part = confidence if only is None else confidence.take(top == only)
+            return None if part.positive.all() or not part.positive.any() else inner.fit_map(part)
+
+        return self._map_of_fits(fit, rows.classes, rows.n_rows, is_right=bool(confidence.positive[0]))
 
     def map_of_stream(self, stream: RowStream) -> Map:
         inner = self.inner()
         if len(stream.classes) == 2:
             return inner.map_of_stream(stream)
         _refuse_raw(inner)
-        is_logit = inner.input == "logit"
-        inner = inner.of_probabilities() if is_logit else inner
+        inner = inner.of_probabilities() if inner.input == "logit" else inner
         confidence = stream.top_label()
-        summary = confidence.summary()
+        summary, labels = confidence.summary(), stream.classes.tolist()
+        by_class = cache(stream.top_summaries)  # one pass, if any
 
-        def fit_mixed(column: RowStream, found: ScoreSummary | None) -> BinaryMap | None:
-            is_mixed = found is not None and 0.0 < found.total_positives < found.total_weight
-            return inner.fit_score(column, found) if found is not None and is_mixed else None
+        def fit(only: int | None) -> BinaryMap | None:
+            found = summary if only is None else by_class().get(labels[only])
+            if found is None or not 0.0 < found.total_positives < found.total_weight:
+                return None
+            return inner.fit_score(confidence if only is None else stream.top_label(only), found)
 
-        pooled, own = fit_mixed(confidence, summary), None
-        if self.per_class and pooled is not None:
-            by_class = stream.top_summaries()
-            labels = stream.classes.tolist()
-            own = [fit_mixed(stream.top_label(only=k), by_class.get(label)) for k, label in enumerate(labels)]
-        is_right = summary.total_positives > 0.0
-        return top_label_map(stream.classes, pooled, own, is_logit=is_logit, n_rows=stream.count(), is_right=is_right)
+        return self._map_of_fits(fit, stream.classes, stream.count(), is_right=summary.total_positives > 0.0)
+
+    def _map_of_fits(
+        self, fit: Callable[[int | None], BinaryMap | None], classes: npt.NDArray[Any], n_rows: int, *, is_right: bool
+    ) -> TopLabelMap:
+        """Fit all rows, and those with each class on top; `fit` gives None where they are all right or all wrong."""
+        n_classes, is_logit, pooled = len(classes), self.input == "logit", fit(None)
+        if pooled is None:
+            warn(
+                f"the top label is {'right' if is_right else 'wrong'} in all {n_rows:,} rows: too few to "
+                "calibrate its confidence, which stays as it is",
+                DataWarning,
+            )
+            return TopLabelMap(n_classes, (IDENTITY,), is_logit)
+        if not self.per_class:
+            return TopLabelMap(n_classes, (pooled,), is_logit)
+        own = [fit(k) for k in range(n_classes)]
+        left = [label for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
+        if left:
+            warn(
+                f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
+                f"{quoted(left, most=10)}. They get the map of all rows",
+                DataWarning,
+            )
+        return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
 
     def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
         if not isinstance(fitted, TopLabelMap):
@@ -122,45 +138,9 @@ class TopLabelCalibrator(WrappingCalibrator):
         check_columns(self.inner(), fitted, n_classes, field)
 
 
-def top_label_map(
-    classes: npt.NDArray[Any],
-    pooled: BinaryMap | None,
-    own: Sequence[BinaryMap | None] | None,
-    *,
-    is_logit: bool,
-    n_rows: int,
-    is_right: bool,
-) -> TopLabelMap:
-    """Return the map of all rows and those of each class on top as one; None where rows are all right or all wrong."""
-    n_classes = len(classes)
-    if pooled is None:
-        warn(
-            f"the top label is {'right' if is_right else 'wrong'} in all {n_rows:,} rows: too few to "
-            "calibrate its confidence, which stays as it is",
-            DataWarning,
-        )
-        return TopLabelMap(n_classes, (IDENTITY,), is_logit)
-    if own is None:
-        return TopLabelMap(n_classes, (pooled,), is_logit)
-    left = [label for label, fitted in zip(classes.tolist(), own, strict=True) if fitted is None]
-    if left:
-        warn(
-            f"{len(left):,} of {n_classes:,} classes are never on top, or always or never rightly: "
-            f"{quoted(left, most=_MOST_NAMED)}. They get the map of all rows",
-            DataWarning,
-        )
-    return TopLabelMap(n_classes, tuple(fitted or pooled for fitted in own), is_logit)
-
-
 def _refuse_raw(inner: BinaryCalibrator) -> None:
     if inner.input == "score":
         raise InvalidInputError(
             "raw scores of several classes say nothing of the confidence in the largest. Pass probabilities, or "
             'logits with input="logit".'
         )
-
-
-def _fit_mixed(inner: BinaryCalibrator, rows: Rows) -> BinaryMap | None:
-    """Fit the confidence of rows, or return None where they are not both right and wrong."""
-    right = rows.positive
-    return None if right.all() or not right.any() else inner.fit_map(rows)

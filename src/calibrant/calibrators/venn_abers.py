@@ -9,7 +9,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.fitted import apply_map
-from calibrant.maps import BinaryMap, OneVsRestMap, VennAbersMap, step_levels
+from calibrant.maps import OneVsRestMap, StepMap, VennAbersMap, step_levels
 from calibrant.numerics import FloatArray, softmax
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -95,18 +95,15 @@ class VennAbersCalibrator(BinaryCalibrator):
     def _pair(self, fitted: VennAbersMap | OneVsRestMap, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         if isinstance(fitted, OneVsRestMap):
             columns = (softmax(values) if fitted.is_logit else values).T
-            pairs = [_pair_of_column(m, np.ascontiguousarray(c)) for m, c in zip(fitted.maps, columns, strict=True)]
-            return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
+            nothing = StepMap(np.empty(0), np.zeros(1)), StepMap(np.empty(0), np.ones(1))  # of a class without rows
+            parts = [(m.lower, m.upper) if isinstance(m, VennAbersMap) else nothing for m in fitted.maps]
+            pairs = [[m.apply(np.ascontiguousarray(c)) for m in two] for two, c in zip(parts, columns, strict=True)]
+            p0, p1 = map(np.column_stack, zip(*pairs, strict=True))
+            return p0, p1
         p0, p1 = (apply_map(table, values, self.input) for table in (fitted.lower, fitted.upper))
         if values.ndim == 2:  # the first class is likely where the second is not
             p0[:, 0], p1[:, 0] = p1[:, 0].copy(), p0[:, 0].copy()
         return p0, p1
-
-
-def _pair_of_column(fitted: BinaryMap, column: FloatArray) -> tuple[FloatArray, FloatArray]:
-    if isinstance(fitted, VennAbersMap):
-        return fitted.pair(column)
-    return np.zeros(column.size), np.ones(column.size)  # a class without rows
 
 
 def _rising_steps(edges: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:

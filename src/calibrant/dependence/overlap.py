@@ -40,13 +40,6 @@ def block_length(time: ArrayLike, label_end: ArrayLike) -> int:
 
     If a label overlaps those of h rows after it, blocks of b rows lose a share h / (3 b) of the variance that this adds
     (Künsch 1989). No more than a tenth of the rows make a block, so that there are ten of them at least.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.dependence import block_length
-    >>> block_length(np.arange(1000), np.arange(1000) + 5)
-    20
     """
     start, end = as_label_times(time, label_end)
     ordered = np.sort(start)
@@ -60,12 +53,6 @@ def effective_rows(time: ArrayLike, label_end: ArrayLike) -> float:
 
     A label's uniqueness is the mean, over the starts of labels while it is open, of one over the number of labels open
     then (López de Prado 2018, *Advances in financial machine learning*, sections 4.3 and 4.4).
-
-    Examples
-    --------
-    >>> from calibrant.dependence import effective_rows
-    >>> effective_rows([0, 1, 2, 3], [1, 2, 3, 4])  # each label but the first shares a start
-    2.25
     """
     start, end = as_label_times(time, label_end)
     moments = np.unique(start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
@@ -16,35 +16,23 @@ from calibrant.tables import PART_ROWS, Applied, Progress, append_columns, is_sp
 from calibrant.validation import check_integer
 
 
-@overload
-def apply(
-    fitted: Fitted,
-    source: Any,
-    target: str | os.PathLike[str],
-    *,
-    score: str | Sequence[str] | None = ...,
-    group: str | None = ...,
-    column: str = ...,
-    format: str | None = ...,
-    table: str | None = ...,
-    part_rows: int = ...,
-    progress: Progress | None = ...,
-) -> Applied: ...
+class _SparkOptions(TypedDict, total=False):
+    score: str | Sequence[str] | None
+    group: str | None
+    column: str
+    table: str | None
+
+
+class _Options(_SparkOptions, total=False):
+    format: str | None
+    part_rows: int
+    progress: Progress | None
 
 
 @overload
-def apply(
-    fitted: Fitted,
-    source: Any,
-    target: None = ...,
-    *,
-    score: str | Sequence[str] | None = ...,
-    group: str | None = ...,
-    column: str = ...,
-    table: str | None = ...,
-) -> Any: ...
-
-
+def apply(fitted: Fitted, source: Any, target: str | os.PathLike[str], **options: Unpack[_Options]) -> Applied: ...
+@overload
+def apply(fitted: Fitted, source: Any, target: None = None, **options: Unpack[_SparkOptions]) -> Any: ...
 def apply(
     fitted: Fitted,
     source: Any,
@@ -64,7 +52,7 @@ def apply(
     ----------
     fitted : Fitted
         Anything that `cb.save` takes: a calibrator, one by group or of several labels, a shift, a chain.
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
+    source, format, table
         As in `cb.engines.summarise`.
     target : path-like, optional
         A file, which appears whole or not at all; its suffix says the format. Or a folder, for a source that is a file
@@ -78,10 +66,6 @@ def apply(
         The column of groups, of what was fitted by group; by default the one that it was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
-    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
-        What source files are, whatever their names say.
-    table : str, optional
-        Which table of a DuckDB database.
     part_rows : int
         Rows of a part of a Parquet file at least.
     progress : callable, optional

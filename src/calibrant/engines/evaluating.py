@@ -129,20 +129,16 @@ def evaluate(
 
 def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of a summary; of cells, notes say how far that may be from the rows' own."""
-    scores = evaluate_summary(summary, _count_rows(stream, summary), settings, evaluated_on)
+    # the weight of unweighted rows is their number
+    n_rows = stream.total(lambda rows: rows.n_rows) if stream.can_count else round(summary.total_weight)
+    scores = evaluate_summary(summary, n_rows, settings, evaluated_on)
     if not isinstance(summary, QuantisedSummary):
         return scores
     bounds = summary.bounds
-    known = {
-        "brier": bounds.brier,
-        "log_loss": bounds.log_loss,
-        "auc": bounds.auc,
-        "ece": summary.ece_bound(settings.n_bins),
-    }
-    noted = [
-        replace(s, note=f"of cells of scores: within {known[s.name]:.1e} of the rows' own") if s.name in known else s
-        for s in scores.values()
-    ]
+    known = {name: getattr(bounds, name) for name in ("brier", "log_loss", "auc")}
+    known["ece"] = summary.ece_bound(settings.n_bins)
+    notes = {name: f"of cells of scores: within {bound:.1e} of the rows' own" for name, bound in known.items()}
+    noted = [replace(s, note=notes.get(s.name, s.note)) for s in scores.values()]
     return Scores(noted, verdict=scores.verdict)
 
 
@@ -173,11 +169,6 @@ def _summary_of_all(stream: SourceStream, by_group: Mapping[Any, ScoreSummary]) 
     columns = zip(*(summary.distinct for summary in by_group.values()), strict=True)
     scores, weight, squared, positives = (np.concatenate(parts) for parts in columns)
     return ScoreSummary.from_cells(scores, weight, positives, weight_squared=squared)
-
-
-def _count_rows(stream: SourceStream, summary: ScoreSummary) -> int:
-    """Return the number of rows of a summary: its weight, unless rows have weights of their own."""
-    return stream.total(lambda rows: rows.n_rows) if stream.can_count else round(summary.total_weight)
 
 
 def _count_groups(stream: SourceStream, by_group: Mapping[Any, ScoreSummary]) -> dict[Any, int]:

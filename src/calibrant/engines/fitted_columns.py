@@ -19,19 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FittedColumns:
-    """What is fitted, and the columns of its scores and groups.
+    """What is fitted, and the columns of its scores, names or patterns, and of its groups, where it needs them.
 
-    Attributes
-    ----------
-    fitted : Fitted
-    score : tuple of str
-        Names or patterns of the columns of scores.
-    group : str or None
-        Name of the column of groups, where one is needed.
-    is_named : bool
-        Whether the caller named the columns of scores; else they are those of the fit.
-    where : str
-        What the table is called, for the messages.
+    `is_named` says whether the caller named the columns of scores; else they are those of the fit. `where` is what
+    messages call the table.
     """
 
     fitted: Fitted
@@ -44,15 +35,7 @@ class FittedColumns:
     def of(
         cls, fitted: Fitted, *, score: str | Sequence[str] | None = None, group: str | None = None, where: str = ""
     ) -> FittedColumns:
-        """Find the columns: those that the caller names, or those of the fit.
-
-        Raises
-        ------
-        NotFittedError
-            If there is nothing to apply.
-        InvalidInputError
-            If columns are named by nobody, or a column of groups is named where none is needed.
-        """
+        """Find the columns: those that the caller names, or those of the fit."""
         check_fitted(fitted, Fitted, "apply")
         given = [score] if isinstance(score, str) else list(score or ())
         names = given or list(fitted.score_names_ or ())

@@ -135,20 +135,11 @@ class FoldState:
 
 @dataclass(slots=True)
 class SummaryBuilder:
-    """States of several groups and classes that share one budget of distinct scores.
+    """States of several groups and classes that together hold at most `max_distinct` distinct scores.
 
-    Attributes
-    ----------
-    exact : bool or None
-        Whether summaries must be exact (an error where they don't fit), must be of cells, or as it comes.
-    max_distinct : int
-        Distinct scores held, all states together.
-    is_probability : bool
-        Whether scores are probabilities, which says where cells lie.
-    n_states : int
-        How many states there may be, as far as is known: their cells share the memory of one.
-    n_rows : int or None
-        How many rows there will be, where that is known.
+    `exact` says whether summaries must be exact (an error where they don't fit), must be of cells, or as it comes
+    (None). Where cells lie depends on whether scores are probabilities; how wide they are, on `n_states`, the number of
+    states that there may be: their cells share the memory of one. `n_rows` is how many rows there will be, if known.
     """
 
     exact: bool | None
@@ -190,8 +181,8 @@ class SummaryBuilder:
         if self._size() <= self.max_distinct:
             return
         for state in self.states.values():
-            if state.table is None:
-                state.runs = SortedRuns([state.runs.merged()] if state.runs.runs else [])
+            if state.runs.runs:
+                state.runs.merged()
         if self._size() <= self.max_distinct:
             return
         if self.exact:
@@ -231,11 +222,9 @@ class SummaryBuilder:
         if not self.n_rows or not self.n_flushed:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
-        n_first = self.n_flushed
-        n_repeated = max(n_first - self._size(), 1)
-        n_scores = n_first**2 / (2.0 * n_repeated)
-        n_later = n_classes * self.n_rows
-        return n_scores * -math.expm1(-n_later / n_scores) > _SURELY * self.max_distinct
+        n_repeated = max(self.n_flushed - self._size(), 1)
+        n_scores = self.n_flushed**2 / (2.0 * n_repeated)
+        return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > _SURELY * self.max_distinct
 
     def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
         """Return the summary of each group and class."""

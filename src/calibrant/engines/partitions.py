@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial as bind
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,6 @@ class PooledSummary(QuantisedSummary):
         self._blocks = blocks
 
     def isotonic_blocks(self) -> Blocks:
-        """Return the maximal blocks of the isotonic regression of the rows."""
         return self._blocks
 
 
@@ -71,13 +70,13 @@ def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary 
         n_rows, is_counted = start.weight, True
     cells = _Cells(start.low, start.high, start.weight, start.positives, n_rows)
     assert start.n_bits is not None  # noqa: S101
-    grid = _Grid(start.n_bits, is_probability)
+    within = bind(_Within, start.n_bits, is_probability=is_probability)
     flags = cells.flags()
     n_wanted = float(cells.n_rows[flags].sum())
     for _ in range(_MOST_SPLITS):
         if n_wanted <= max_rows:
             break
-        cells = _split(stream, cells, flags, grid)
+        cells = _split(stream, cells, flags, within)
         flags = cells.flags()
         n_before, n_wanted = n_wanted, float(cells.n_rows[flags].sum())
         if n_wanted > _LEAST_FALL * n_before:
@@ -88,7 +87,7 @@ def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary 
         if len(run) == 1 and part.n_rows[0] > max_rows:
             parts.extend(_cut(stream, part.low.item(), part.high.item(), max_rows, is_counted))
         else:
-            parts.append(_fetch(stream, _Within(part, grid).hold))
+            parts.append(_fetch(stream, within(part).hold))
     return PooledSummary(start.filled, pool(parts, is_counted=is_counted), is_probability=is_probability)
 
 
@@ -121,22 +120,7 @@ def _merge_counts(a: _Counts, b: _Counts) -> _Counts:
     return a[0], weighted
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Where cells of the first pass lie."""
-
-    n_bits: int
-    is_probability: bool
-
-    def starts(self, scores: FloatArray) -> npt.NDArray[np.int64]:
-        """Return which of the rising scores is the first of each cell, or of a later one."""
-        counts = np.zeros(n_cells(self.n_bits, is_probability=self.is_probability), np.int64)
-        kernels.count_in_cells(scores, self.n_bits, self.is_probability, counts)
-        return np.concatenate(([0], np.cumsum(counts)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cells:
+class _Cells(NamedTuple):
     """Disjoint ranges of scores in rising order, each with weight, positives and number of rows."""
 
     low: FloatArray
@@ -154,15 +138,14 @@ class _Cells:
 
     def at(self, chosen: BoolArray | npt.NDArray[np.int64]) -> _Cells:
         """Return some of the ranges."""
-        columns = (self.low, self.high, self.weight, self.positives, self.n_rows)
-        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in columns))
+        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in self))
 
     def blocks(self) -> Blocks:
         """Return the ranges as they are pooled."""
         return Blocks(self.low, self.high, self.weight, self.positives)
 
 
-def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _Cells:
+def _split(stream: RowStream, cells: _Cells, flags: BoolArray, within: Callable[[_Cells], _Within]) -> _Cells:
     """Split the flagged ranges into equal parts; return all ranges that hold rows."""
     wanted, alone = cells.at(flags), cells.at(~flags)
     n_all = min(_PARTS_FACTOR * float(wanted.n_rows.sum()) ** (2 / 3), _MOST_PARTS)
@@ -170,14 +153,14 @@ def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _
     with np.errstate(over="ignore", divide="ignore"):
         scale = n_parts / (wanted.high - wanted.low)
     scale[~np.isfinite(scale)] = 0.0  # too near or too far apart to tell parts: left as one
-    within = _Within(wanted, grid)
+    ranges = within(wanted)
 
     def partial(stream: RowStream) -> _Parts:
         parts = np.zeros((wanted.low.size * n_parts, 5))
         for rows in stream:
             s = rows.scores
             w = np.broadcast_to(1.0, s.shape) if rows.weight is None else rows.weight
-            kernels.split_ranges(s, rows.positive, w, within.places(s), wanted.low, scale, n_parts, parts)
+            kernels.split_ranges(s, rows.positive, w, ranges.places(s), wanted.low, scale, n_parts, parts)
         at = np.flatnonzero(parts[:, 0])
         return at, parts[at]
 
@@ -185,8 +168,7 @@ def _split(stream: RowStream, cells: _Cells, flags: BoolArray, grid: _Grid) -> _
     n_rows, weight_sum, positives, low, high = np.ascontiguousarray(filled.T)
     order = np.argsort(np.concatenate((alone.low, low)), kind="stable")
     split = _Cells(low, high, weight_sum, positives, n_rows)
-    names = ("low", "high", "weight", "positives", "n_rows")
-    return _Cells(*(np.concatenate((getattr(alone, name), getattr(split, name)))[order] for name in names))
+    return _Cells(*(np.concatenate(columns)[order] for columns in zip(alone, split, strict=True)))
 
 
 def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
@@ -237,17 +219,19 @@ def _runs_that_fit(n_rows: FloatArray, chosen: npt.NDArray[np.int64], max_rows: 
 
 
 class _Within:
-    """The rows of scores within some ranges."""
+    """The rows of scores within some ranges, each of which lies within one cell of the first pass."""
 
-    def __init__(self, ranges: _Cells, grid: _Grid) -> None:
-        self.ranges, self.grid = ranges, grid
-        self.starts = grid.starts(ranges.low)  # each range lies within one cell of the grid
+    def __init__(self, n_bits: int, ranges: _Cells, *, is_probability: bool) -> None:
+        self.n_bits, self.is_probability, self.ranges = n_bits, is_probability, ranges
+        counts = np.zeros(n_cells(n_bits, is_probability=is_probability), np.int64)
+        kernels.count_in_cells(ranges.low, n_bits, is_probability, counts)
+        self.starts = np.concatenate(([0], np.cumsum(counts)))  # the first range of each cell, or of a later one
 
     def places(self, scores: FloatArray) -> npt.NDArray[np.int64]:
         """Return the range that each score is in, or -1."""
         place = np.empty(scores.size, np.int64)
-        grid, ranges = self.grid, self.ranges
-        kernels.find_ranges(scores, grid.n_bits, grid.is_probability, self.starts, ranges.low, ranges.high, place)
+        low, high = self.ranges.low, self.ranges.high
+        kernels.find_ranges(scores, self.n_bits, self.is_probability, self.starts, low, high, place)
         return place
 
     def hold(self, scores: FloatArray) -> BoolArray:

@@ -40,16 +40,8 @@ class CheckedBatch(NamedTuple):
 class RowReader:
     """Reads the rows of a source as checked batches, as often as the source can be read.
 
-    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out.
-
-    Attributes
-    ----------
-    score : list of str
-        The score columns, in the order of the classes where there are several.
-    classes : ndarray of shape (K,)
-        The sorted classes.
-    n_rows : int or None
-        Number of rows, once a fit has counted them.
+    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out. `score` names
+    the columns of scores in the order of the sorted `classes`; `n_rows` is None until a fit has counted them.
     """
 
     def __init__(
@@ -67,11 +59,10 @@ class RowReader:
         self.source, self.input = source, input
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
-        self.weight = None if weight is None else source.select([weight])[0]
-        self.group = None if group is None else source.select([group])[0]
-        self.keep = None if keep is None else source.select([keep])[0]
-        extra = [name for name in (self.weight, self.group, self.keep) if name is not None]
-        self.columns = list(dict.fromkeys([*self.score, self.label, *extra]))
+        extra = (weight, group, keep)
+        self.weight, self.group, self.keep = (None if name is None else source.select([name])[0] for name in extra)
+        named = (name for name in (self.weight, self.group, self.keep) if name is not None)
+        self.columns = list(dict.fromkeys([*self.score, self.label, *named]))
         self.n_rows: int | None = None
         self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
         self._first_group: Any = None
@@ -211,6 +202,7 @@ class RowReader:
 
     def _placed(self, batch: Batch, rest: Iterator[Batch]) -> str:
         """Count what is missing from this batch on, that is, in all of the source."""
+        import pyarrow as pa
         import pyarrow.compute as compute
 
         n_rows, missing = 0, dict.fromkeys(self.columns, 0)
@@ -219,7 +211,7 @@ class RowReader:
             for name in self.columns:
                 column = found.table.column(name)
                 missing[name] += column.null_count
-                if column.type in _floats():
+                if pa.types.is_floating(column.type):
                     missing[name] += compute.sum(compute.is_nan(column)).as_py() or 0
         listed = [f"{count:,} in column {name!r}" for name, count in missing.items() if count]
         if not listed:
@@ -234,12 +226,6 @@ def missing_message(source: RowSource, counts: dict[str, int]) -> str:
         f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
         "rows first."
     )
-
-
-def _floats() -> tuple[pa.DataType, ...]:
-    import pyarrow as pa
-
-    return (pa.float16(), pa.float32(), pa.float64())
 
 
 def _from_row(batch: Batch) -> str:

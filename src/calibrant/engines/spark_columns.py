@@ -29,18 +29,11 @@ _NUMBERS = ("float", "double", "byte", "short", "integer", "long")
 def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -> Any:
     """Return the data frame with new columns, which Spark computes when they are asked for.
 
-    Notes
-    -----
     One query over the score columns comes first: it counts the rows that `predict_proba` refuses.
 
     Maps of at most 2,048 numbers are SQL, which Spark compiles. Larger ones, which it would search more slowly than it
     sends rows to Python and back, and classes coupled by likelihood, which SQL can't say, run in Python on record
     batches. SQL equals `predict_proba` to 1e-12, Python bit for bit.
-
-    Raises
-    ------
-    CalibrantError
-        If a column is missing, has the wrong type, or holds values that can't be used: the message says how many.
     """
     new = new.of(source.names, source.name)
     _refuse_rows(fitted, source, new)
@@ -58,10 +51,7 @@ def write_probabilities(
 ) -> Applied:
     """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
 
-    Raises
-    ------
-    InvalidInputError
-        If the target is a file, or a folder that holds anything but what a killed run left behind.
+    The folder may hold what a killed run left behind, and nothing else.
     """
     name = os.fspath(target)
     folder = Path(target)

@@ -38,23 +38,10 @@ _TOP = "the top label"
 class SourceStream:
     """Rows of a source, read again for each pass. `RowStream` says what methods without a docstring do.
 
-    Attributes
-    ----------
-    reader : RowReader
-    input : {"probability", "logit", "score"}
-        What the scores are, after all steps.
-    is_binary : bool
-        Whether there is one score per row, after all steps.
-    exact, max_distinct
-        As in `cb.engines.summarise`.
-    takes_cells : bool
-        Whether a method that has no fit in several passes may be fitted to cells.
-    group : str or None
-        The column of groups by which rows are summarised.
-    steps : tuple of callables
-        What is made of checked rows, one step after the other.
-    is_flipped : bool
-        Whether the smaller of two classes is the positive one.
+    `steps` are what is made of checked rows, one after the other; `input` and `is_binary` say what the scores are
+    after them. `exact` and `max_distinct` are as in `cb.engines.summarise`; `takes_cells` says whether a method without
+    a fit in several passes may be fitted to cells, `group` by which column of groups rows are summarised, and
+    `is_flipped` whether the smaller of two classes is the positive one.
     """
 
     reader: RowReader
@@ -193,7 +180,8 @@ class SourceStream:
             )
         if pos_label not in known:
             raise unknown_name("pos_label", pos_label, known)
-        return stream if pos_label != known[0] else replace(stream.one_score(_flip), is_flipped=True)
+        flipped = stream.one_score(lambda rows: replace(rows, labels=rows.checked_labels().flipped()))
+        return stream if pos_label != known[0] else replace(flipped, is_flipped=True)
 
     def ungrouped(self) -> SourceStream:
         """Return the rows without groups."""
@@ -290,11 +278,6 @@ class SourceStream:
 def _to_probabilities(rows: Rows) -> Rows:
     values = rows.probabilities()
     return rows if values is None else rows.with_scores(values)
-
-
-def _flip(rows: Rows) -> Rows:
-    """Take the other of two classes for the positive one; scores stay as they are."""
-    return replace(rows, labels=Labels(1 - rows.codes, rows.classes[::-1]))
 
 
 def _add_rows(builder: SummaryBuilder, rows: Rows, group: str | None) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.summary import ScoreSummary
 from calibrant.tables import open_rows
 from calibrant.validation import InputKind
-
-#: Summaries by group, by class, or by group and then class.
-Summaries: TypeAlias = ScoreSummary | dict[Any, Any]
 
 
 def summarise(
@@ -28,7 +25,7 @@ def summarise(
     max_distinct: int = MAX_DISTINCT,
     format: str | None = None,
     table: str | None = None,
-) -> Summaries:
+) -> ScoreSummary | dict[Any, Any]:
     """Summarise the scores and labels of any source in one pass, in bounded memory.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calibrant.calibrators import Calibrator, decode_calibrator_setting, encode_calibrator_setting, make_calibrator
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning, InvalidInputError, warn
+from calibrant.errors import DataWarning, warn
 from calibrant.fitted import MapFitted, apply_map, register
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, rows_of_codes, share_of
 from calibrant.maps import decode_clip, decode_map, first_lines
@@ -30,7 +30,6 @@ from calibrant.validation import (
 Shrinkage: TypeAlias = Literal["auto"] | float
 
 _GROUPS = "groups"
-_MOST_NAMED = 10
 
 
 @register("grouped_calibrator")
@@ -159,37 +158,20 @@ class GroupedCalibrator(Configured, MapFitted):
         )
         return self
 
-    def read(
-        self,
-        scores: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        name: str = "",
-        where: str = "",
-        in_given_order: bool = False,
-    ) -> Rows:
-        """Check the scores and groups of new rows; a group that was not seen at fit has the code -1."""
-        self.check_fitted()
-        if groups is None:
-            raise InvalidInputError("this GroupedCalibrator was fitted by group. Pass the group of each row as groups.")
-        checked = self.read_scores(scores, name or self.score_argument, in_given_order=in_given_order)
-        called = f"column {self.group_name_ or _GROUPS!r} of {where}" if where else _GROUPS
+    def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:
+        """Check the groups of new rows; a group that was not seen at fit has the code -1."""
+        name = self.group_name_ or _GROUPS
+        called = f"column {name!r} of {where}" if where else _GROUPS
         places, unseen = match_groups(groups, self.groups_, name=called)
-        check_same_length(checked.values.shape[0], places.size, name or self.score_argument, called)
+        check_same_length(n, places.size, scores, called)
         if unseen:
             warn(
                 f"{called} holds {count(len(unseen), 'group')} that fit has not seen, "
-                f"{quoted(unseen, most=_MOST_NAMED)} ({int((places < 0).sum()):,} of {places.size:,} rows): the map of "
+                f"{quoted(unseen, most=10)} ({int((places < 0).sum()):,} of {places.size:,} rows): the map of "
                 "all rows is used for them",
                 DataWarning,
             )
-        return Rows(
-            checked.values,
-            input=self.input,
-            columns=checked.container.columns,
-            groups={self.group_name_ or _GROUPS: Labels(places, self.groups_)},
-            container=checked.container,
-        )
+        return {name: Labels(places, self.groups_)}
 
     def apply(self, rows: Rows) -> FloatArray:
         (groups,) = rows.groups.values()

@@ -15,17 +15,13 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
-from calibrant.maps.coupling import (
-    COUPLINGS as COUPLINGS,
-    Coupling as Coupling,
-    couple as couple,
-    most_likely as most_likely,
-)
+from calibrant.maps.coupling import COUPLINGS as COUPLINGS, Coupling as Coupling, most_likely as most_likely
 from calibrant.maps.logistic import (
     IDENTITY_LOGIT as IDENTITY_LOGIT,
     BetaMap as BetaMap,
     LogisticMap as LogisticMap,
     QuadraticMap as QuadraticMap,
+    line_map as line_map,
 )
 from calibrant.maps.softmax import (
     MixtureMap as MixtureMap,

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, normalise_rows, row_sum
+from calibrant.numerics import EPS, TINY, FloatArray, normalise_rows, row_sum
 from calibrant.terms import Builder, Term
 
 Coupling: TypeAlias = Literal["normalise", "likelihood"]
@@ -48,11 +48,9 @@ def most_likely(rates: FloatArray) -> FloatArray:
     A rate of zero stays zero unless the others fall too far short of one: unless the sum of sqrt(r_k) is below one. A
     rate of one stays one only where all others are zero. A row of zeros, as one of ones, becomes uniform.
 
-    References
-    ----------
-    Hastie and Tibshirani (1998), *Classification by pairwise coupling*, Annals of Statistics 26, for the criterion.
-    Huang, Weng and Lin (2006), *Generalized Bradley-Terry models and multi-class probability estimates*, JMLR 7, for
-    any comparison of groups of classes, of which one-vs-rest is one.
+    Source: Hastie and Tibshirani (1998), Classification by pairwise coupling, Annals of Statistics 26, for the
+    criterion. Huang, Weng and Lin (2006), Generalized Bradley-Terry models and multi-class probability estimates,
+    JMLR 7, for any comparison of groups of classes, of which one-vs-rest is one.
     """
     n, k = rates.shape
     total = row_sum(rates)
@@ -72,7 +70,11 @@ def most_likely(rates: FloatArray) -> FloatArray:
         if not going.any():
             break
         at, excess, slope = at[going], excess[going], slope[going]
-        mu[at] = _step(mu[at], excess, slope, low[at], high[at], np.abs(excess) < 0.5 * before[at])
+        with np.errstate(divide="ignore", over="ignore"):
+            newton = mu[at] - excess / slope
+        # Newton's step where it stays inside the bracket and the last one was good, else the middle of the bracket
+        is_good = (np.abs(excess) < 0.5 * before[at]) & (low[at] < newton) & (newton < high[at])
+        mu[at] = np.where(is_good, newton, 0.5 * (low[at] + high[at]))
         before[at] = np.abs(excess)
     return normalise_rows(out)
 
@@ -86,12 +88,3 @@ def _at_multiplier(rates: FloatArray, mu: FloatArray) -> tuple[FloatArray, Float
     below, above = 2.0 * rates / np.maximum(1.0 - m + root, TINY), (m - 1.0 + root) / (2.0 * np.maximum(m, 0.5))
     p = np.minimum(np.where(m <= 1.0, below, above), 1.0)
     return p, row_sum(p * (1.0 - p) / np.maximum(root, TINY))
-
-
-def _step(
-    mu: FloatArray, excess: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, is_fast: BoolArray
-) -> FloatArray:
-    """Take Newton's step where it stays inside the bracket and the last one was good, else halve the bracket."""
-    with np.errstate(divide="ignore", over="ignore"):
-        newton = mu - excess / slope
-    return np.where(is_fast & (low < newton) & (newton < high), newton, 0.5 * (low + high))

@@ -23,6 +23,7 @@ class LogisticMap(SingleMap):
     """q = expit(slope * s + intercept), of a score or logit s."""
 
     kind: ClassVar[str] = "logistic"
+    clip: ClassVar[None] = None
     slope: float
     intercept: float
 
@@ -143,6 +144,11 @@ class QuadraticMap(SingleMap):
     def _range(self) -> tuple[float, float]:
         """Return the middle of the range and half its width."""
         return 0.5 * self.low + 0.5 * self.high, 0.5 * self.high - 0.5 * self.low
+
+
+def line_map(slope: float, intercept: float, clip: float | None) -> LogisticMap | BetaMap:
+    """Return the map of a line over the logit of a probability, clipped by `clip`, or over a score where it is None."""
+    return LogisticMap(slope, intercept) if clip is None else BetaMap(slope, slope, intercept, clip)
 
 
 def term_logit(b: Builder, p: Term) -> Term:

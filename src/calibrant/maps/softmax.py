@@ -105,6 +105,15 @@ class SoftmaxMap(PoolPart):
     def check_input(self, input: InputKind, field: DocumentField) -> None:
         check_clip(self.clip, input, field)
 
+    def check_fit(self, input: InputKind, n_classes: int, field: DocumentField, *, ndim: int | None = None) -> None:
+        """Refuse a map, held by a field of a document, of other classes, scores or dimensions of its weight."""
+        if ndim is not None and self.weight.ndim != ndim:
+            kind = {0: "one number, as an inverse temperature", 2: "one row per class, as a matrix"}[ndim]
+            field.member("weight").refuse(f"is not {kind} is")
+        if self.n_classes != n_classes:
+            field.member("bias").refuse(f"does not go with {n_classes} classes: one number per class is needed")
+        self.check_input(input, field)
+
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         bias = parts["bias"].numbers(minimum=2)

@@ -64,7 +64,7 @@ def append_columns(
     as the same float64.
     """
     is_path = isinstance(source, (str, os.PathLike)) and not is_database(source)
-    advance = progress or _ignore
+    advance = progress or (lambda _: None)
     if is_path and fingerprint is not None and (Path(source).is_dir() or _is_folder(target)):
         return _append_in_parts(source, target, columns, fingerprint, format, part_rows, advance)
     file = open_bytes(source, format) if is_path and table is None else None
@@ -76,10 +76,6 @@ def append_columns(
     with open_target(target) as out, explained(rows.name):
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
         return Applied(write_tables(tables, out, to, columns, rows.name, advance))
-
-
-def _ignore(_: int) -> None:
-    """Take no notice of progress."""
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:

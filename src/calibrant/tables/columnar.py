@@ -21,15 +21,9 @@ _COPIED_ROWS = 1 << 20
 
 
 class TableFile(RowSource):
-    """A table in a file, which `tables` reads with its own types; formats that can do better than that say how.
+    """A table in a file, which `tables` reads with its own types; formats that can do better than that say how."""
 
-    Attributes
-    ----------
-    file : FileBytes
-    row_groups : range or None
-        The row groups of a Parquet file that it is limited to; None is all of the file.
-    """
-
+    #: The row groups of a Parquet file that it is limited to; None is all of the file.
     row_groups: range | None = None
 
     def __init__(self, file: FileBytes) -> None:
@@ -78,7 +72,6 @@ class ArrowFile(TableFile):
     """A file of Arrow record batches, which Feather (version 2) is too."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """Read all columns, with the types of the file."""
         import pyarrow as pa
 
         with pa.ipc.open_file(self.file.open_arrow()) as opened:
@@ -96,17 +89,14 @@ class ParquetFile(TableFile):
 
     @cached_property
     def n_rows(self) -> int:
-        """The number of rows, which the file says."""
         return sum(self._group_sizes())
 
     def tables(self) -> Iterator[pa.Table]:
-        """Read all columns, with the types of the file."""
         with self._open() as opened:
             yield opened.schema_arrow.empty_table()
             yield from self._batches(opened, self._groups(opened))
 
     def split(self, part_rows: int) -> list[ParquetFile]:
-        """Return parts of whole row groups."""
         cuts, n_rows = [0], 0
         sizes = self._group_sizes()
         for i, size in enumerate(sizes, start=1):
@@ -133,13 +123,11 @@ class ParquetFile(TableFile):
         return n_rows
 
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Read the named columns."""
         with self._open() as opened:
             names = select_columns(columns, opened.schema_arrow.names, self.name)
             yield from self._batches(opened, self._groups(opened), columns=names)
 
     def read_table(self, columns: list[str]) -> pa.Table:
-        """Read the named columns."""
         with self._open() as opened:
             return opened.read_row_groups(self._groups(opened), columns=columns)
 

@@ -87,13 +87,7 @@ class FileBytes:
 
 
 def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileBytes:
-    """Find out what a file is, from its name and first bytes; `-` is standard input.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such file, it is empty, or its format is not known.
-    """
+    """Find out what a file is, from its name and first bytes; `-` is standard input."""
     if format is not None and format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
     name = os.fspath(path)

@@ -99,7 +99,6 @@ class JsonLinesFile(TableFile):
         return value
 
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Read the named columns."""
         return (self._table(rows, columns) for _, rows in self._chunks())
 
     def read_table(self, columns: list[str]) -> pa.Table:

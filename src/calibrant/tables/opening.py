@@ -38,16 +38,9 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
 
     Parameters
     ----------
-    source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
-        A Parquet, Arrow, CSV, TSV or JSON-lines file, known by its suffix; `-` for standard input, whose format is told
-        by its first bytes; a folder of such files; a DuckDB database; a data frame, an Arrow table, or a mapping from
-        names to columns; an Arrow record-batch reader, which can be read once; anything else with
-        `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or session; or a function that returns a new one of
-        these.
-    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
-        What files are, whatever their names say.
-    table : str, optional
-        Which table of a Spark session, or of a DuckDB database; by default the only one.
+    source, format, table
+        As in `cb.engines.summarise`. A file is known by its suffix; `-` is standard input, whose format is told by its
+        first bytes. A record-batch reader can be read once. Of a DuckDB database, the only table is the default.
 
     Raises
     ------
@@ -150,7 +143,11 @@ def _open_object(source: Any) -> RowSource:
         return _of_table(frame.to_arrow(), name)
     if callable(source):
         opened = open_rows(source())
-        return StreamSource(opened.name, opened.names, lambda columns: _stream_of(open_rows(source()), columns))
+
+        def scan_anew(columns: list[str]) -> Iterator[pa.RecordBatch]:
+            return (batch for found in open_rows(source()).scan(columns) for batch in found.table.to_batches())
+
+        return StreamSource(opened.name, opened.names, scan_anew)
     raise InvalidTypeError(
         f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, "
         "an Arrow stream, a DuckDB relation, or a function that returns one."
@@ -159,10 +156,6 @@ def _open_object(source: Any) -> RowSource:
 
 def _of_table(table: pa.Table, name: str) -> StreamSource:
     return StreamSource(name, table.column_names, lambda columns: plain_table(table, columns).to_reader(BATCH_ROWS))
-
-
-def _stream_of(source: RowSource, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return (batch for found in source.scan(columns) for batch in found.table.to_batches())
 
 
 # --- folders ------------------------------------------------------------------------------------------------
@@ -193,12 +186,10 @@ class FolderSource(RowSource):
 
     @cached_property
     def n_rows(self) -> int | None:
-        """The number of rows, where all files say theirs."""
         counts = [count for file in self.files if (count := file.n_rows) is not None]
         return sum(counts) if len(counts) == len(self.files) else None
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns of one file after the other."""
         for file, partition in zip(self.files, self._partitions, strict=True):
             own = file.names if partition else ()
             told = [name for name in columns if name in partition and name not in own]

@@ -75,7 +75,6 @@ class SparkSource(RowSource):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows, which Spark counts once."""
         if self._n_rows is None:
             self._n_rows = int(self.frame.count())
         return self._n_rows
@@ -91,7 +90,6 @@ class SparkSource(RowSource):
             yield pa.ipc.open_stream(bytes(row[0])).read_all()
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
-        """Read the values of a column, each once."""
         found = self._select([column]).distinct().limit(_MOST_VALUES).toArrow()
         return iter([Batch(plain_table(found, [column]), self.name, 0)] if found.num_rows else [])
 

@@ -50,13 +50,7 @@ class TextChunk:
 
 
 def text_chunks(file: FileBytes, delimiter: str | None = None) -> Iterator[TextChunk]:
-    """Cut a text table behind whole records, which without a delimiter are lines. A byte-order mark is left out.
-
-    Raises
-    ------
-    InvalidInputError
-        If a quote is never closed.
-    """
+    """Cut a text table behind whole records, which without a delimiter are lines. A byte-order mark is left out."""
     rest, n_records = b"", 0
     for i, read in enumerate(chain(file.chunks(), [b""])):
         data = rest + (read.removeprefix(BOM) if i == 0 else read)

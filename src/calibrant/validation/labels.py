@@ -80,9 +80,7 @@ def as_labels(
     found = labels.classes.tolist()
     if pos_label not in found:
         raise InvalidLabelError(f"pos_label={pos_label!r} is none of the labels {found!r} of {name}. Pass one of them.")
-    if found.index(pos_label) == 1:
-        return labels
-    return labels.flipped()
+    return labels if found.index(pos_label) == 1 else labels.flipped()
 
 
 def as_indicators(y: ArrayLike, *, name: str = "y_true") -> tuple[BoolArray, tuple[str, ...] | None]:
@@ -172,10 +170,8 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
             raise ShapeError(f"{name} is a frame. Pass one column of labels, shape (n,).")
         if isinstance(table, nw.Series):
             _refuse_missing_labels(table.is_null().to_numpy(), name)
-            if table.dtype in (nw.Categorical, nw.Enum):
-                array = np.asarray(table.to_list())
-            else:
-                array = table.to_numpy()
+            is_categorical = table.dtype in (nw.Categorical, nw.Enum)
+            array = np.asarray(table.to_list()) if is_categorical else table.to_numpy()
         else:
             array = _label_array(y, name)
     if array.ndim != 1:

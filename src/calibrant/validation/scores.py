@@ -146,13 +146,13 @@ def as_weight(
     check_same_length(n, weight.size, rows, name)
     bad = weight < 0.0
     if bad.any():
-        _refuse(InvalidWeightError, name, weight, bad, "is negative", "Drop these rows or set the weight to 0.")
+        _refuse(InvalidWeightError, name, checked, bad, "is negative", "Drop these rows or set the weight to 0.")
     if not weight.any():
         raise InvalidWeightError(f"{name} is zero in all {n:,} rows. Give at least one row a positive weight.")
     bad = (weight > 0.0) & ((weight < _LEAST_WEIGHT) | (weight > 1.0 / _LEAST_WEIGHT))
     if bad.any():
         limits = f"is neither 0 nor within [{_LEAST_WEIGHT:g}, {1.0 / _LEAST_WEIGHT:g}]"
-        _refuse(InvalidWeightError, name, weight, bad, limits, "Divide all weights by their mean first.")
+        _refuse(InvalidWeightError, name, checked, bad, limits, "Divide all weights by their mean first.")
     return None if bool((weight == 1.0).all()) else weight
 
 
@@ -259,9 +259,7 @@ def _real(value: Any) -> float:
 def _check_finite(scores: Scores, name: str) -> None:
     values = scores.values
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        _refuse(
-            InvalidScoreError, name, values, ~np.isfinite(values), "is not finite", "Drop or fill these rows.", scores
-        )
+        _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", "Drop or fill these rows.")
 
 
 def _check_unit_range(scores: Scores, name: str) -> None:
@@ -270,7 +268,7 @@ def _check_unit_range(scores: Scores, name: str) -> None:
         _check_finite(scores, name)
         bad = (values < 0.0) | (values > 1.0)
         fix = 'If these are logits, pass input="logit" to a calibrator, or turn them into probabilities first.'
-        _refuse(InvalidProbabilityError, name, values, bad, "is outside [0, 1]", fix, scores)
+        _refuse(InvalidProbabilityError, name, scores, bad, "is outside [0, 1]", fix)
 
 
 def _check_row_sums(scores: Scores, name: str) -> None:
@@ -281,20 +279,12 @@ def _check_row_sums(scores: Scores, name: str) -> None:
         raise InvalidProbabilityError(at_first(bad, name, problem, "Divide each row by its sum first."))
 
 
-def _refuse(
-    kind: type[InvalidInputError],
-    name: str,
-    values: FloatArray,
-    bad: BoolArray,
-    what: str,
-    fix: str,
-    scores: Scores | None = None,
-) -> None:
+def _refuse(kind: type[InvalidInputError], name: str, scores: Scores, bad: BoolArray, what: str, fix: str) -> None:
     rows = _any_of_row(bad)
-    value, column = values[rows.argmax()], None
+    value, column = scores.values[rows.argmax()], None
     if bad.ndim == 2:
         j = int(bad[rows.argmax()].argmax())
-        names = scores.container.columns if scores is not None else None
+        names = scores.container.columns
         value, column = value[j], j if names is None else names[j]
     raise kind(at_first(rows, name, f"{value.item()!r} {what}", fix, column=column))
 
