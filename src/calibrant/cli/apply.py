@@ -37,19 +37,12 @@ from calibrant.phrases import count, listed
 @click.option(
     "--column",
     default="p_calibrated",
-    show_default=True,
     metavar="NAME",
     help="Name of the new column; of several, what comes before _CLASS.",
 )
 @format_option
 def command(
-    calibrator: str,
-    file: str,
-    output: str,
-    score: tuple[str, ...],
-    group: str | None,
-    column: str,
-    format: str | None,
+    calibrator: str, file: str, output: str, score: tuple[str, ...], group: str | None, column: str, format: str | None
 ) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 

@@ -24,11 +24,11 @@ from calibrant.phrases import count
 @click.option(
     "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
 )
-@click.option("--order", default=2, show_default=True, metavar="N", help="How many columns are crossed.")
-@click.option("--min-rows", default=50, show_default=True, metavar="N", help="Rows that a group must have.")
-@click.option("--score-bins", default=5, show_default=True, metavar="N", help="Parts by score of each group; 1: none.")
+@click.option("--order", default=2, metavar="N", help="How many columns are crossed.")
+@click.option("--min-rows", default=50, metavar="N", help="Rows that a group must have.")
+@click.option("--score-bins", default=5, metavar="N", help="Parts by score of each group; 1: none.")
 @level_option("all bounds at once")
-@click.option("--most", type=click.IntRange(min=1), default=15, show_default=True, metavar="N", help="Rows to print.")
+@click.option("--most", type=click.IntRange(min=1), default=15, metavar="N", help="Rows to print.")
 @json_option
 def command(order: int, min_rows: int, score_bins: int, level: float, most: int, as_json: bool, **options: Any) -> None:
     """List the groups of rows in FILE whose probabilities are furthest off.

@@ -44,14 +44,12 @@ class Group(ExamplesMixin, click.Group):
 
 def level_option(what: str = "the intervals") -> Callable[..., Any]:
     """Return the option --level."""
-    return click.option("--level", default=0.95, show_default=True, metavar="SHARE", help=f"Coverage of {what}.")
+    return click.option("--level", default=0.95, metavar="SHARE", help=f"Coverage of {what}.")
 
 
 def seed_option(what: str) -> Callable[..., Any]:
     """Return the option --seed."""
-    return click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help=f"Seed of {what}."
-    )
+    return click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help=f"Seed of {what}.")
 
 
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:

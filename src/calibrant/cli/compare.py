@@ -23,8 +23,8 @@ from calibrant.validation import INPUT_KINDS, InputKind, check_choice
 )
 @data_options()
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
-@click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.", show_default=True)
-@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N", help="Folds.")
+@click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
+@click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")
 @level_option()
 @seed_option("the folds")
 @json_option

@@ -35,10 +35,10 @@ format_option = click.option(
 )
 _OPTIONS = {
     "positive": [
-        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]"),
+        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
     ],
     "calibrator": [
-        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them."),
+        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them.")
     ],
     "dependence": [
         click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
@@ -52,7 +52,7 @@ def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., No
     """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
     options = [
         click.argument("file"),
-        click.option("--label", default="y", metavar="COLUMN", show_default=True, help="Column of the labels."),
+        click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
         click.option(
             "--score",
             multiple=True,

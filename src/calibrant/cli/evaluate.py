@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
 from typing import Any
 
@@ -81,13 +81,7 @@ class Gate:
     def result(self, scores: Mapping[str, Score]) -> dict[str, Any]:
         """Return how the gate ended, as plain values."""
         value = scores[self.metric].value
-        return {
-            "metric": self.metric,
-            "bound": self.bound,
-            "limit": self.limit,
-            "value": value,
-            "passed": self.passes(value),
-        }
+        return {**asdict(self), "value": value, "passed": self.passes(value)}
 
     def describe(self, scores: Mapping[str, Score]) -> str:
         """Return a line that says how the gate ended."""
@@ -105,6 +99,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--evaluated-on",
             default="given data",
+            show_default=False,
             metavar="TEXT",
             help='What the rows are, such as "held-out, May".',
         ),
@@ -126,7 +121,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @data_options("positive", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
-@click.option("--bins", default=SCORE_BINS, show_default=True, metavar="N", help="Bins of the ECE.")
+@click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @level_option()
 @seed_option("resampled intervals")
 @gate_options
@@ -139,8 +134,6 @@ def command(
     level: float,
     seed: int,
     evaluated_on: str,
-    at_most: tuple[str, ...],
-    at_least: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -162,10 +155,10 @@ def command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates(at_most, at_least)
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     opened = Request(**options, groups=() if group is None else (group,)).open()
     measure = measure_large if opened.is_large else measure_rows
-    found = measure(opened, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on)
+    found = measure(opened, evaluated_on, n_bins=bins, level=level, rng=seed)
     check_gates(gates, found.scores)
     if as_json:
         write_json(found.to_dict() | gate_results(gates, found.scores))
@@ -175,9 +168,9 @@ def command(
     ctx.exit(judge(gates, found.scores, as_json=as_json))
 
 
-def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in memory."""
-    found, settings = opened.read(), check_settings(n_bins, level, seed)
+    found, settings = opened.read(), check_settings(**how)
     rows = found.rows
     return Measured(
         found.columns,
@@ -188,17 +181,10 @@ def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, ev
     )
 
 
-def measure_large(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in passes, without holding them: no table of the classes."""
     columns = opened.resolve()
-    more: dict[str, Any] = {
-        **columns.names(),
-        "pos_label": columns.positive,
-        "n_bins": n_bins,
-        "level": level,
-        "rng": seed,
-        "evaluated_on": evaluated_on,
-    }
+    more = {**columns.names(), "pos_label": columns.positive, "evaluated_on": evaluated_on, **how}
     with progress("Measuring"):
         scores: Scores = engines.evaluate(columns.source, **more)
         groups = {name: engines.evaluate(columns.source, group=name, **more) for name in columns.groups}

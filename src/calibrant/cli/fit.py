@@ -60,9 +60,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 )
 @data_options()
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option(
-    "--method", default="auto", show_default=True, metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid."
-)
+@click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")

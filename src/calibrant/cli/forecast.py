@@ -31,14 +31,7 @@ from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
 from calibrant.errors import unknown_name
 from calibrant.files import open_target
-from calibrant.forecasts import (
-    RECALIBRATORS,
-    Outcomes,
-    Recalibrator,
-    crps_change,
-    evaluate,
-    scores_and_floors,
-)
+from calibrant.forecasts import RECALIBRATORS, Outcomes, Recalibrator, crps_change, evaluate, scores_and_floors
 from calibrant.phrases import count
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
@@ -60,9 +53,7 @@ _LEAST = 50
 _COVERAGE, _LEVEL = 0.9, 0.95
 
 
-_coverage_option = click.option(
-    "--coverage", default=_COVERAGE, show_default=True, metavar="SHARE", help="Level of the scored intervals."
-)
+_coverage_option = click.option("--coverage", default=_COVERAGE, metavar="SHARE", help="Level of the scored intervals.")
 
 
 @click.group(
@@ -100,16 +91,7 @@ command.add_command(apply_command)
 @gate_options
 @click.pass_context
 def evaluate_command(
-    ctx: click.Context,
-    /,
-    coverage: float,
-    level: float,
-    seed: int,
-    evaluated_on: str,
-    at_most: tuple[str, ...],
-    at_least: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
+    ctx: click.Context, /, coverage: float, level: float, seed: int, evaluated_on: str, as_json: bool, **options: Any
 ) -> None:
     """Measure how good the forecasts in FILE are, with intervals and a verdict.
 
@@ -120,7 +102,7 @@ def evaluate_command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates(at_most, at_least)
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options)
     scores = evaluate(
         rows.forecast,
@@ -154,7 +136,7 @@ def evaluate_command(
 @click.argument("file")
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="threshold", show_default=True, metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
+@click.option("--method", default="threshold", metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
 @click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
@@ -198,7 +180,7 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html or .json.")
 @click.option("--recalibrator", metavar="FILE", help="Show the forecasts as this saved recalibrator makes them too.")
-@click.option("--title", default="Forecast report", show_default=True, metavar="TEXT", help="Heading of the page.")
+@click.option("--title", default="Forecast report", metavar="TEXT", help="Heading of the page.")
 @_coverage_option
 @level_option("the scores' intervals")
 @seed_option("simulated intervals")

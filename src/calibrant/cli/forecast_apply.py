@@ -58,7 +58,6 @@ _MOST_NAMED = 3
 @click.option(
     "--column",
     default="recalibrated_q",
-    show_default=True,
     metavar="NAME",
     help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )

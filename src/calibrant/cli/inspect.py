@@ -16,12 +16,7 @@ _MOST_LETTERS = 400
 
 
 @click.command(
-    "inspect",
-    cls=Command,
-    examples=[
-        "calibrant inspect calibrator.json",
-        "calibrant inspect calibrator.json --json",
-    ],
+    "inspect", cls=Command, examples=["calibrant inspect calibrator.json", "calibrant inspect calibrator.json --json"]
 )
 @click.argument("calibrator")
 @click.option("--json", "as_json", is_flag=True, help="Print the document as it was saved.")

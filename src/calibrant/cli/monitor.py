@@ -41,14 +41,14 @@ _MOST_SHOWN = 20
 @data_options("calibrator")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
 @click.option("--date", metavar="COLUMN", help="Column of dates or times; each period is a window.")
-@click.option("--every", default="day", show_default=True, metavar="PERIOD", help="Periods: day, week or month.")
+@click.option("--every", default="day", metavar="PERIOD", help="Periods: day, week or month.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Take each N rows for a window.")
 @click.option(
     "--alpha", type=float, metavar="SHARE", help="Chance of a false alarm, ever.  [default: 0.01, or that of the state]"
 )
 @click.option("--state", metavar="FILE", help="Go on from this file, and write it anew: run it on each day's rows.")
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
-@click.option("--title", default="Calibration monitor", show_default=True, metavar="TEXT", help="Heading of the page.")
+@click.option("--title", default="Calibration monitor", metavar="TEXT", help="Heading of the page.")
 @json_option
 @click.pass_context
 def command(

@@ -22,9 +22,7 @@ from calibrant.validation import check_choice
         "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
     ],
 )
-@click.option(
-    "--models", default="xgboost,lightgbm,catboost", show_default=True, metavar="NAMES", help=f"Of {', '.join(MODELS)}."
-)
+@click.option("--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}.")
 @settings(
     *("horizon", "data", "config", "label", "calibrator", "calibrate", "class-weight"),
     data="Bars, as for calibrant train.  [default: five stocks]",
@@ -33,16 +31,13 @@ from calibrant.validation import check_choice
 @click.option(
     "--variant",
     default="nested",
-    show_default=True,
     metavar="NAME",
     help="nested: no row's label reaches its own prediction; blocks: faster, labels reach it through the models; "
     "specified: a random 30% calibrates itself too, which is optimistic.",
 )
-@click.option("--folds", "n_folds", type=int, default=5, show_default=True, metavar="N", help="Folds in time.")
+@click.option("--folds", "n_folds", type=int, default=5, metavar="N", help="Folds in time.")
 @settings("test", "embargo", embargo="Before test.")
-@click.option(
-    "--cost", type=float, default=0.02, show_default=True, metavar="X", help="Of a trade, as a share of a barrier."
-)
+@click.option("--cost", type=float, default=0.02, metavar="X", help="Of a trade, as a share of a barrier.")
 @settings("seed", "threads", "runs", threads="Threads of each model's library.")
 @click.pass_context
 def command(

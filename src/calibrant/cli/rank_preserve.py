@@ -65,21 +65,13 @@ _OPTIONS = {
 @click.option("--normalise", is_flag=True, help="Divide rows by their sums first, as rounded ones need.")
 @click.option("--group", metavar="COLUMN", help="Column of the groups, each of which has margins of its own.")
 @click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
+@click.option("--method", type=click.Choice(_METHODS), default="auto", help="How to find the matrix.")
 @click.option(
-    "--method", type=click.Choice(_METHODS), default="auto", show_default=True, help="How to find the matrix."
-)
-@click.option(
-    "--ties",
-    type=click.Choice(get_args(Ties)),
-    default="equal",
-    show_default=True,
-    help="Whether rows with equal entries stay equal.",
+    "--ties", type=click.Choice(get_args(Ties)), default="equal", help="Whether rows with equal entries stay equal."
 )
 @click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
-@click.option("--max-iter", type=int, default=5_000, show_default=True, metavar="N", help="Most iterations.")
-@click.option(
-    "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."
-)
+@click.option("--max-iter", type=int, default=5_000, metavar="N", help="Most iterations.")
+@click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
 @format_option
 def command(

@@ -12,18 +12,12 @@ from calibrant.files import open_target
 from calibrant.report import Report
 
 
-@click.command(
-    "report",
-    cls=Command,
-    examples=[
-        "calibrant report scores.parquet --label y --score p -o report.html",
-    ],
-)
+@click.command("report", cls=Command, examples=["calibrant report scores.parquet --label y --score p -o report.html"])
 @data_options("positive", "calibrator", "dependence")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
-@click.option("--title", default="Calibration report", show_default=True, metavar="TEXT", help="Heading of the page.")
-@click.option("--bins", default=10, show_default=True, metavar="N", help="Bins of the reliability diagram.")
+@click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")
+@click.option("--bins", default=10, metavar="N", help="Bins of the reliability diagram.")
 @level_option()
 @seed_option("resampled intervals")
 def command(output: str, group: str | None, title: str, bins: int, level: float, seed: int, **options: Any) -> None:

@@ -29,9 +29,7 @@ def command() -> None:
     """
 
 
-_root = click.option(
-    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
-)
+_root = click.option("--runs", "root", default=DEFAULT_ROOT, metavar="FOLDER", help="The folder of all runs.")
 
 
 @command.command("list", cls=Command, examples=["calibrant runs list"])
@@ -93,7 +91,7 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
 @click.argument("run")
 @_root
 @click.option("--mlflow", "tracking_uri", required=True, metavar="URI", help="Where MLflow keeps its runs.")
-@click.option("--experiment", default="calibrant", show_default=True, metavar="NAME", help="Experiment in MLflow.")
+@click.option("--experiment", default="calibrant", metavar="NAME", help="Experiment in MLflow.")
 def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
     """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
     from calibrant.training import export_to_mlflow

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.decorators import FC
 
-from calibrant.cli.common import Command, interval, number, table
+from calibrant.cli.common import Command, interval, number, table, with_options
 from calibrant.phrases import count
 from calibrant.training import (
     AFTER,
@@ -57,26 +56,17 @@ _DEFAULTS = {**TrainConfig().to_dict(), "config_file": None, "root": DEFAULT_ROO
 _TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "threads": click.IntRange(min=1)}
 
 
-def settings(*names: str, **texts: str) -> Callable[[FC], FC]:
+def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds options of settings, with the defaults of `TrainConfig`; texts replace help."""
 
-    def decorate(command: FC) -> FC:
-        for name in reversed(names):  # the last decorator that is applied stands first in the help
-            metavar, usual = _SETTINGS[name]
-            argument = _ARGUMENTS.get(name, name.replace("-", "_"))
-            default = _DEFAULTS[argument]
-            command = click.option(
-                f"--{name}",
-                argument,
-                type=_TYPES.get(name),
-                default=default,
-                show_default=default not in ("", None),
-                metavar=metavar,
-                help=texts.get(name, usual),
-            )(command)
-        return command
+    def option(name: str) -> Callable[..., Any]:
+        metavar, usual = _SETTINGS[name]
+        argument = _ARGUMENTS.get(name, name.replace("-", "_"))
+        default = _DEFAULTS[argument]
+        shown: dict[str, Any] = {"metavar": metavar, "help": texts.get(name, usual), "show_default": default != ""}
+        return click.option(f"--{name}", argument, type=_TYPES.get(name), default=default, **shown)
 
-    return decorate
+    return with_options([option(name) for name in names])
 
 
 @click.command(

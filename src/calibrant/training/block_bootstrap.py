@@ -14,14 +14,7 @@ import numpy as np
 from calibrant.dependence import block_draws
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, normal_quantile
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_scores,
-    check_fraction,
-    check_integer,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,7 @@ from calibrant.training.block_bootstrap import paired_means
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.sizing import StakeRule, read_moves, sizing_error
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_scores,
-    check_fraction,
-    check_integer,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 _N_DRAWS = 1000
