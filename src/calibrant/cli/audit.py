@@ -6,19 +6,16 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, level_option, number, table, write_json
+from calibrant.cli.common import interval, json_option, level_option, new_command, number, table, write_json
 from calibrant.cli.data import Request, data_options
 from calibrant.metrics import Audit, audit_rows
 from calibrant.phrases import count
 
 
-@click.command(
+@new_command(
     "audit",
-    cls=Command,
-    examples=[
-        "calibrant audit scores.parquet --label y --score p --groups sex,city",
-        "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
-    ],
+    "calibrant audit scores.parquet --label y --score p --groups sex,city",
+    "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
 )
 @data_options("positive", "calibrator")
 @click.option(

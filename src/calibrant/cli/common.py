@@ -41,6 +41,13 @@ class Command(ExamplesMixin, click.Command):
 class Group(ExamplesMixin, click.Group):
     """A group of commands with examples."""
 
+    command_class = Command
+
+
+def new_command(name: str, *examples: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a function a command, with examples at the end of its help."""
+    return click.command(name, cls=Command, examples=examples, **more)
+
 
 def level_option(what: str = "the intervals") -> Callable[..., Any]:
     """Return the option --level."""

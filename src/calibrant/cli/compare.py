@@ -6,20 +6,26 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, level_option, number, seed_option, table, write_json
+from calibrant.cli.common import (
+    interval,
+    json_option,
+    level_option,
+    new_command,
+    number,
+    seed_option,
+    table,
+    write_json,
+)
 from calibrant.cli.data import Request, data_options, split_list
 from calibrant.comparison import Comparison, Difference, compare_rows
 from calibrant.phrases import count, percent_level
 from calibrant.validation import INPUT_KINDS, InputKind, check_choice
 
 
-@click.command(
+@new_command(
     "compare",
-    cls=Command,
-    examples=[
-        "calibrant compare scores.parquet --label y --score p",
-        "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
-    ],
+    "calibrant compare scores.parquet --label y --score p",
+    "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
 )
 @data_options()
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")

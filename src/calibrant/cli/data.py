@@ -82,6 +82,7 @@ class Request:
     format: str | None = None
     positive: str | None = None
     classes: str | None = None
+    group: str | None = None
     groups: tuple[str, ...] = ()
     calibrator: str | None = None
     cluster: str | None = None
@@ -92,7 +93,7 @@ class Request:
         """Open the file, and find the columns of scores and groups."""
         source = open_rows(self.file, format=self.format)
         score = split_names(self.score, source.names)
-        groups = source.select(split_names(self.groups, source.names))
+        groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
         if self.calibrator is not None:
             source = self._calibrated(source, score)
         found = source.select(source.outputs if isinstance(source, CalibratedSource) else score or ["p"])
@@ -101,8 +102,8 @@ class Request:
         return OpenedFile(self, source, found, groups)
 
     def _calibrated(self, source: RowSource, score: list[str]) -> CalibratedSource:
-        given = {"--classes": self.classes, "--positive": self.positive}
-        if named := next((option for option, value in given.items() if value is not None), None):
+        said = {"--classes": self.classes, "--positive": self.positive}
+        if named := next((option for option, value in said.items() if value is not None), None):
             raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
         fitted = persistence.load_as(Fitted, str(self.calibrator))
         if not fitted.is_exclusive:
@@ -112,8 +113,8 @@ class Request:
                 "of each label against that label."
             )
         own = fitted.group_name_
-        given_group = next(iter(self.groups), None)
-        group = (own if own in source.names else given_group) if fitted.needs_groups else None
+        given = self.group or next(iter(self.groups), None)
+        group = (own if own in source.names else given) if fitted.needs_groups else None
         columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
         return CalibratedSource(source, replace(columns, score=tuple(source.select(columns.score))))
 

@@ -12,10 +12,10 @@ import click
 
 from calibrant import engines
 from calibrant.cli.common import (
-    Command,
     interval,
     json_option,
     level_option,
+    new_command,
     notes,
     number,
     progress,
@@ -110,14 +110,11 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options(options)(command)
 
 
-@click.command(
+@new_command(
     "evaluate",
-    cls=Command,
-    examples=[
-        "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
-        "calibrant evaluate scores.parquet --group city",
-        "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
-    ],
+    "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
+    "calibrant evaluate scores.parquet --group city",
+    "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
 )
 @data_options("positive", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
@@ -127,15 +124,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
 @gate_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    group: str | None,
-    bins: int,
-    level: float,
-    seed: int,
-    evaluated_on: str,
-    as_json: bool,
-    **options: Any,
+    ctx: click.Context, /, bins: int, level: float, seed: int, evaluated_on: str, as_json: bool, **options: Any
 ) -> None:
     """Measure how good the probabilities in FILE are, with intervals and a verdict.
 
@@ -156,7 +145,7 @@ def command(
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
-    opened = Request(**options, groups=() if group is None else (group,)).open()
+    opened = Request(**options).open()
     measure = measure_large if opened.is_large else measure_rows
     found = measure(opened, evaluated_on, n_bins=bins, level=level, rng=seed)
     check_gates(gates, found.scores)

@@ -22,9 +22,9 @@ from calibrant.calibrators import (
     out_of_fold,
 )
 from calibrant.cli.common import (
-    Command,
     check_taken,
     interval,
+    new_command,
     notes,
     number,
     progress,
@@ -47,16 +47,13 @@ _LEVEL = 0.95
 _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input")
 
 
-@click.command(
+@new_command(
     "fit",
-    cls=Command,
-    examples=[
-        "calibrant fit scores.parquet --label y --score p -o calibrator.json",
-        "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
-        "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
-        "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
-        "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
-    ],
+    "calibrant fit scores.parquet --label y --score p -o calibrator.json",
+    "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
+    "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
+    "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
+    "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
 )
 @data_options()
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
@@ -87,7 +84,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     single = new_calibrator(method, take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
-    opened = Request(file, **options, groups=() if group is None else (group,)).open()
+    opened = Request(file, group=group, **options).open()
     if group is None and opened.is_large:
         click.echo(f"{fit_large(single, opened)}\n")
         persistence.save(single, output, metadata={"label": options["label"]})

@@ -12,7 +12,6 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant.cli.common import (
-    Command,
     Group,
     check_taken,
     interval,
@@ -75,7 +74,6 @@ command.add_command(apply_command)
 
 @command.command(
     "evaluate",
-    cls=Command,
     short_help="Measure how good forecasts are.",
     examples=[
         "calibrant forecast evaluate forecasts.parquet --outcome y --mean mu --std sigma",
@@ -125,7 +123,6 @@ def evaluate_command(
 
 @command.command(
     "fit",
-    cls=Command,
     short_help="Fit a recalibrator, and save it.",
     examples=[
         "calibrant forecast fit forecasts.parquet --label y --mean mu --std sigma -o recalibrator.json",
@@ -169,7 +166,6 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 
 @command.command(
     "report",
-    cls=Command,
     short_help="Write a page, before and after.",
     examples=[
         "calibrant forecast report forecasts.parquet --mean mu --std sigma -o report.html",

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, table, write_json
+from calibrant.cli.common import interval, json_option, new_command, table, write_json
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
@@ -30,13 +30,10 @@ from calibrant.validation import check_choice
 _MOST_SHOWN = 20
 
 
-@click.command(
+@new_command(
     "monitor",
-    cls=Command,
-    examples=[
-        "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
-        "calibrant monitor today.csv --state monitor.json",
-    ],
+    "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
+    "calibrant monitor today.csv --state monitor.json",
 )
 @data_options("calibrator")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
@@ -54,7 +51,6 @@ _MOST_SHOWN = 20
 def command(
     ctx: click.Context,
     /,
-    group: str | None,
     date: str | None,
     every: str,
     rows: int | None,
@@ -84,7 +80,7 @@ def command(
         check_suffix(output, ".html", ".json")
         check_output(output, options["file"], options["calibrator"])
     monitor = _load(state, alpha)
-    columns = Request(**options, groups=() if group is None else (group,)).open().resolve()
+    columns = Request(**options).open().resolve()
     reader = RowReader(columns.source, **columns.names(), keep=date)
     for window in _windows(reader, date, every, rows, len(monitor.windows) + 1):
         monitor.update_summary(

@@ -6,21 +6,18 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, number, table
+from calibrant.cli.common import interval, new_command, number, table
 from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
 
-@click.command(
+@new_command(
     "oof",
-    cls=Command,
-    examples=[
-        "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
-        "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
-        "calibrant oof --models xgboost --variant specified --calibrator specified",
-        "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
-    ],
+    "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
+    "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
+    "calibrant oof --models xgboost --variant specified --calibrator specified",
+    "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
 )
 @click.option("--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}.")
 @settings(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.common import Command
+from calibrant.cli.common import new_command
 from calibrant.cli.data import called, check_output, format_option, split_names
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
@@ -44,13 +44,10 @@ _OPTIONS = {
 }
 
 
-@click.command(
+@new_command(
     "rank-preserve",
-    cls=Command,
-    examples=[
-        "calibrant rank-preserve P.parquet --margins m.json -o Q.parquet",
-        "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
-    ],
+    "calibrant rank-preserve P.parquet --margins m.json -o Q.parquet",
+    "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
 )
 @click.argument("file")
 @click.option(

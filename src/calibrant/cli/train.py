@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import Command, interval, number, table, with_options
+from calibrant.cli.common import interval, new_command, number, table, with_options
 from calibrant.phrases import count
 from calibrant.training import (
     AFTER,
@@ -69,14 +69,11 @@ def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Calla
     return with_options([option(name) for name in names])
 
 
-@click.command(
+@new_command(
     "train",
-    cls=Command,
-    examples=[
-        "calibrant train --model xgboost --horizon 20",
-        "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
-        "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
-    ],
+    "calibrant train --model xgboost --horizon 20",
+    "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
+    "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
 )
 @settings(*_SETTINGS)
 @click.pass_context

@@ -104,11 +104,12 @@ class StakeRule:
         terms = (self.up, self.down, self.cost)
         match self.kind:
             case "kelly":
-                return _limited(self.fraction * _signed(_kelly, prob, *terms), self.cap, self.short)
+                wanted = self.fraction * _signed(_kelly, prob, *terms)
             case "linear":
-                return _limited(self.cap * _signed(_linear, prob, *terms), self.cap, self.short)
+                wanted = self.cap * _signed(_linear, prob, *terms)
             case "flat":
-                return _limited(self.cap * np.sign(prob.up * self.up - prob.down * self.down), self.cap, self.short)
+                wanted = self.cap * np.sign(prob.up * self.up - prob.down * self.down)
+        return _limited(wanted, self.cap, self.short)
 
     def returns(self, stakes: FloatArray, moves: FloatArray | IntArray) -> FloatArray:
         """Return what each stake earned on the capital, after costs, where the price fell (-1), stayed or rose."""
@@ -177,10 +178,8 @@ def kelly_stakes(
     >>> kelly_stakes([[0.2, 0.3, 0.5]], up=0.02, down=0.02, cost=0.001, cap=2.0).round(3)
     array([2.])
     """
-    prob = read_directions(y_prob)
-    n = prob.up.size
-    full = _signed(_kelly, prob, *_terms(up, down, cost, n))
-    return _limited(_check_share(fraction) * full, check_number("cap", cap, minimum=0.0, is_open=True), short)
+    full, limit = _full(_kelly, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    return _limited(_check_share(fraction) * full, limit, short)
 
 
 def linear_stakes(
@@ -216,9 +215,8 @@ def linear_stakes(
     >>> linear_stakes([0.5, 0.75, 1.0], cap=0.2)
     array([0. , 0.1, 0.2])
     """
-    prob = read_directions(y_prob)
-    limit = check_number("cap", cap, minimum=0.0, is_open=True)
-    return _limited(limit * _signed(_linear, prob, *_terms(up, down, cost, prob.up.size)), limit, short)
+    full, limit = _full(_linear, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    return _limited(limit * full, limit, short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +383,11 @@ def _limited(stakes: FloatArray, cap: float, short: bool) -> FloatArray:
     return limited
 
 
-def _terms(up: ArrayLike, down: ArrayLike, cost: ArrayLike, n: int) -> list[Amount]:
-    amounts = {"up": up, "down": down, "cost": cost}
-    return [_amount(value, name, n, may_be_zero=name == "cost") for name, value in amounts.items()]
+def _full(stake: Stake, y_prob: ArrayLike, amounts: dict[str, ArrayLike], cap: object) -> tuple[FloatArray, float]:
+    """Return the full stakes of what a caller gave, and the checked cap."""
+    prob = read_directions(y_prob)
+    terms = [_amount(value, name, prob.up.size, may_be_zero=name == "cost") for name, value in amounts.items()]
+    return _signed(stake, prob, *terms), check_number("cap", cap, minimum=0.0, is_open=True)
 
 
 def _check_share(fraction: object) -> float:

@@ -210,20 +210,16 @@ def choose_threshold(
     largest = np.divide(draws - means, error, out=np.zeros_like(draws), where=error > 0.0).max(axis=1)
     needed = float(np.quantile(largest, level))
     is_better = ratio > needed
-    if not is_better.any():
-        best = int(np.argmax(means))
-        reason = (
-            f"do not trade: none of {len(kept)} thresholds grows beyond chance (the best, {cuts[kept[best]]:g}, by "
-            f"{1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 a row, where {needed:.1f} standard "
-            f"errors are needed at the level {level:g})"
-        )
-        return ThresholdChoice(None, reason, table)
-    best = int(np.argmax(np.where(is_better, means, -np.inf)))
+    best = int(np.argmax(np.where(is_better, means, -np.inf) if is_better.any() else means))
+    cut, growth = cuts[kept[best]], f"{1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 a row"
+    if is_better.any():
+        hurdle = f"{ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
+        return ThresholdChoice(cut, f"trade above {cut:g}: growth of {growth}, {hurdle}", table)
     reason = (
-        f"trade above {cuts[kept[best]]:g}: growth of {1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 "
-        f"a row, {ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
+        f"do not trade: none of {len(kept)} thresholds grows beyond chance (the best, {cut:g}, by {growth}, where "
+        f"{needed:.1f} standard errors are needed at the level {level:g})"
     )
-    return ThresholdChoice(cuts[kept[best]], reason, table)
+    return ThresholdChoice(None, reason, table)
 
 
 def evaluate_trading(

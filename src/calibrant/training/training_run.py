@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -202,8 +203,8 @@ def _run(
             _write(folder, config, used, data, outcome, metrics)
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
             block = metrics["calibration"]
-            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6)}
-            record["overhead"] |= {key: block["overhead"][key] for key in ("limit", "within_limit")}
+            verdict = {key: block["overhead"][key] for key in ("limit", "within_limit")}
+            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6), **verdict}
             shown = [block[key] for key in ("brier_before", "brier_after", "ece_before", "ece_after")]
             _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *shown)
             for warning in metrics["warnings"]:
@@ -294,9 +295,9 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
         for name, one in members.items()
     }
     earlier_columns, later_columns = {"raw": earlier.raw, "p": earlier.calibrated}, later.columns()
-    for prefix in ("raw", "p"):
-        earlier_columns |= {f"{prefix}_{name}": one.earlier.columns()[prefix] for name, one in members.items()}
-        later_columns |= {f"{prefix}_{name}": one.test.columns()[prefix] for name, one in members.items()}
+    for prefix, (name, one) in product(("raw", "p"), members.items()):
+        earlier_columns[f"{prefix}_{name}"] = one.earlier.columns()[prefix]
+        later_columns[f"{prefix}_{name}"] = one.test.columns()[prefix]
     later_columns["p_meta_learner"] = stack.predictions["meta-learner, calibrated"]
     decisions = {name: one.calibration for name, one in members.items()}
     seconds = {step: sum(one.cpu_s[step] for one in members.values()) for step in ("train", "calibrate")}
@@ -335,6 +336,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = N
     """
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = figures(test, outcome.test_forecasts, rng=config.seed)
+    acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
     document = {
         "calibration": {
             **calibration_figures(on_test),
@@ -349,9 +351,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = N
         "targets": targets(on_test),
         "test": on_test,
         **outcome.sections,
-        "acting": evaluate_trading(
-            earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed
-        ),
+        "acting": acting,
         "warnings": leak_warnings(on_test, on_earlier),
         **outcome.closing,
     }
