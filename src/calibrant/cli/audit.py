@@ -49,18 +49,10 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
 def as_table(found: Audit, most: int) -> str:
     """Return a row for each of the worst groups."""
     header = ("group", "n", "predicted", "observed", "gap", "bounds", "")
-    rows = [
-        (
-            finding.label,
-            f"{finding.n:,}",
-            number(finding.predicted),
-            number(finding.observed),
-            f"{finding.gap:+z.4f}",
-            interval(finding.low, finding.high),
-            "off" if finding.is_off else "",
-        )
-        for finding in found.findings[:most]
-    ]
+    rows = []
+    for one in found.findings[:most]:
+        figures = (number(one.predicted), number(one.observed), f"{one.gap:+z.4f}", interval(one.low, one.high))
+        rows.append((one.label, f"{one.n:,}", *figures, "off" if one.is_off else ""))
     left = len(found.findings) - len(rows)
     shown = table(header, rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown

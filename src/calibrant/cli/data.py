@@ -197,16 +197,15 @@ class OpenedFile:
     def read(self, *, input: InputKind = "probability", both_classes: bool = False) -> FileRows:
         """Read the rows into memory, and check them."""
         of, where = self.request, self.source.name
-        others = [name for name in (of.weight, of.cluster, of.time, of.label_end) if name is not None]
+        beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        others = [name for name in beside.values() if name is not None]
         table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
         for name in [*self.score, *([] if of.weight is None else [of.weight])]:
             check_numbers(table.column(name), called(name, where))
+        given: dict[str, Any] = {k: None if name is None else table.column(name) for k, name in beside.items()}
         known = self._known_classes(table.column(of.label).type)
-        weight, cluster, time, label_end = (
-            None if name is None else table.column(name) for name in (of.weight, of.cluster, of.time, of.label_end)
-        )
         is_one = len(self.score) == 1
         scores = table.column(self.score[0]) if is_one else table.select(self.score)
         scores_called = called(self.score[0], where) if is_one else where
@@ -220,11 +219,8 @@ class OpenedFile:
                 match_names=False,
                 classes=None if known is None else sorted(known),
                 both_classes=both_classes,
-                sample_weight=weight,
                 groups={name: table.column(name) for name in self.groups},
-                cluster=cluster,
-                time=time,
-                label_end=label_end,
+                **given,
             )
         except (InvalidLabelError, ShapeError) as error:
             if known is not None or (is_one and isinstance(error, InvalidLabelError)):

@@ -117,18 +117,12 @@ def trading_text(acting: dict[str, Any]) -> str:
     lines = []
     for name in (BEFORE, AFTER):
         found = acting[name]
-        rows = [
-            [
-                f"{result['threshold']:g}",
-                f"{result['n_trades']:,}",
-                f"{result['n_independent']:,.0f}",
-                *(_value(result[key]) for key in ("promised", "realised")),
-                "" if result["low"] is None else interval(result["low"], result["high"]),
-                _value(result["turnover"]),
-                _growth(result["growth"]),
-            ]
-            for result in found["test"]
-        ]
+        rows = []
+        for one in found["test"]:
+            counts = [f"{one['threshold']:g}", f"{one['n_trades']:,}", f"{one['n_independent']:,.0f}"]
+            ends = "" if one["low"] is None else interval(one["low"], one["high"])
+            rates = [_value(one["promised"]), _value(one["realised"]), ends, _value(one["turnover"])]
+            rows.append([*counts, *rates, _growth(one["growth"])])
         header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
         lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
         lines += [table(header, rows), f"Chosen before it: {found['reason']}"]

@@ -105,12 +105,9 @@ def as_plain(value: object, path: str, *, depth: int = 1) -> object:
         value = value.tolist()
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
+    for kind, plain in ((str, str.__str__), (int, int), (float, float)):
+        if isinstance(value, kind):
+            return plain(value)
     if isinstance(value, Mapping):
         return {
             key if isinstance(key, str) else _not_plain(key, path): as_plain(v, join(path, key), depth=depth + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from calibrant.validation import ArrayLike, as_generator, as_scores, check_fract
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 _N_DRAWS = 1000
+_Given: TypeAlias = ArrayLike | None
 #: Trades, at least, by which a threshold can be chosen: independent ones.
 _LEAST_TRADES = 10.0
 
@@ -223,22 +224,14 @@ def choose_threshold(
 
 
 def evaluate_trading(
-    earlier: Dataset,
-    forecasts: Forecasts,
-    test: Dataset,
-    test_forecasts: Forecasts,
-    *,
-    rule: StakeRule | None = None,
-    rng: int = 0,
+    earlier: Dataset, forecasts: Forecasts, test: Dataset, test_forecasts: Forecasts, *, rule: StakeRule, rng: int = 0
 ) -> dict[str, Any]:
     """Choose thresholds on the earlier rows, and judge them and the stakes on the test rows, before and after.
 
     The forecasts of the earlier rows are those of fits that had not seen them; the test rows had no part in anything.
-    Returns the `rule`, by default half Kelly at even moves of one barrier without costs; and for "raw" and
-    "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a threshold or None for "do not trade",
-    with the `reason`; `validation` and `test`, the figures of each threshold.
+    Returns the `rule`; and for "raw" and "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a
+    threshold or None for "do not trade", with the `reason`; `validation` and `test`, the figures of each threshold.
     """
-    rule = StakeRule() if rule is None else rule
 
     def about(data: Dataset) -> dict[str, Any]:
         return {"rule": rule, "time": data.time, "label_end": data.label_end, "classes": data.classes, "rng": rng}
@@ -285,12 +278,7 @@ class _Trades:
 
 
 def _read(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    time: ArrayLike | None,
-    label_end: ArrayLike | None,
-    classes: ArrayLike | None,
-    rule: StakeRule | None,
+    y_true: ArrayLike, y_prob: ArrayLike, time: _Given, label_end: _Given, classes: _Given, rule: StakeRule | None
 ) -> _Trades:
     prob, moves, _ = read_moves(y_true, y_prob, None, classes)
     times, block = None, 1

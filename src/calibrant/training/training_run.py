@@ -329,7 +329,7 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
     )
 
 
-def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = None) -> dict[str, Any]:
+def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[str, Any]:
     """Return all that metrics.json says: the same for the same bars, settings and seed.
 
     Of the overhead it says only on which side of its limit it is, as seconds never repeat.
