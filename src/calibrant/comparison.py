@@ -184,7 +184,6 @@ def _takers(rows: Rows) -> list[str]:
 
 
 def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return log loss and Brier score of each row, shape (n,) each."""
     if not rows.is_binary:
         return row_log_loss(rows), row_brier(rows)
     both = log_losses(rows.scores), brier_losses(rows.scores)

@@ -11,19 +11,7 @@ from typing import Any
 import click
 
 from calibrant import engines
-from calibrant.cli.common import (
-    interval,
-    json_option,
-    level_option,
-    new_command,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    with_options,
-    write_json,
-)
+from calibrant.cli import common
 from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics import (
@@ -105,12 +93,12 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above."),
         click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below."),
-        json_option,
+        common.json_option,
     ]
-    return with_options(options)(command)
+    return common.with_options(options)(command)
 
 
-@new_command(
+@common.new_command(
     "evaluate",
     "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
     "calibrant evaluate scores.parquet --group city",
@@ -119,8 +107,8 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
 @data_options("positive", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
-@level_option()
-@seed_option("resampled intervals")
+@common.level_option()
+@common.seed_option("resampled intervals")
 @gate_options
 @click.pass_context
 def command(
@@ -150,7 +138,7 @@ def command(
     found = measure(opened, evaluated_on, n_bins=bins, level=level, rng=seed)
     check_gates(gates, found.scores)
     if as_json:
-        write_json(found.to_dict() | gate_results(gates, found.scores))
+        common.write_json(found.to_dict() | gate_results(gates, found.scores))
     else:
         click.echo(f"{found.columns.describe(found.n_read)}; {evaluated_on}")
         show(found)
@@ -174,7 +162,7 @@ def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured
     """Measure rows in passes, without holding them: no table of the classes."""
     columns = opened.resolve()
     more = {**columns.names(), "pos_label": columns.positive, "evaluated_on": evaluated_on, **how}
-    with progress("Measuring"):
+    with common.progress("Measuring"):
         scores: Scores = engines.evaluate(columns.source, **more)
         groups = {name: engines.evaluate(columns.source, group=name, **more) for name in columns.groups}
     return Measured(columns, next(iter(scores.values())).n, scores, None, groups)
@@ -197,8 +185,10 @@ def show(found: Measured) -> None:
 def as_table(scores: Scores) -> str:
     """Return the scores as an aligned table, and notes on them."""
     first = next(iter(scores.values()))
-    rows = [(s.name, number(s.value), interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
-    return "\n".join([table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *notes(scores)])
+    rows = [(s.name, common.number(s.value), common.interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
+    return "\n".join(
+        [common.table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *common.notes(scores)]
+    )
 
 
 def as_class_table(found: ClassScores) -> str:
@@ -213,7 +203,7 @@ def as_class_table(found: ClassScores) -> str:
         figures = (f"{gap.value:+z.3f}", bounds, f"{scores['ece_debiased'].value:.3f}", top)
         rows.append((shorten(str(label), widest), *shares, *figures, "off" if found.is_off(label) else ""))
     level = f"{100 * found.interval_level:.4g}% interval"
-    shown = table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
+    shown = common.table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
     left = len(found.classes) - len(rows)
     more = f"\nand {left:,} more: see --json" if left else ""
     return f"{shown}{more}\ngap: predicted less observed; error: debiased; top gap: where it is the top label"
@@ -226,9 +216,9 @@ def as_group_table(found: GroupScores) -> str:
     for group, scores in list(found.groups.items())[:_MOST_GROUPS]:
         gap, error = scores["mean_gap"], scores["ece_debiased"]
         off = "off" if found.is_off(group) else ""
-        figures = (f"{gap.value:+z.4f}", interval(gap.low, gap.high), number(error.value))
-        rows.append((str(group), f"{gap.n:,}", *figures, interval(error.low, error.high), off))
-    shown = table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
+        figures = (f"{gap.value:+z.4f}", common.interval(gap.low, gap.high), common.number(error.value))
+        rows.append((str(group), f"{gap.n:,}", *figures, common.interval(error.low, error.high), off))
+    shown = common.table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
     left = len(found.groups) - len(rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
 

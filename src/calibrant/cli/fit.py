@@ -21,17 +21,7 @@ from calibrant.calibrators import (
     make_calibrator,
     out_of_fold,
 )
-from calibrant.cli.common import (
-    check_taken,
-    interval,
-    new_command,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    take_params,
-)
+from calibrant.cli import common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.grouped import GroupedCalibrator
@@ -47,7 +37,7 @@ _LEVEL = 0.95
 _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input")
 
 
-@new_command(
+@common.new_command(
     "fit",
     "calibrant fit scores.parquet --label y --score p -o calibrator.json",
     "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
@@ -68,7 +58,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 @click.option("--calibrator", metavar="NAME", help="one_vs_rest, top_label: the method for each score.")
 @click.option("--coupling", metavar="NAME", help="one_vs_rest: normalise or likelihood.")
 @click.option("--per-class", is_flag=True, default=None, help="top_label: one map for each class on top.")
-@seed_option("the folds and intervals")
+@common.seed_option("the folds and intervals")
 def command(file: str, output: str, method: str, group: str | None, seed: int, **options: Any) -> None:
     """Fit a calibrator to the scores and labels in FILE, and save it.
 
@@ -81,7 +71,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
     """
-    single = new_calibrator(method, take_params(options, _OPTIONS))
+    single = new_calibrator(method, common.take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
     opened = Request(file, group=group, **options).open()
@@ -113,7 +103,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
         check_choice("--input", params["input"], INPUT_KINDS)
     parameters = inspect.signature(CALIBRATORS[name]).parameters
     taken = [key for key in _OPTIONS if key in parameters or (key == "input" and calibrator_kind(name).takes_input())]
-    check_taken(method, params, taken)
+    common.check_taken(method, params, taken)
     inner = params.get("calibrator")
     if inner is not None and inner not in BINARY_CALIBRATORS and inner not in ALIASES:
         raise unknown_name("--calibrator", inner, [*BINARY_CALIBRATORS, *ALIASES])
@@ -125,7 +115,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
 def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
     """Fit in passes over the file; return lines that say to what."""
     columns = opened.resolve()
-    with progress("Fitting"):
+    with common.progress("Fitting"):
         engines.fit(calibrator, columns.source, **columns.names())
     return (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "
@@ -162,7 +152,9 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     lines = []
     for name in _SHOWN:
         found = [each[name] for each in scores.values()]
-        lines.append([name, *(text for s in found for text in (number(s.value), interval(s.low, s.high)))])
-    shown = dict.fromkeys(note for each in scores.values() for note in notes(each))
+        lines.append(
+            [name, *(text for s in found for text in (common.number(s.value), common.interval(s.low, s.high)))]
+        )
+    shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
     title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
-    return "\n".join([title, table(header, lines), *shown])
+    return "\n".join([title, common.table(header, lines), *shown])

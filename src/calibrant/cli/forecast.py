@@ -11,19 +11,7 @@ import click
 import numpy as np
 
 from calibrant import persistence
-from calibrant.cli.common import (
-    Group,
-    check_taken,
-    interval,
-    level_option,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    take_params,
-    write_json,
-)
+from calibrant.cli import common
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
@@ -57,7 +45,7 @@ _coverage_option = click.option("--coverage", default=_COVERAGE, metavar="SHARE"
 
 @click.group(
     "forecast",
-    cls=Group,
+    cls=common.Group,
     examples=[
         "calibrant forecast evaluate forecasts.parquet --mean mu --std sigma",
         "calibrant forecast fit forecasts.parquet --mean mu --std sigma -o recalibrator.json",
@@ -84,8 +72,8 @@ command.add_command(apply_command)
 @click.argument("file")
 @forecast_options(outcomes=True)
 @_coverage_option
-@level_option("the scores' intervals")
-@seed_option("simulated intervals")
+@common.level_option("the scores' intervals")
+@common.seed_option("simulated intervals")
 @gate_options
 @click.pass_context
 def evaluate_command(
@@ -102,19 +90,12 @@ def evaluate_command(
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options)
-    scores = evaluate(
-        rows.forecast,
-        rows.y,
-        sample_weight=rows.weight,
-        interval_level=coverage,
-        level=level,
-        rng=seed,
-        evaluated_on=evaluated_on,
-    )
+    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    scores = evaluate(rows.forecast, rows.y, evaluated_on=evaluated_on, **how)
     check_gates(gates, scores)
     if as_json:
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
-        write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
+        common.write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
         click.echo(as_table(scores))
@@ -138,17 +119,17 @@ def evaluate_command(
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
 @click.option("--conformity", metavar="NAME", help="conformal: normalised, residual or level.")
-@seed_option("the held-out rows, folds and intervals")
+@common.seed_option("the held-out rows, folds and intervals")
 def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
 
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
     the others; the recalibrator that is saved is fitted to all rows.
     """
-    fitted = new_recalibrator(method, take_params(options, _SETTINGS))
+    fitted = new_recalibrator(method, common.take_params(options, _SETTINGS))
     check_output(output, options["file"])
     rows = read_forecasts(**options)
-    with progress("Fitting, round", "") as advance:
+    with common.progress("Fitting, round", "") as advance:
         if method == "threshold":
             fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
         figures = held_out_table(rows, fitted.fresh(), seed)
@@ -178,8 +159,8 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 @click.option("--recalibrator", metavar="FILE", help="Show the forecasts as this saved recalibrator makes them too.")
 @click.option("--title", default="Forecast report", metavar="TEXT", help="Heading of the page.")
 @_coverage_option
-@level_option("the scores' intervals")
-@seed_option("simulated intervals")
+@common.level_option("the scores' intervals")
+@common.seed_option("simulated intervals")
 def report_command(
     output: str, recalibrator: str | None, title: str, coverage: float, level: float, seed: int, **options: Any
 ) -> None:
@@ -192,17 +173,8 @@ def report_command(
     check_output(output, options["file"], recalibrator)
     fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
-    report = ForecastReport(
-        rows.forecast,
-        rows.y,
-        recalibrator=fitted,
-        sample_weight=rows.weight,
-        interval_level=coverage,
-        level=level,
-        title=title,
-        source=rows.file,
-        rng=seed,
-    )
+    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
     text = report.json() if suffix == ".json" else report.html()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
@@ -214,7 +186,7 @@ def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
     if method not in RECALIBRATORS:
         raise unknown_name("method", method, RECALIBRATORS)
     own = RECALIBRATORS[method].param_names()
-    check_taken(method, params, [name for name in _SETTINGS if name in own])
+    common.check_taken(method, params, [name for name in _SETTINGS if name in own])
     return RECALIBRATORS[method](**params)
 
 
@@ -233,16 +205,16 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
-            cells = [(number(s[name].value), interval(s[name].low, s[name].high)) for s in found]
+            cells = [(common.number(s[name].value), common.interval(s[name].low, s[name].high)) for s in found]
             lines.append([name, *(text for pair in cells for text in pair)])
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
-    paired = f"crps, after less before: {change.value:+z.4f} {interval(change.low, change.high)}, paired by row"
+    paired = f"crps, after less before: {change.value:+z.4f} {common.interval(change.low, change.high)}, paired by row"
     return "\n".join(
         [
             f"Held out ({count(tested.size, 'row')}, recalibrated by a fit to the other {used.size:,}):",
-            table(["metric", "before", ends, "after", ends], lines),
+            common.table(["metric", "before", ends, "after", ends], lines),
             *([paired] if math.isfinite(change.value) else []),
-            *(f"before, {note}" for note in notes(found[0]) if note.split(":")[0] in _SHOWN),
+            *(f"before, {note}" for note in common.notes(found[0]) if note.split(":")[0] in _SHOWN),
         ]
     )

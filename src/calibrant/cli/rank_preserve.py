@@ -219,7 +219,6 @@ def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
 
 
 def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...], path: str) -> list[str]:
-    """Return the columns of the classes, in the order of the margins."""
     if score is None:
         missing = [label for label in classes if label not in names]
         if missing:
@@ -247,7 +246,6 @@ def _numbers(matrix: pa.Table) -> FloatArray:
 
 
 def _framed(p: FloatArray, classes: list[str]) -> pa.Table:
-    """Return a matrix as a table with the names of the classes."""
     import pyarrow as pa
 
     return pa.table({label: p[:, j] for j, label in enumerate(classes)})

@@ -131,7 +131,6 @@ def _summary(run: Run) -> dict[str, object]:
 
 
 def _differences(runs: list[Run]) -> dict[str, list[object]]:
-    """Return the settings, and what was found, in which runs differ."""
     settings = [{**run.config.to_dict(), **run.found} for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
     values = {name: [one.get(name) for one in settings] for name in names}

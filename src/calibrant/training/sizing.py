@@ -395,7 +395,6 @@ def _check_share(fraction: object) -> float:
 
 
 def _amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> Amount:
-    """Check a positive amount: one number, or one per row."""
     if isinstance(value, (bool, str, numbers.Real)) or value is None:
         return check_number(name, value, minimum=0.0, is_open=not may_be_zero)
     amounts = as_scores(value, name=name).values

@@ -242,7 +242,6 @@ def in_class_order(members: Sequence[Scores], classes: npt.NDArray[Any]) -> list
 
 
 def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
-    """Return the centred logarithms of probabilities, side by side."""
     logs = [np.log(np.maximum(part, clip)) for part in parts]
     return np.hstack([z - z.mean(axis=1, keepdims=True) for z in logs])
 
@@ -297,7 +296,7 @@ def fit_stack(
             f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "
             "out, or pass one model."
         )
-    library: dict[str, Any] = {"seed": config.seed, "n_threads": config.n_threads, "params": config.params}
+    library = config.of_library()
     weights: dict[str, Any] = {"uniqueness": config.uniqueness, "class_weight": config.class_weight}
     members = {}
     for name, model in zip(names, models, strict=True):
