@@ -266,7 +266,6 @@ class OpenedFile:
         return known
 
     def _matched(self, classes: list[Any], known: list[Any] | None) -> FileColumns:
-        """Match the columns of scores to the sorted classes."""
         score = self.score
         if len(score) == 1:
             positive = positive_class(self.request.positive, classes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,7 @@ from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import open_target
-from calibrant.monitor import (
-    PERIODS,
-    CalibrationMonitor,
-    MonitorReport,
-    NamedSummary,
-    date_windows,
-    file_windows,
-    row_windows,
-)
+from calibrant.monitor import PERIODS, CalibrationMonitor, MonitorReport, date_windows, file_windows, row_windows
 from calibrant.phrases import count
 from calibrant.validation import check_choice
 
@@ -52,7 +43,7 @@ def command(
     ctx: click.Context,
     /,
     date: str | None,
-    every: str,
+    every: Any,
     rows: int | None,
     alpha: float | None,
     state: str | None,
@@ -82,7 +73,11 @@ def command(
     monitor = _load(state, alpha)
     columns = Request(**options).open().resolve()
     reader = RowReader(columns.source, **columns.names(), keep=date)
-    for window in _windows(reader, date, every, rows, len(monitor.windows) + 1):
+    if date is not None:
+        windows = date_windows(reader, every)
+    else:
+        windows = file_windows(reader) if rows is None else row_windows(reader, rows, len(monitor.windows) + 1)
+    for window in windows:
         monitor.update_summary(
             window.summary,
             name=window.name,
@@ -107,15 +102,6 @@ def command(
         if output is not None:
             click.echo(f"\nWrote {output}")
     ctx.exit(1 if monitor.is_alarm else 0)
-
-
-def _windows(reader: RowReader, date: str | None, every: Any, rows: int | None, first: int) -> Iterator[NamedSummary]:
-    """Yield the windows of a source: its periods, so many rows at a time, or its files by their names."""
-    if date is not None:
-        return date_windows(reader, every)
-    if rows is not None:
-        return row_windows(reader, rows, first)
-    return file_windows(reader)
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:

@@ -122,7 +122,7 @@ def trading_text(acting: dict[str, Any]) -> str:
             counts = [f"{one['threshold']:g}", f"{one['n_trades']:,}", f"{one['n_independent']:,.0f}"]
             ends = "" if one["low"] is None else interval(one["low"], one["high"])
             rates = [_value(one["promised"]), _value(one["realised"]), ends, _value(one["turnover"])]
-            rows.append([*counts, *rates, _growth(one["growth"])])
+            rows.append([*counts, *rates, "ruin" if one["growth"] is None else f"{1e4 * one['growth']:+.2f}"])
         header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
         lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
         lines += [table(header, rows), f"Chosen before it: {found['reason']}"]
@@ -136,7 +136,3 @@ def trading_text(acting: dict[str, Any]) -> str:
 
 def _value(value: float | None) -> str:
     return "" if value is None else number(value)
-
-
-def _growth(value: float | None) -> str:
-    return "ruin" if value is None else f"{1e4 * value:+.2f}"

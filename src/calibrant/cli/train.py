@@ -103,7 +103,8 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
 def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
-    lines = [measured_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
+    decision = metrics["calibration"]["decision"]
+    lines = [measured_part(metrics["test"]), scores_table(metrics), decision[:1].upper() + decision[1:]]
     lines += gate_lines(metrics["gates"])
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
@@ -131,11 +132,6 @@ def gate_lines(gates: dict[str, Any]) -> list[str]:
     if not gates[f"log_loss_at_most_{NO_SKILL}_plus_1_se"]["passed"]:
         lines.append("On the test part class frequencies are the better forecast: this model has nothing to act on.")
     return lines
-
-
-def sentence(text: str) -> str:
-    """Return a text that starts with a capital letter."""
-    return text[:1].upper() + text[1:]
 
 
 def scores_table(metrics: dict[str, Any]) -> str:

@@ -207,7 +207,7 @@ def fit_stopped(
     codes = data.codes
     watched = (data.X[stop], codes[stop]) if stop.size else None
     weight, shift = training_weight(data.take(kept), uniqueness=uniqueness, balanced=class_weight == "balanced")
-    return model.fit(data.X[kept], codes[kept], sample_weight=weight, eval_set=watched), shift
+    return model.fit(data.X[kept], codes[kept], sample_weight=weight, stop=watched), shift
 
 
 def _pair_predictions(

@@ -77,7 +77,7 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
     rows, stop = data.take(parts.fit), data.take(parts.stop)
     weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
     began = time.process_time()
-    fitted.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stop.X, stop.codes))
+    fitted.fit(rows.X, rows.codes, sample_weight=weight, stop=(stop.X, stop.codes))
     model_s = time.process_time() - began
     _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted.n_rounds_, parts.fit.size)
     validation, test = data.take(parts.validation), data.take(parts.test)

@@ -70,6 +70,7 @@ class Outcome:
     closing: dict[str, Any] = field(default_factory=dict)
 
 
+_Path: TypeAlias = str | os.PathLike[str]
 #: Trains on the rows of these bars.
 _Train: TypeAlias = Callable[[Bars, Dataset], Outcome]
 
@@ -113,7 +114,7 @@ def run_training(
 
     # half Kelly, at the moves that end a label, where barriers end it
     rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-    return _run(config, config.model, "", train, rule=rule, bars=bars, root=root, echo=echo)
+    return _run(config, config.model, "", train, rule, bars, root, echo)
 
 
 def run_stack(
@@ -157,27 +158,19 @@ def run_stack(
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
-    what = f": {', '.join(models)}, variant {variant}"
-    return _run(config, "oof", what, train, rule=rule or StakeRule(), bars=bars, root=root, echo=echo)
+    of = f": {', '.join(models)}, variant {variant}"
+    return _run(config, "oof", of, train, rule or StakeRule(), bars, root, echo)
 
 
 def _run(
-    config: TrainConfig,
-    name: str,
-    what: str,
-    train: _Train,
-    *,
-    rule: StakeRule,
-    bars: Bars | None,
-    root: str | os.PathLike[str],
-    echo: bool,
+    config: TrainConfig, name: str, of: str, train: _Train, rule: StakeRule, bars: Bars | None, root: _Path, echo: bool
 ) -> Run:
-    """Read, train, measure and write; `what` is told of the run in the first line of its log."""
+    """Read, train, measure and write; `of` is told of the run in the first line of its log."""
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
     with run_folder.new_run(root, f"{name}_h{config.horizon}", record) as folder:
         with run_folder.logged_to(folder / "log.jsonl", echo=echo):
-            _LOG.info("Run %s%s, seed %d", record["run_id"], what, config.seed)
+            _LOG.info("Run %s%s, seed %d", record["run_id"], of, config.seed)
             used = read_run_bars(config) if bars is None else bars
             data = run_dataset(config, used)
             outcome = train(used, data)
