@@ -294,7 +294,9 @@ def sizing_error(
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     counted = weight > 0.0
     prob, moves, weight = prob.take(counted), moves[counted], weight[counted]
-    bins = _direction_bins(prob.up - prob.down, weight, n_bins)
+    _, place = np.unique(prob.up - prob.down, return_inverse=True)
+    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
+    bins = np.unique(of_score[place], return_inverse=True)[1]  # from 0, none of them empty
     total = np.bincount(bins, weights=weight)
     promised = Directions(*(np.bincount(bins, weights=weight * p) / total for p in prob))
     stake = rule.stakes_of(promised)
@@ -344,14 +346,6 @@ def _directions(values: FloatArray, name: str) -> Directions:
         )
     flat = np.zeros(len(values)) if values.shape[1] == 2 else values[:, 1]
     return Directions(values[:, 0], flat, values[:, -1])
-
-
-def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
-    """Return the bin of each row, from 0, none of them empty."""
-    _, place = np.unique(direction, return_inverse=True)
-    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
-    bins: IntArray = np.unique(of_score[place], return_inverse=True)[1]
-    return bins
 
 
 def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost: Amount) -> FloatArray:
