@@ -26,13 +26,8 @@ from calibrant.validation import as_generator
 #: Options of `fit` that are parameters of some of the recalibrators.
 _SETTINGS = ("algorithm", "direct_layer", "shift", "conformity")
 _SHOWN = (
-    "crps",
-    "log_score",
-    "coverage",
-    "sharpness",
-    "average_calibration_error",
-    "threshold_calibration_error",
-    "reliability_gap",
+    *("crps", "log_score", "coverage", "sharpness"),
+    *("average_calibration_error", "threshold_calibration_error", "reliability_gap"),
 )
 #: One row in so many is held out, if there are this many rows with weight.
 _PARTS = 5
