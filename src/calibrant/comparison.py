@@ -153,7 +153,13 @@ def compare_rows(
     baseline = next(iter(held_out))
     losses = {name: _row_losses(rows.with_scores(q)) for name, q in held_out.items()}
     z = normal_quantile(level)
-    ranked = [_compared(name, loss, losses[baseline], rows.weights, z) for name, loss in losses.items()]
+    ranked = []
+    for name, loss in losses.items():
+        log_loss, brier = (float(np.average(each, weights=rows.weights)) for each in loss)
+        to_log_loss, to_brier = (
+            _difference(*pair, rows.weights, z) for pair in zip(loss, losses[baseline], strict=True)
+        )
+        ranked.append(Compared(name, log_loss, to_log_loss, brier, to_brier))
     ranked.sort(key=lambda method: (method.log_loss, method.brier))
     return Comparison(tuple(ranked), baseline, rows.n_rows, n_folds, level)
 
@@ -184,20 +190,11 @@ def _takers(rows: Rows) -> list[str]:
 
 
 def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return log loss and Brier score of each row, shape (n,) each."""
     if not rows.is_binary:
         return row_log_loss(rows), row_brier(rows)
     both = log_losses(rows.scores), brier_losses(rows.scores)
     log, brier = (np.where(rows.positive, losses.if_positive, losses.if_negative) for losses in both)
     return np.abs(log), brier
-
-
-def _compared(
-    name: str, losses: tuple[FloatArray, ...], baseline: tuple[FloatArray, ...], weight: FloatArray, z: float
-) -> Compared:
-    log_loss, brier = (float(np.average(loss, weights=weight)) for loss in losses)
-    to_log_loss, to_brier = (_difference(*pair, weight, z) for pair in zip(losses, baseline, strict=True))
-    return Compared(name, log_loss, to_log_loss, brier, to_brier)
 
 
 def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float) -> Difference:

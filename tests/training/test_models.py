@@ -32,7 +32,7 @@ def rows() -> Rows:
 
 def fitted(name: Any, rows: Rows, seed: int = 0, **more: Any) -> Any:
     X, codes = rows
-    return make_model(name, 3, seed=seed, **more).fit(X[:400], codes[:400], eval_set=(X[400:500], codes[400:500]))
+    return make_model(name, 3, seed=seed, **more).fit(X[:400], codes[:400], stop=(X[400:500], codes[400:500]))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -66,7 +66,7 @@ def test_boosting_stops_where_the_slice_says(name: str, rows: Rows) -> None:
     model = fitted(name, rows)
     assert 0 < model.n_rounds_ < 500
     shuffled = np.random.default_rng(0).permutation(codes[400:500])
-    early = make_model(name, 3).fit(X[:400], codes[:400], eval_set=(X[400:500], shuffled))
+    early = make_model(name, 3).fit(X[:400], codes[:400], stop=(X[400:500], shuffled))
     assert early.n_rounds_ < model.n_rounds_
     losses = {}
     for rounds in (model.n_rounds_ - 8, model.n_rounds_, model.n_rounds_ + 8):

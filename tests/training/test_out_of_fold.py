@@ -186,7 +186,7 @@ class Watching(SklearnModel):
     seen: ClassVar[list[tuple[IntArray, IntArray, IntArray]]] = []
 
     def fit(self, X: FloatArray, codes: IntArray, **more: Any) -> Watching:
-        self.shown = X[:, 0].astype(int), more["eval_set"][0][:, 0].astype(int)
+        self.shown = X[:, 0].astype(int), more["stop"][0][:, 0].astype(int)
         self.rates = np.bincount(codes, minlength=3) / codes.size
         return self
 

@@ -20,6 +20,7 @@ from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.run_folder import Run, list_runs, write_json
+from calibrant.training.sizing import StakeRule
 from calibrant.training.stacking import fit_stack
 from calibrant.training.training_run import measure, outcome_of_several, run_dataset, run_stack
 
@@ -45,7 +46,7 @@ def parts(bars: Bars) -> tuple[Dataset, Dataset]:
 
 def metrics_of(config: TrainConfig, before: Dataset, test: Dataset) -> dict[str, Any]:
     stack = fit_stack(config, MODELS, before, test, n_folds=3)
-    return measure(config, outcome_of_several(config, stack, variant="nested", n_folds=3))
+    return measure(config, outcome_of_several(config, stack, variant="nested", n_folds=3), rule=StakeRule())
 
 
 def test_folder_holds_all_that_was_asked_for(run: Run) -> None:

@@ -179,8 +179,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         else:
             y = _one_column(y)
             classes, codes = _encode(y)
-            if is_frozen and hasattr(estimator, "classes_"):
-                classes, codes = _with_known(estimator.classes_, classes, codes)
+            if is_frozen and hasattr(estimator, "classes_"):  # which the calibration rows may lack
+                every = np.union1d(estimator.classes_, classes)
+                classes, codes = every, np.searchsorted(every, classes)[codes]
             weight = as_weight(sample_weight, codes.size, rows="y")
             fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, classes, codes)
             self.classes_ = classes
@@ -252,7 +253,6 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         )
 
     def _routed(self, estimator: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
-        """Return the arguments of the classifier's `fit` and of the splitter's `split`."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
         parameters = inspect.signature(estimator.fit).parameters
@@ -307,16 +307,7 @@ def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
     return classes, codes.astype(np.int64)
 
 
-def _with_known(
-    known: npt.NDArray[Any], classes: npt.NDArray[Any], codes: IntArray
-) -> tuple[npt.NDArray[Any], IntArray]:
-    """Add the classes of a classifier that was fitted before, which the calibration rows may lack."""
-    every = np.union1d(known, classes)
-    return every, np.searchsorted(every, classes)[codes]
-
-
 def _warn_of_missing(pairs: list[Pair]) -> None:
-    """Say once which classes some calibration rows lack."""
     lacking = [pair.lacking for pair in pairs]
     labels = sorted({label for each in lacking for label in each}, key=repr)
     if labels:

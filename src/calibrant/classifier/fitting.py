@@ -153,7 +153,6 @@ class MultilabelFitting(Fitting):
 
 
 def _rows_of(values: Any, rows: IntArray) -> Any:
-    """Return some rows of a table of any kind."""
     if type(values) is np.ndarray:
         return values.take(rows, axis=0)  # several times as fast as an index
     return _safe_indexing(values, rows)

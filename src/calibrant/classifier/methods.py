@@ -86,21 +86,14 @@ AnyCalibrator: TypeAlias = Calibrator | RegressorCalibrator
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How the output of one kind of classifier is calibrated.
+    """How the output of one kind of classifier is calibrated."""
 
-    Attributes
-    ----------
-    template : Calibrator or RegressorCalibrator
-        Unfitted; each pair fits a new one like it.
-    response : {"decision_function", "predict_proba"}
-        The output that it calibrates.
-    is_squashed : bool
-        Whether decision values pass through the logistic function (softmax for several classes) first, for a
-        calibrator that takes nothing but probabilities.
-    """
-
+    #: Unfitted; each pair fits a new one like it.
     template: AnyCalibrator
+    #: The output that it calibrates.
     response: Response
+    #: Whether decision values pass through the logistic function (softmax for several classes) first, for a calibrator
+    #: that takes nothing but probabilities.
     is_squashed: bool = False
 
     @property

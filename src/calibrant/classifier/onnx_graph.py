@@ -51,7 +51,6 @@ def classifier_to_onnx(classifier: Any, dtype: FloatType) -> Any:
 
 
 def _check_pair(pair: Any) -> None:
-    """Refuse a pair whose probabilities are not those of one calibrator of all classes."""
     if not isinstance(pair, CalibratedPair):
         raise InvalidInputError(
             "a CalibratedClassifierCV of several labels per row can't be exported. Export the calibrator of each "
@@ -68,10 +67,7 @@ def _check_pair(pair: Any) -> None:
 
 
 def _calibrated(b: OnnxBuilder, pair: CalibratedPair, raw: Term, n_classes: int) -> Term:
-    """Return the calibrated probabilities of all classes, of what the classifier says."""
-    values = raw
-    if pair.method.response == "predict_proba":
-        values = b.clip(values, 0.0, 1.0)
+    values = b.clip(raw, 0.0, 1.0) if pair.method.response == "predict_proba" else raw
     if n_classes == 2 and pair.method.is_squashed:
         values = b.expit(values)
     elif pair.method.is_squashed:

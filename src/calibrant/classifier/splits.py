@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    LeaveOneOut,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    check_cv,
-)
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGroupKFold, StratifiedKFold, check_cv
 
 from calibrant.dependence import stratified_blocks
 from calibrant.errors import InvalidInputError

@@ -126,7 +126,7 @@ def _forget_output() -> None:
 
 @click.group(
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     examples=[
         "calibrant evaluate scores.parquet --label y --score p",
         "calibrant fit scores.parquet --label y --score p -o calibrator.json",

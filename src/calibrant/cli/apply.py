@@ -7,20 +7,17 @@ from pathlib import Path
 import click
 
 from calibrant import engines, persistence
-from calibrant.cli.common import Command, progress
+from calibrant.cli.common import new_command, progress
 from calibrant.cli.data import check_output, format_option, split_list
 from calibrant.engines import FittedColumns
 from calibrant.fitted import Fitted
 from calibrant.phrases import count, listed
 
 
-@click.command(
+@new_command(
     "apply",
-    cls=Command,
-    examples=[
-        "calibrant apply calibrator.json new.csv -o out.csv",
-        "zcat new.csv.gz | calibrant apply calibrator.json - --score prob -o - | gzip > out.csv.gz",
-    ],
+    "calibrant apply calibrator.json new.csv -o out.csv",
+    "zcat new.csv.gz | calibrant apply calibrator.json - --score prob -o - | gzip > out.csv.gz",
 )
 @click.argument("calibrator")
 @click.argument("file")
@@ -37,19 +34,12 @@ from calibrant.phrases import count, listed
 @click.option(
     "--column",
     default="p_calibrated",
-    show_default=True,
     metavar="NAME",
     help="Name of the new column; of several, what comes before _CLASS.",
 )
 @format_option
 def command(
-    calibrator: str,
-    file: str,
-    output: str,
-    score: tuple[str, ...],
-    group: str | None,
-    column: str,
-    format: str | None,
+    calibrator: str, file: str, output: str, score: tuple[str, ...], group: str | None, column: str, format: str | None
 ) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 

@@ -6,29 +6,26 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, level_option, number, table, write_json
+from calibrant.cli.common import interval, json_option, level_option, new_command, number, table, write_json
 from calibrant.cli.data import Request, data_options
 from calibrant.metrics import Audit, audit_rows
 from calibrant.phrases import count
 
 
-@click.command(
+@new_command(
     "audit",
-    cls=Command,
-    examples=[
-        "calibrant audit scores.parquet --label y --score p --groups sex,city",
-        "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
-    ],
+    "calibrant audit scores.parquet --label y --score p --groups sex,city",
+    "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
 )
 @data_options("positive", "calibrator")
 @click.option(
     "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
 )
-@click.option("--order", default=2, show_default=True, metavar="N", help="How many columns are crossed.")
-@click.option("--min-rows", default=50, show_default=True, metavar="N", help="Rows that a group must have.")
-@click.option("--score-bins", default=5, show_default=True, metavar="N", help="Parts by score of each group; 1: none.")
+@click.option("--order", default=2, metavar="N", help="How many columns are crossed.")
+@click.option("--min-rows", default=50, metavar="N", help="Rows that a group must have.")
+@click.option("--score-bins", default=5, metavar="N", help="Parts by score of each group; 1: none.")
 @level_option("all bounds at once")
-@click.option("--most", type=click.IntRange(min=1), default=15, show_default=True, metavar="N", help="Rows to print.")
+@click.option("--most", type=click.IntRange(min=1), default=15, metavar="N", help="Rows to print.")
 @json_option
 def command(order: int, min_rows: int, score_bins: int, level: float, most: int, as_json: bool, **options: Any) -> None:
     """List the groups of rows in FILE whose probabilities are furthest off.
@@ -52,18 +49,10 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
 def as_table(found: Audit, most: int) -> str:
     """Return a row for each of the worst groups."""
     header = ("group", "n", "predicted", "observed", "gap", "bounds", "")
-    rows = [
-        (
-            finding.label,
-            f"{finding.n:,}",
-            number(finding.predicted),
-            number(finding.observed),
-            f"{finding.gap:+z.4f}",
-            interval(finding.low, finding.high),
-            "off" if finding.is_off else "",
-        )
-        for finding in found.findings[:most]
-    ]
+    rows = []
+    for one in found.findings[:most]:
+        figures = (number(one.predicted), number(one.observed), f"{one.gap:+z.4f}", interval(one.low, one.high))
+        rows.append((one.label, f"{one.n:,}", *figures, "off" if one.is_off else ""))
     left = len(found.findings) - len(rows)
     shown = table(header, rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown

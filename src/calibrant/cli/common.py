@@ -41,17 +41,22 @@ class Command(ExamplesMixin, click.Command):
 class Group(ExamplesMixin, click.Group):
     """A group of commands with examples."""
 
+    command_class = Command
+
+
+def new_command(name: str, *examples: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a function a command, with examples at the end of its help."""
+    return click.command(name, cls=Command, examples=examples, **more)
+
 
 def level_option(what: str = "the intervals") -> Callable[..., Any]:
     """Return the option --level."""
-    return click.option("--level", default=0.95, show_default=True, metavar="SHARE", help=f"Coverage of {what}.")
+    return click.option("--level", default=0.95, metavar="SHARE", help=f"Coverage of {what}.")
 
 
 def seed_option(what: str) -> Callable[..., Any]:
     """Return the option --seed."""
-    return click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help=f"Seed of {what}."
-    )
+    return click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help=f"Seed of {what}.")
 
 
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -6,25 +6,31 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, level_option, number, seed_option, table, write_json
+from calibrant.cli.common import (
+    interval,
+    json_option,
+    level_option,
+    new_command,
+    number,
+    seed_option,
+    table,
+    write_json,
+)
 from calibrant.cli.data import Request, data_options, split_list
-from calibrant.comparison import Comparison, Difference, compare_rows
+from calibrant.comparison import Comparison, compare_rows
 from calibrant.phrases import count, percent_level
 from calibrant.validation import INPUT_KINDS, InputKind, check_choice
 
 
-@click.command(
+@new_command(
     "compare",
-    cls=Command,
-    examples=[
-        "calibrant compare scores.parquet --label y --score p",
-        "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
-    ],
+    "calibrant compare scores.parquet --label y --score p",
+    "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
 )
 @data_options()
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
-@click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.", show_default=True)
-@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, metavar="N", help="Folds.")
+@click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
+@click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")
 @level_option()
 @seed_option("the folds")
 @json_option
@@ -67,18 +73,10 @@ def as_table(ranked: Comparison) -> str:
     """Return the methods, best first."""
     level = f"{percent_level(ranked.level)} interval"
     header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}"]
-    lines = [
-        [
-            method.name,
-            number(method.log_loss),
-            *_change(method.log_loss_difference, is_baseline=method.name == ranked.baseline),
-            number(method.brier),
-            *_change(method.brier_difference, is_baseline=method.name == ranked.baseline)[:1],
-        ]
-        for method in ranked.methods
-    ]
+    lines = []
+    for method in ranked.methods:
+        change, of_brier = method.log_loss_difference, method.brier_difference
+        shown = [f"{change.value:+.4f}", interval(change.low, change.high), f"{of_brier.value:+.4f}"]
+        vs, ends, brier_vs = [""] * 3 if method.name == ranked.baseline else shown
+        lines.append([method.name, number(method.log_loss), vs, ends, number(method.brier), brier_vs])
     return table(header, lines)
-
-
-def _change(difference: Difference, *, is_baseline: bool) -> list[str]:
-    return ["", ""] if is_baseline else [f"{difference.value:+.4f}", interval(difference.low, difference.high)]

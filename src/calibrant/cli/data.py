@@ -35,10 +35,10 @@ format_option = click.option(
 )
 _OPTIONS = {
     "positive": [
-        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]"),
+        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
     ],
     "calibrator": [
-        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them."),
+        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them.")
     ],
     "dependence": [
         click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
@@ -52,7 +52,7 @@ def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., No
     """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
     options = [
         click.argument("file"),
-        click.option("--label", default="y", metavar="COLUMN", show_default=True, help="Column of the labels."),
+        click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
         click.option(
             "--score",
             multiple=True,
@@ -82,6 +82,7 @@ class Request:
     format: str | None = None
     positive: str | None = None
     classes: str | None = None
+    group: str | None = None
     groups: tuple[str, ...] = ()
     calibrator: str | None = None
     cluster: str | None = None
@@ -92,7 +93,7 @@ class Request:
         """Open the file, and find the columns of scores and groups."""
         source = open_rows(self.file, format=self.format)
         score = split_names(self.score, source.names)
-        groups = source.select(split_names(self.groups, source.names))
+        groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
         if self.calibrator is not None:
             source = self._calibrated(source, score)
         found = source.select(source.outputs if isinstance(source, CalibratedSource) else score or ["p"])
@@ -101,8 +102,8 @@ class Request:
         return OpenedFile(self, source, found, groups)
 
     def _calibrated(self, source: RowSource, score: list[str]) -> CalibratedSource:
-        given = {"--classes": self.classes, "--positive": self.positive}
-        if named := next((option for option, value in given.items() if value is not None), None):
+        said = {"--classes": self.classes, "--positive": self.positive}
+        if named := next((option for option, value in said.items() if value is not None), None):
             raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
         fitted = persistence.load_as(Fitted, str(self.calibrator))
         if not fitted.is_exclusive:
@@ -112,8 +113,8 @@ class Request:
                 "of each label against that label."
             )
         own = fitted.group_name_
-        given_group = next(iter(self.groups), None)
-        group = (own if own in source.names else given_group) if fitted.needs_groups else None
+        given = self.group or next(iter(self.groups), None)
+        group = (own if own in source.names else given) if fitted.needs_groups else None
         columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
         return CalibratedSource(source, replace(columns, score=tuple(source.select(columns.score))))
 
@@ -196,16 +197,15 @@ class OpenedFile:
     def read(self, *, input: InputKind = "probability", both_classes: bool = False) -> FileRows:
         """Read the rows into memory, and check them."""
         of, where = self.request, self.source.name
-        others = [name for name in (of.weight, of.cluster, of.time, of.label_end) if name is not None]
+        beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        others = [name for name in beside.values() if name is not None]
         table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
         for name in [*self.score, *([] if of.weight is None else [of.weight])]:
             check_numbers(table.column(name), called(name, where))
+        given: dict[str, Any] = {k: None if name is None else table.column(name) for k, name in beside.items()}
         known = self._known_classes(table.column(of.label).type)
-        weight, cluster, time, label_end = (
-            None if name is None else table.column(name) for name in (of.weight, of.cluster, of.time, of.label_end)
-        )
         is_one = len(self.score) == 1
         scores = table.column(self.score[0]) if is_one else table.select(self.score)
         scores_called = called(self.score[0], where) if is_one else where
@@ -219,11 +219,8 @@ class OpenedFile:
                 match_names=False,
                 classes=None if known is None else sorted(known),
                 both_classes=both_classes,
-                sample_weight=weight,
                 groups={name: table.column(name) for name in self.groups},
-                cluster=cluster,
-                time=time,
-                label_end=label_end,
+                **given,
             )
         except (InvalidLabelError, ShapeError) as error:
             if known is not None or (is_one and isinstance(error, InvalidLabelError)):
@@ -269,7 +266,6 @@ class OpenedFile:
         return known
 
     def _matched(self, classes: list[Any], known: list[Any] | None) -> FileColumns:
-        """Match the columns of scores to the sorted classes."""
         score = self.score
         if len(score) == 1:
             positive = positive_class(self.request.positive, classes)

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
 from typing import Any
 
 import click
 
 from calibrant import engines
-from calibrant.cli.common import (
-    Command,
-    interval,
-    json_option,
-    level_option,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    with_options,
-    write_json,
-)
+from calibrant.cli import common
 from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics import (
@@ -81,13 +69,7 @@ class Gate:
     def result(self, scores: Mapping[str, Score]) -> dict[str, Any]:
         """Return how the gate ended, as plain values."""
         value = scores[self.metric].value
-        return {
-            "metric": self.metric,
-            "bound": self.bound,
-            "limit": self.limit,
-            "value": value,
-            "passed": self.passes(value),
-        }
+        return {**asdict(self), "value": value, "passed": self.passes(value)}
 
     def describe(self, scores: Mapping[str, Score]) -> str:
         """Return a line that says how the gate ended."""
@@ -105,44 +87,32 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--evaluated-on",
             default="given data",
+            show_default=False,
             metavar="TEXT",
             help='What the rows are, such as "held-out, May".',
         ),
         click.option("--max", "at_most", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is above."),
         click.option("--min", "at_least", multiple=True, metavar="NAME=VALUE", help="Exit 1 if the metric is below."),
-        json_option,
+        common.json_option,
     ]
-    return with_options(options)(command)
+    return common.with_options(options)(command)
 
 
-@click.command(
+@common.new_command(
     "evaluate",
-    cls=Command,
-    examples=[
-        "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
-        "calibrant evaluate scores.parquet --group city",
-        "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
-    ],
+    "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
+    "calibrant evaluate scores.parquet --group city",
+    "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
 )
 @data_options("positive", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
-@click.option("--bins", default=SCORE_BINS, show_default=True, metavar="N", help="Bins of the ECE.")
-@level_option()
-@seed_option("resampled intervals")
+@click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
+@common.level_option()
+@common.seed_option("resampled intervals")
 @gate_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    group: str | None,
-    bins: int,
-    level: float,
-    seed: int,
-    evaluated_on: str,
-    at_most: tuple[str, ...],
-    at_least: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
+    ctx: click.Context, /, bins: int, level: float, seed: int, evaluated_on: str, as_json: bool, **options: Any
 ) -> None:
     """Measure how good the probabilities in FILE are, with intervals and a verdict.
 
@@ -162,22 +132,22 @@ def command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates(at_most, at_least)
-    opened = Request(**options, groups=() if group is None else (group,)).open()
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
+    opened = Request(**options).open()
     measure = measure_large if opened.is_large else measure_rows
-    found = measure(opened, n_bins=bins, level=level, seed=seed, evaluated_on=evaluated_on)
+    found = measure(opened, evaluated_on, n_bins=bins, level=level, rng=seed)
     check_gates(gates, found.scores)
     if as_json:
-        write_json(found.to_dict() | gate_results(gates, found.scores))
+        common.write_json(found.to_dict() | gate_results(gates, found.scores))
     else:
         click.echo(f"{found.columns.describe(found.n_read)}; {evaluated_on}")
         show(found)
     ctx.exit(judge(gates, found.scores, as_json=as_json))
 
 
-def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in memory."""
-    found, settings = opened.read(), check_settings(n_bins, level, seed)
+    found, settings = opened.read(), check_settings(**how)
     rows = found.rows
     return Measured(
         found.columns,
@@ -188,18 +158,11 @@ def measure_rows(opened: OpenedFile, *, n_bins: int, level: float, seed: int, ev
     )
 
 
-def measure_large(opened: OpenedFile, *, n_bins: int, level: float, seed: int, evaluated_on: str) -> Measured:
+def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in passes, without holding them: no table of the classes."""
     columns = opened.resolve()
-    more: dict[str, Any] = {
-        **columns.names(),
-        "pos_label": columns.positive,
-        "n_bins": n_bins,
-        "level": level,
-        "rng": seed,
-        "evaluated_on": evaluated_on,
-    }
-    with progress("Measuring"):
+    more = {**columns.names(), "pos_label": columns.positive, "evaluated_on": evaluated_on, **how}
+    with common.progress("Measuring"):
         scores: Scores = engines.evaluate(columns.source, **more)
         groups = {name: engines.evaluate(columns.source, group=name, **more) for name in columns.groups}
     return Measured(columns, next(iter(scores.values())).n, scores, None, groups)
@@ -222,8 +185,10 @@ def show(found: Measured) -> None:
 def as_table(scores: Scores) -> str:
     """Return the scores as an aligned table, and notes on them."""
     first = next(iter(scores.values()))
-    rows = [(s.name, number(s.value), interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
-    return "\n".join([table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *notes(scores)])
+    rows = [(s.name, common.number(s.value), common.interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
+    return "\n".join(
+        [common.table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *common.notes(scores)]
+    )
 
 
 def as_class_table(found: ClassScores) -> str:
@@ -238,7 +203,7 @@ def as_class_table(found: ClassScores) -> str:
         figures = (f"{gap.value:+z.3f}", bounds, f"{scores['ece_debiased'].value:.3f}", top)
         rows.append((shorten(str(label), widest), *shares, *figures, "off" if found.is_off(label) else ""))
     level = f"{100 * found.interval_level:.4g}% interval"
-    shown = table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
+    shown = common.table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
     left = len(found.classes) - len(rows)
     more = f"\nand {left:,} more: see --json" if left else ""
     return f"{shown}{more}\ngap: predicted less observed; error: debiased; top gap: where it is the top label"
@@ -251,9 +216,9 @@ def as_group_table(found: GroupScores) -> str:
     for group, scores in list(found.groups.items())[:_MOST_GROUPS]:
         gap, error = scores["mean_gap"], scores["ece_debiased"]
         off = "off" if found.is_off(group) else ""
-        figures = (f"{gap.value:+z.4f}", interval(gap.low, gap.high), number(error.value))
-        rows.append((str(group), f"{gap.n:,}", *figures, interval(error.low, error.high), off))
-    shown = table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
+        figures = (f"{gap.value:+z.4f}", common.interval(gap.low, gap.high), common.number(error.value))
+        rows.append((str(group), f"{gap.n:,}", *figures, common.interval(error.low, error.high), off))
+    shown = common.table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
     left = len(found.groups) - len(rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
 

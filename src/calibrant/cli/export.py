@@ -8,21 +8,18 @@ from typing import Any
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import Command
+from calibrant.cli.common import new_command
 from calibrant.cli.data import check_output, split_list
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.persistence import DIALECTS, FLOAT_TYPES, FloatType, write_whole
 
 
-@click.command(
+@new_command(
     "export",
-    cls=Command,
-    examples=[
-        "calibrant export calibrator.json --to sql --dialect duckdb --table sales.scores --keep id",
-        "calibrant export calibrator.json --to sql --dialect snowflake --score p -o apply.sql",
-        "calibrant export calibrator.json --to onnx -o calibrator.onnx",
-    ],
+    "calibrant export calibrator.json --to sql --dialect duckdb --table sales.scores --keep id",
+    "calibrant export calibrator.json --to sql --dialect snowflake --score p -o apply.sql",
+    "calibrant export calibrator.json --to onnx -o calibrator.onnx",
 )
 @click.argument("calibrator")
 @click.option("--to", required=True, type=click.Choice(["sql", "onnx"]), help="What to make of it.")

@@ -21,17 +21,7 @@ from calibrant.calibrators import (
     make_calibrator,
     out_of_fold,
 )
-from calibrant.cli.common import (
-    Command,
-    check_taken,
-    interval,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    take_params,
-)
+from calibrant.cli import common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.grouped import GroupedCalibrator
@@ -47,22 +37,17 @@ _LEVEL = 0.95
 _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input")
 
 
-@click.command(
+@common.new_command(
     "fit",
-    cls=Command,
-    examples=[
-        "calibrant fit scores.parquet --label y --score p -o calibrator.json",
-        "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
-        "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
-        "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
-        "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
-    ],
+    "calibrant fit scores.parquet --label y --score p -o calibrator.json",
+    "calibrant fit scores.csv --method isotonic --bounded -o calibrator.json",
+    "calibrant fit scores.parquet --method beta --group city -o calibrator.json",
+    "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
+    "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
 )
 @data_options()
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option(
-    "--method", default="auto", show_default=True, metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid."
-)
+@click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
@@ -73,7 +58,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 @click.option("--calibrator", metavar="NAME", help="one_vs_rest, top_label: the method for each score.")
 @click.option("--coupling", metavar="NAME", help="one_vs_rest: normalise or likelihood.")
 @click.option("--per-class", is_flag=True, default=None, help="top_label: one map for each class on top.")
-@seed_option("the folds and intervals")
+@common.seed_option("the folds and intervals")
 def command(file: str, output: str, method: str, group: str | None, seed: int, **options: Any) -> None:
     """Fit a calibrator to the scores and labels in FILE, and save it.
 
@@ -86,10 +71,10 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
     """
-    single = new_calibrator(method, take_params(options, _OPTIONS))
+    single = new_calibrator(method, common.take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
-    opened = Request(file, **options, groups=() if group is None else (group,)).open()
+    opened = Request(file, group=group, **options).open()
     if group is None and opened.is_large:
         click.echo(f"{fit_large(single, opened)}\n")
         persistence.save(single, output, metadata={"label": options["label"]})
@@ -118,7 +103,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
         check_choice("--input", params["input"], INPUT_KINDS)
     parameters = inspect.signature(CALIBRATORS[name]).parameters
     taken = [key for key in _OPTIONS if key in parameters or (key == "input" and calibrator_kind(name).takes_input())]
-    check_taken(method, params, taken)
+    common.check_taken(method, params, taken)
     inner = params.get("calibrator")
     if inner is not None and inner not in BINARY_CALIBRATORS and inner not in ALIASES:
         raise unknown_name("--calibrator", inner, [*BINARY_CALIBRATORS, *ALIASES])
@@ -130,7 +115,7 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
 def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
     """Fit in passes over the file; return lines that say to what."""
     columns = opened.resolve()
-    with progress("Fitting"):
+    with common.progress("Fitting"):
         engines.fit(calibrator, columns.source, **columns.names())
     return (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "
@@ -167,7 +152,9 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     lines = []
     for name in _SHOWN:
         found = [each[name] for each in scores.values()]
-        lines.append([name, *(text for s in found for text in (number(s.value), interval(s.low, s.high)))])
-    shown = dict.fromkeys(note for each in scores.values() for note in notes(each))
+        lines.append(
+            [name, *(text for s in found for text in (common.number(s.value), common.interval(s.low, s.high)))]
+        )
+    shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
     title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
-    return "\n".join([title, table(header, lines), *shown])
+    return "\n".join([title, common.table(header, lines), *shown])

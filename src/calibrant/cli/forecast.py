@@ -11,34 +11,14 @@ import click
 import numpy as np
 
 from calibrant import persistence
-from calibrant.cli.common import (
-    Command,
-    Group,
-    check_taken,
-    interval,
-    level_option,
-    notes,
-    number,
-    progress,
-    seed_option,
-    table,
-    take_params,
-    write_json,
-)
+from calibrant.cli import common
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
 from calibrant.errors import unknown_name
 from calibrant.files import open_target
-from calibrant.forecasts import (
-    RECALIBRATORS,
-    Outcomes,
-    Recalibrator,
-    crps_change,
-    evaluate,
-    scores_and_floors,
-)
+from calibrant.forecasts import RECALIBRATORS, Outcomes, Recalibrator, crps_change, evaluate, scores_and_floors
 from calibrant.phrases import count
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
@@ -46,13 +26,8 @@ from calibrant.validation import as_generator
 #: Options of `fit` that are parameters of some of the recalibrators.
 _SETTINGS = ("algorithm", "direct_layer", "shift", "conformity")
 _SHOWN = (
-    "crps",
-    "log_score",
-    "coverage",
-    "sharpness",
-    "average_calibration_error",
-    "threshold_calibration_error",
-    "reliability_gap",
+    *("crps", "log_score", "coverage", "sharpness"),
+    *("average_calibration_error", "threshold_calibration_error", "reliability_gap"),
 )
 #: One row in so many is held out, if there are this many rows with weight.
 _PARTS = 5
@@ -60,14 +35,12 @@ _LEAST = 50
 _COVERAGE, _LEVEL = 0.9, 0.95
 
 
-_coverage_option = click.option(
-    "--coverage", default=_COVERAGE, show_default=True, metavar="SHARE", help="Level of the scored intervals."
-)
+_coverage_option = click.option("--coverage", default=_COVERAGE, metavar="SHARE", help="Level of the scored intervals.")
 
 
 @click.group(
     "forecast",
-    cls=Group,
+    cls=common.Group,
     examples=[
         "calibrant forecast evaluate forecasts.parquet --mean mu --std sigma",
         "calibrant forecast fit forecasts.parquet --mean mu --std sigma -o recalibrator.json",
@@ -84,7 +57,6 @@ command.add_command(apply_command)
 
 @command.command(
     "evaluate",
-    cls=Command,
     short_help="Measure how good forecasts are.",
     examples=[
         "calibrant forecast evaluate forecasts.parquet --outcome y --mean mu --std sigma",
@@ -95,21 +67,12 @@ command.add_command(apply_command)
 @click.argument("file")
 @forecast_options(outcomes=True)
 @_coverage_option
-@level_option("the scores' intervals")
-@seed_option("simulated intervals")
+@common.level_option("the scores' intervals")
+@common.seed_option("simulated intervals")
 @gate_options
 @click.pass_context
 def evaluate_command(
-    ctx: click.Context,
-    /,
-    coverage: float,
-    level: float,
-    seed: int,
-    evaluated_on: str,
-    at_most: tuple[str, ...],
-    at_least: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
+    ctx: click.Context, /, coverage: float, level: float, seed: int, evaluated_on: str, as_json: bool, **options: Any
 ) -> None:
     """Measure how good the forecasts in FILE are, with intervals and a verdict.
 
@@ -120,21 +83,14 @@ def evaluate_command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
-    gates = parse_gates(at_most, at_least)
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options)
-    scores = evaluate(
-        rows.forecast,
-        rows.y,
-        sample_weight=rows.weight,
-        interval_level=coverage,
-        level=level,
-        rng=seed,
-        evaluated_on=evaluated_on,
-    )
+    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    scores = evaluate(rows.forecast, rows.y, evaluated_on=evaluated_on, **how)
     check_gates(gates, scores)
     if as_json:
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
-        write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
+        common.write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
     else:
         click.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
         click.echo(as_table(scores))
@@ -143,7 +99,6 @@ def evaluate_command(
 
 @command.command(
     "fit",
-    cls=Command,
     short_help="Fit a recalibrator, and save it.",
     examples=[
         "calibrant forecast fit forecasts.parquet --label y --mean mu --std sigma -o recalibrator.json",
@@ -154,22 +109,22 @@ def evaluate_command(
 @click.argument("file")
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="threshold", show_default=True, metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
+@click.option("--method", default="threshold", metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
 @click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
 @click.option("--conformity", metavar="NAME", help="conformal: normalised, residual or level.")
-@seed_option("the held-out rows, folds and intervals")
+@common.seed_option("the held-out rows, folds and intervals")
 def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
 
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
     the others; the recalibrator that is saved is fitted to all rows.
     """
-    fitted = new_recalibrator(method, take_params(options, _SETTINGS))
+    fitted = new_recalibrator(method, common.take_params(options, _SETTINGS))
     check_output(output, options["file"])
     rows = read_forecasts(**options)
-    with progress("Fitting, round", "") as advance:
+    with common.progress("Fitting, round", "") as advance:
         if method == "threshold":
             fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
         figures = held_out_table(rows, fitted.fresh(), seed)
@@ -187,7 +142,6 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 
 @command.command(
     "report",
-    cls=Command,
     short_help="Write a page, before and after.",
     examples=[
         "calibrant forecast report forecasts.parquet --mean mu --std sigma -o report.html",
@@ -198,10 +152,10 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html or .json.")
 @click.option("--recalibrator", metavar="FILE", help="Show the forecasts as this saved recalibrator makes them too.")
-@click.option("--title", default="Forecast report", show_default=True, metavar="TEXT", help="Heading of the page.")
+@click.option("--title", default="Forecast report", metavar="TEXT", help="Heading of the page.")
 @_coverage_option
-@level_option("the scores' intervals")
-@seed_option("simulated intervals")
+@common.level_option("the scores' intervals")
+@common.seed_option("simulated intervals")
 def report_command(
     output: str, recalibrator: str | None, title: str, coverage: float, level: float, seed: int, **options: Any
 ) -> None:
@@ -214,17 +168,8 @@ def report_command(
     check_output(output, options["file"], recalibrator)
     fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
-    report = ForecastReport(
-        rows.forecast,
-        rows.y,
-        recalibrator=fitted,
-        sample_weight=rows.weight,
-        interval_level=coverage,
-        level=level,
-        title=title,
-        source=rows.file,
-        rng=seed,
-    )
+    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
     text = report.json() if suffix == ".json" else report.html()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
@@ -236,7 +181,7 @@ def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
     if method not in RECALIBRATORS:
         raise unknown_name("method", method, RECALIBRATORS)
     own = RECALIBRATORS[method].param_names()
-    check_taken(method, params, [name for name in _SETTINGS if name in own])
+    common.check_taken(method, params, [name for name in _SETTINGS if name in own])
     return RECALIBRATORS[method](**params)
 
 
@@ -255,16 +200,16 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
-            cells = [(number(s[name].value), interval(s[name].low, s[name].high)) for s in found]
+            cells = [(common.number(s[name].value), common.interval(s[name].low, s[name].high)) for s in found]
             lines.append([name, *(text for pair in cells for text in pair)])
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
-    paired = f"crps, after less before: {change.value:+z.4f} {interval(change.low, change.high)}, paired by row"
+    paired = f"crps, after less before: {change.value:+z.4f} {common.interval(change.low, change.high)}, paired by row"
     return "\n".join(
         [
             f"Held out ({count(tested.size, 'row')}, recalibrated by a fit to the other {used.size:,}):",
-            table(["metric", "before", ends, "after", ends], lines),
+            common.table(["metric", "before", ends, "after", ends], lines),
             *([paired] if math.isfinite(change.value) else []),
-            *(f"before, {note}" for note in notes(found[0]) if note.split(":")[0] in _SHOWN),
+            *(f"before, {note}" for note in common.notes(found[0]) if note.split(":")[0] in _SHOWN),
         ]
     )

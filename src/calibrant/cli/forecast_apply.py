@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from calibrant import persistence
-from calibrant.cli.common import Command, progress, seed_option
+from calibrant.cli.common import new_command, progress, seed_option
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
@@ -29,17 +29,14 @@ _BATCH_ROWS = 1 << 14
 _MOST_NAMED = 3
 
 
-@click.command(
+@new_command(
     "apply",
-    cls=Command,
+    "calibrant forecast apply recalibrator.json new.parquet -o out.parquet",
+    "calibrant forecast apply recalibrator.json new.csv --output-levels 0.1,0.5,0.9 -o out.csv",
+    "calibrant forecast apply recalibrator.json new.parquet --moments --thresholds 0,10 -o out.csv",
+    "calibrant forecast apply recalibrator.json new.parquet --draws 100 --seed 1 -o out.parquet",
+    "calibrant forecast evaluate out.parquet --quantiles 'recalibrated_q*'",
     short_help="Add quantiles, moments, samples or probabilities of recalibrated forecasts.",
-    examples=[
-        "calibrant forecast apply recalibrator.json new.parquet -o out.parquet",
-        "calibrant forecast apply recalibrator.json new.csv --output-levels 0.1,0.5,0.9 -o out.csv",
-        "calibrant forecast apply recalibrator.json new.parquet --moments --thresholds 0,10 -o out.csv",
-        "calibrant forecast apply recalibrator.json new.parquet --draws 100 --seed 1 -o out.parquet",
-        "calibrant forecast evaluate out.parquet --quantiles 'recalibrated_q*'",
-    ],
 )
 @click.argument("recalibrator")
 @click.argument("file")
@@ -58,7 +55,6 @@ _MOST_NAMED = 3
 @click.option(
     "--column",
     default="recalibrated_q",
-    show_default=True,
     metavar="NAME",
     help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )

@@ -42,13 +42,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
     ]
     if outcomes:
         label = click.option(
-            "--outcome",
-            "--label",
-            "outcome",
-            default="y",
-            show_default=True,
-            metavar="COLUMN",
-            help="Column of what happened.",
+            "--outcome", "--label", "outcome", default="y", metavar="COLUMN", help="Column of what happened."
         )
         weight = click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
         options = [label, *options[:-1], weight, options[-1]]

@@ -8,21 +8,14 @@ from collections.abc import Mapping
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import Command, number, table, write_json
+from calibrant.cli.common import new_command, number, table, write_json
 from calibrant.fitted import Storable
 from calibrant.phrases import clean, listed, shorten
 
 _MOST_LETTERS = 400
 
 
-@click.command(
-    "inspect",
-    cls=Command,
-    examples=[
-        "calibrant inspect calibrator.json",
-        "calibrant inspect calibrator.json --json",
-    ],
-)
+@new_command("inspect", "calibrant inspect calibrator.json", "calibrant inspect calibrator.json --json")
 @click.argument("calibrator")
 @click.option("--json", "as_json", is_flag=True, help="Print the document as it was saved.")
 def command(calibrator: str, as_json: bool) -> None:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, json_option, table, write_json
+from calibrant.cli.common import interval, json_option, new_command, table, write_json
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import open_target
-from calibrant.monitor import (
-    PERIODS,
-    CalibrationMonitor,
-    MonitorReport,
-    NamedSummary,
-    date_windows,
-    file_windows,
-    row_windows,
-)
+from calibrant.monitor import PERIODS, CalibrationMonitor, MonitorReport, date_windows, file_windows, row_windows
 from calibrant.phrases import count
 from calibrant.validation import check_choice
 
@@ -30,33 +21,29 @@ from calibrant.validation import check_choice
 _MOST_SHOWN = 20
 
 
-@click.command(
+@new_command(
     "monitor",
-    cls=Command,
-    examples=[
-        "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
-        "calibrant monitor today.csv --state monitor.json",
-    ],
+    "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
+    "calibrant monitor today.csv --state monitor.json",
 )
 @data_options("calibrator")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
 @click.option("--date", metavar="COLUMN", help="Column of dates or times; each period is a window.")
-@click.option("--every", default="day", show_default=True, metavar="PERIOD", help="Periods: day, week or month.")
+@click.option("--every", default="day", metavar="PERIOD", help="Periods: day, week or month.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Take each N rows for a window.")
 @click.option(
     "--alpha", type=float, metavar="SHARE", help="Chance of a false alarm, ever.  [default: 0.01, or that of the state]"
 )
 @click.option("--state", metavar="FILE", help="Go on from this file, and write it anew: run it on each day's rows.")
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
-@click.option("--title", default="Calibration monitor", show_default=True, metavar="TEXT", help="Heading of the page.")
+@click.option("--title", default="Calibration monitor", metavar="TEXT", help="Heading of the page.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    group: str | None,
     date: str | None,
-    every: str,
+    every: Any,
     rows: int | None,
     alpha: float | None,
     state: str | None,
@@ -84,9 +71,13 @@ def command(
         check_suffix(output, ".html", ".json")
         check_output(output, options["file"], options["calibrator"])
     monitor = _load(state, alpha)
-    columns = Request(**options, groups=() if group is None else (group,)).open().resolve()
+    columns = Request(**options).open().resolve()
     reader = RowReader(columns.source, **columns.names(), keep=date)
-    for window in _windows(reader, date, every, rows, len(monitor.windows) + 1):
+    if date is not None:
+        windows = date_windows(reader, every)
+    else:
+        windows = file_windows(reader) if rows is None else row_windows(reader, rows, len(monitor.windows) + 1)
+    for window in windows:
         monitor.update_summary(
             window.summary,
             name=window.name,
@@ -111,15 +102,6 @@ def command(
         if output is not None:
             click.echo(f"\nWrote {output}")
     ctx.exit(1 if monitor.is_alarm else 0)
-
-
-def _windows(reader: RowReader, date: str | None, every: Any, rows: int | None, first: int) -> Iterator[NamedSummary]:
-    """Yield the windows of a source: its periods, so many rows at a time, or its files by their names."""
-    if date is not None:
-        return date_windows(reader, every)
-    if rows is not None:
-        return row_windows(reader, rows, first)
-    return file_windows(reader)
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:

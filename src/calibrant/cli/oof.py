@@ -6,25 +6,20 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, interval, number, table
+from calibrant.cli.common import interval, new_command, number, table
 from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
 
-@click.command(
+@new_command(
     "oof",
-    cls=Command,
-    examples=[
-        "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
-        "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
-        "calibrant oof --models xgboost --variant specified --calibrator specified",
-        "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
-    ],
+    "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
+    "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
+    "calibrant oof --models xgboost --variant specified --calibrator specified",
+    "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
 )
-@click.option(
-    "--models", default="xgboost,lightgbm,catboost", show_default=True, metavar="NAMES", help=f"Of {', '.join(MODELS)}."
-)
+@click.option("--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}.")
 @settings(
     *("horizon", "data", "config", "label", "calibrator", "calibrate", "class-weight"),
     data="Bars, as for calibrant train.  [default: five stocks]",
@@ -33,16 +28,13 @@ from calibrant.validation import check_choice
 @click.option(
     "--variant",
     default="nested",
-    show_default=True,
     metavar="NAME",
     help="nested: no row's label reaches its own prediction; blocks: faster, labels reach it through the models; "
     "specified: a random 30% calibrates itself too, which is optimistic.",
 )
-@click.option("--folds", "n_folds", type=int, default=5, show_default=True, metavar="N", help="Folds in time.")
+@click.option("--folds", "n_folds", type=int, default=5, metavar="N", help="Folds in time.")
 @settings("test", "embargo", embargo="Before test.")
-@click.option(
-    "--cost", type=float, default=0.02, show_default=True, metavar="X", help="Of a trade, as a share of a barrier."
-)
+@click.option("--cost", type=float, default=0.02, metavar="X", help="Of a trade, as a share of a barrier.")
 @settings("seed", "threads", "runs", threads="Threads of each model's library.")
 @click.pass_context
 def command(
@@ -125,18 +117,12 @@ def trading_text(acting: dict[str, Any]) -> str:
     lines = []
     for name in (BEFORE, AFTER):
         found = acting[name]
-        rows = [
-            [
-                f"{result['threshold']:g}",
-                f"{result['n_trades']:,}",
-                f"{result['n_independent']:,.0f}",
-                *(_value(result[key]) for key in ("promised", "realised")),
-                "" if result["low"] is None else interval(result["low"], result["high"]),
-                _value(result["turnover"]),
-                _growth(result["growth"]),
-            ]
-            for result in found["test"]
-        ]
+        rows = []
+        for one in found["test"]:
+            counts = [f"{one['threshold']:g}", f"{one['n_trades']:,}", f"{one['n_independent']:,.0f}"]
+            ends = "" if one["low"] is None else interval(one["low"], one["high"])
+            rates = [_value(one["promised"]), _value(one["realised"]), ends, _value(one["turnover"])]
+            rows.append([*counts, *rates, "ruin" if one["growth"] is None else f"{1e4 * one['growth']:+.2f}"])
         header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
         lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
         lines += [table(header, rows), f"Chosen before it: {found['reason']}"]
@@ -150,7 +136,3 @@ def trading_text(acting: dict[str, Any]) -> str:
 
 def _value(value: float | None) -> str:
     return "" if value is None else number(value)
-
-
-def _growth(value: float | None) -> str:
-    return "ruin" if value is None else f"{1e4 * value:+.2f}"

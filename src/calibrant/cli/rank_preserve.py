@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.common import Command
+from calibrant.cli.common import new_command
 from calibrant.cli.data import called, check_output, format_option, split_names
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
@@ -44,13 +44,10 @@ _OPTIONS = {
 }
 
 
-@click.command(
+@new_command(
     "rank-preserve",
-    cls=Command,
-    examples=[
-        "calibrant rank-preserve P.parquet --margins m.json -o Q.parquet",
-        "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
-    ],
+    "calibrant rank-preserve P.parquet --margins m.json -o Q.parquet",
+    "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
 )
 @click.argument("file")
 @click.option(
@@ -65,21 +62,13 @@ _OPTIONS = {
 @click.option("--normalise", is_flag=True, help="Divide rows by their sums first, as rounded ones need.")
 @click.option("--group", metavar="COLUMN", help="Column of the groups, each of which has margins of its own.")
 @click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
+@click.option("--method", type=click.Choice(_METHODS), default="auto", help="How to find the matrix.")
 @click.option(
-    "--method", type=click.Choice(_METHODS), default="auto", show_default=True, help="How to find the matrix."
-)
-@click.option(
-    "--ties",
-    type=click.Choice(get_args(Ties)),
-    default="equal",
-    show_default=True,
-    help="Whether rows with equal entries stay equal.",
+    "--ties", type=click.Choice(get_args(Ties)), default="equal", help="Whether rows with equal entries stay equal."
 )
 @click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
-@click.option("--max-iter", type=int, default=5_000, show_default=True, metavar="N", help="Most iterations.")
-@click.option(
-    "--column", default="q", show_default=True, metavar="NAME", help="What comes before _CLASS in the new columns."
-)
+@click.option("--max-iter", type=int, default=5_000, metavar="N", help="Most iterations.")
+@click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
 @format_option
 def command(
@@ -230,7 +219,6 @@ def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
 
 
 def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...], path: str) -> list[str]:
-    """Return the columns of the classes, in the order of the margins."""
     if score is None:
         missing = [label for label in classes if label not in names]
         if missing:
@@ -258,7 +246,6 @@ def _numbers(matrix: pa.Table) -> FloatArray:
 
 
 def _framed(p: FloatArray, classes: list[str]) -> pa.Table:
-    """Return a matrix as a table with the names of the classes."""
     import pyarrow as pa
 
     return pa.table({label: p[:, j] for j, label in enumerate(classes)})

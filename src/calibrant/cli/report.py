@@ -6,27 +6,21 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import Command, level_option, progress, seed_option
+from calibrant.cli.common import level_option, new_command, progress, seed_option
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.files import open_target
 from calibrant.report import Report
 
 
-@click.command(
-    "report",
-    cls=Command,
-    examples=[
-        "calibrant report scores.parquet --label y --score p -o report.html",
-    ],
-)
+@new_command("report", "calibrant report scores.parquet --label y --score p -o report.html")
 @data_options("positive", "calibrator", "dependence")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
-@click.option("--title", default="Calibration report", show_default=True, metavar="TEXT", help="Heading of the page.")
-@click.option("--bins", default=10, show_default=True, metavar="N", help="Bins of the reliability diagram.")
+@click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")
+@click.option("--bins", default=10, metavar="N", help="Bins of the reliability diagram.")
 @level_option()
 @seed_option("resampled intervals")
-def command(output: str, group: str | None, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
+def command(output: str, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
     """Write a report of the probabilities in FILE: verdict, scores with intervals, reliability diagram.
 
     FILE may be a folder of files too, or a DuckDB database. What is too large for memory is read in passes.
@@ -37,13 +31,13 @@ def command(output: str, group: str | None, title: str, bins: int, level: float,
     """
     suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
-    opened = Request(**options, groups=() if group is None else (group,)).open()
+    opened = Request(**options).open()
     more: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
     if opened.is_large:
         columns = opened.resolve()
         with progress("Measuring"):
             report = Report.from_source(
-                columns.source, **columns.names(), pos_label=columns.positive, group=group, **more
+                columns.source, **columns.names(), pos_label=columns.positive, group=options["group"], **more
             )
     else:
         found = opened.read()

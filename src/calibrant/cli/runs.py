@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from calibrant.cli import oof, train
-from calibrant.cli.common import Command, Group, json_option, number, table, write_json
+from calibrant.cli.common import Group, json_option, number, table, write_json
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import count
 from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
@@ -29,12 +29,10 @@ def command() -> None:
     """
 
 
-_root = click.option(
-    "--runs", "root", default=DEFAULT_ROOT, show_default=True, metavar="FOLDER", help="The folder of all runs."
-)
+_root = click.option("--runs", "root", default=DEFAULT_ROOT, metavar="FOLDER", help="The folder of all runs.")
 
 
-@command.command("list", cls=Command, examples=["calibrant runs list"])
+@command.command("list", examples=["calibrant runs list"])
 @_root
 @json_option
 def list_command(root: str, as_json: bool) -> None:
@@ -51,7 +49,7 @@ def list_command(root: str, as_json: bool) -> None:
         click.echo(f"{count(n_partial, 'run')} running, or ended before the finish")
 
 
-@command.command("show", cls=Command, examples=["calibrant runs show last"])
+@command.command("show", examples=["calibrant runs show last"])
 @click.argument("run")
 @_root
 @json_option
@@ -69,7 +67,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
     click.echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 
-@command.command("compare", cls=Command, examples=["calibrant runs compare xgboost lightgbm"])
+@command.command("compare", examples=["calibrant runs compare xgboost lightgbm"])
 @click.argument("runs", nargs=-1, required=True)
 @_root
 @json_option
@@ -89,11 +87,11 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
         click.echo("These runs were not measured on the same rows: their figures can't be compared.")
 
 
-@command.command("export", cls=Command, examples=["calibrant runs export last --mlflow http://localhost:5000"])
+@command.command("export", examples=["calibrant runs export last --mlflow http://localhost:5000"])
 @click.argument("run")
 @_root
 @click.option("--mlflow", "tracking_uri", required=True, metavar="URI", help="Where MLflow keeps its runs.")
-@click.option("--experiment", default="calibrant", show_default=True, metavar="NAME", help="Experiment in MLflow.")
+@click.option("--experiment", default="calibrant", metavar="NAME", help="Experiment in MLflow.")
 def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
     """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
     from calibrant.training import export_to_mlflow
@@ -133,7 +131,6 @@ def _summary(run: Run) -> dict[str, object]:
 
 
 def _differences(runs: list[Run]) -> dict[str, list[object]]:
-    """Return the settings, and what was found, in which runs differ."""
     settings = [{**run.config.to_dict(), **run.found} for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
     values = {name: [one.get(name) for one in settings] for name in names}

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.decorators import FC
 
-from calibrant.cli.common import Command, interval, number, table
+from calibrant.cli.common import interval, new_command, number, table, with_options
 from calibrant.phrases import count
 from calibrant.training import (
     AFTER,
@@ -57,36 +56,24 @@ _DEFAULTS = {**TrainConfig().to_dict(), "config_file": None, "root": DEFAULT_ROO
 _TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "threads": click.IntRange(min=1)}
 
 
-def settings(*names: str, **texts: str) -> Callable[[FC], FC]:
+def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds options of settings, with the defaults of `TrainConfig`; texts replace help."""
 
-    def decorate(command: FC) -> FC:
-        for name in reversed(names):  # the last decorator that is applied stands first in the help
-            metavar, usual = _SETTINGS[name]
-            argument = _ARGUMENTS.get(name, name.replace("-", "_"))
-            default = _DEFAULTS[argument]
-            command = click.option(
-                f"--{name}",
-                argument,
-                type=_TYPES.get(name),
-                default=default,
-                show_default=default not in ("", None),
-                metavar=metavar,
-                help=texts.get(name, usual),
-            )(command)
-        return command
+    def option(name: str) -> Callable[..., Any]:
+        metavar, usual = _SETTINGS[name]
+        argument = _ARGUMENTS.get(name, name.replace("-", "_"))
+        default = _DEFAULTS[argument]
+        shown: dict[str, Any] = {"metavar": metavar, "help": texts.get(name, usual), "show_default": default != ""}
+        return click.option(f"--{name}", argument, type=_TYPES.get(name), default=default, **shown)
 
-    return decorate
+    return with_options([option(name) for name in names])
 
 
-@click.command(
+@new_command(
     "train",
-    cls=Command,
-    examples=[
-        "calibrant train --model xgboost --horizon 20",
-        "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
-        "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
-    ],
+    "calibrant train --model xgboost --horizon 20",
+    "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
+    "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
 )
 @settings(*_SETTINGS)
 @click.pass_context
@@ -116,7 +103,8 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
 def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
-    lines = [measured_part(metrics["test"]), scores_table(metrics), sentence(metrics["calibration"]["decision"])]
+    decision = metrics["calibration"]["decision"]
+    lines = [measured_part(metrics["test"]), scores_table(metrics), decision[:1].upper() + decision[1:]]
     lines += gate_lines(metrics["gates"])
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
@@ -144,11 +132,6 @@ def gate_lines(gates: dict[str, Any]) -> list[str]:
     if not gates[f"log_loss_at_most_{NO_SKILL}_plus_1_se"]["passed"]:
         lines.append("On the test part class frequencies are the better forecast: this model has nothing to act on.")
     return lines
-
-
-def sentence(text: str) -> str:
-    """Return a text that starts with a capital letter."""
-    return text[:1].upper() + text[1:]
 
 
 def scores_table(metrics: dict[str, Any]) -> str:

@@ -137,7 +137,6 @@ def read_document(path: AnyPath) -> dict[str, Any]:
 
 
 def _load(path: AnyPath) -> tuple[dict[str, Any], Any]:
-    """Return the document in a file, and what it holds."""
     source = _as_path(path)
     with within(str(source)):
         document = _parse(_read(source))

@@ -84,16 +84,13 @@ def _fault(value: Any) -> str:
     kind, problem = type(value), ""
     if isinstance(value, Unreadable):
         return f"{value.problem}. {value.fix}"
-    if kind is float:
-        if not math.isfinite(value):
-            problem = "is not a finite number. Write one within the range of float64."
-    elif kind is int:
-        if not -LARGEST_INTEGER - 1 <= value <= LARGEST_UNSIGNED:
-            problem = "needs more than 64 bits. Write it as text."
-    elif kind is str:
-        if not value.isascii() and _SURROGATE.search(value):
-            problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
-    elif value is not None and kind is not bool:
+    if kind is float and not math.isfinite(value):
+        problem = "is not a finite number. Write one within the range of float64."
+    elif kind is int and not -LARGEST_INTEGER - 1 <= value <= LARGEST_UNSIGNED:
+        problem = "needs more than 64 bits. Write it as text."
+    elif kind is str and not value.isascii() and _SURROGATE.search(value):
+        problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
+    elif value is not None and kind not in (float, int, str, bool):
         problem = f"of type {kind.__name__} is not plain data. Write it as text."
     return problem and f"{show(value)} {problem}"
 
@@ -105,12 +102,9 @@ def as_plain(value: object, path: str, *, depth: int = 1) -> object:
         value = value.tolist()
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
+    for kind, plain in ((str, str.__str__), (int, int), (float, float)):
+        if isinstance(value, kind):
+            return plain(value)
     if isinstance(value, Mapping):
         return {
             key if isinstance(key, str) else _not_plain(key, path): as_plain(v, join(path, key), depth=depth + 1)

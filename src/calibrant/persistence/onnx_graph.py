@@ -138,7 +138,8 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     b = OnnxBuilder(width)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
     flat = [-1] if width == 1 else [-1, width]
-    q = calibrator.usable_formula(b, b.doubles(INPUT, shape=[-1, width]), width)
+    scores = b.node("Cast", b.tensor(INPUT), to=onnx.TensorProto.DOUBLE)
+    q = calibrator.usable_formula(b, b.node("Reshape", scores, b.whole([-1, width])), width)
     b.output(q, OUTPUT, dtype, shape=flat)
     kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in (INPUT, OUTPUT)]
@@ -256,11 +257,6 @@ class OnnxBuilder(Builder):
     def tensor(self, name: str) -> Term:
         """Return a tensor that is there, such as an input."""
         return Term(self, name)
-
-    def doubles(self, name: str, *, shape: Sequence[int]) -> Term:
-        """Return a tensor of some type as float64 of another shape."""
-        as_double = self.node("Cast", self.tensor(name), to=self.onnx.TensorProto.DOUBLE)
-        return self.node("Reshape", as_double, self.whole(shape))
 
     def output(self, a: Term, name: str, kind: FloatType, *, shape: Sequence[int]) -> None:
         """Name a term as an output of the graph, of a type and shape."""

@@ -243,13 +243,7 @@ class SqlBuilder(Builder):
         return self._sql.Case(ifs=[low, high], default=values[1])
 
     def _piece(
-        self,
-        s: Expression,
-        piece: Sequence[Expression],
-        *,
-        rises: float,
-        is_mixed: bool = False,
-        least_gap: float = 0.0,
+        self, s: Expression, piece: Sequence[Expression], rises: float, is_mixed: bool = False, least_gap: float = 0.0
     ) -> Expression:
         """Return the line of one piece at s, held at its upper end.
 

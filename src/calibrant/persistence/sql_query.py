@@ -101,7 +101,6 @@ class Query:
         return self.exp.column(name)
 
     def _own(self, expression: Expression) -> list[str]:
-        """Return the defined columns in an expression."""
         return [c.name for c in expression.find_all(self.exp.Column) if c.name in self._definitions]
 
     def _level(self, expressions: Sequence[Expression]) -> int:

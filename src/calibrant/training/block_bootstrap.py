@@ -14,14 +14,7 @@ import numpy as np
 from calibrant.dependence import block_draws
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, normal_quantile
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_scores,
-    check_fraction,
-    check_integer,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +54,6 @@ def paired_means(
     References
     ----------
     Politis and Romano (1992), *A circular block-resampling procedure for stationary data*.
-
-    Examples
-    --------
-    >>> from calibrant.training.block_bootstrap import paired_means
-    >>> paired_means({"a": [1.0, 2.0, 4.0], "b": [0.0, 1.0, 3.0]}, baseline="b")["a"]
-    PairedMean(value=1.0, low=1.0, high=1.0, error=0.0, level=0.95, n_rows=3, block=1)
     """
     columns = _columns(losses)
     if baseline is not None:

@@ -108,6 +108,10 @@ class TrainConfig:
         if not isinstance(self.params, dict):
             raise InvalidTypeError(f"params={self.params!r:.80} is no table. Pass settings by name.")
 
+    def of_library(self) -> dict[str, Any]:
+        """Return what a model's library is told."""
+        return {"seed": self.seed, "n_threads": self.n_threads, "params": self.params}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}

@@ -131,12 +131,7 @@ class Holdout:
 
 
 def hold_out(
-    data: Dataset,
-    *,
-    validation: float = 0.2,
-    test: float = 0.2,
-    stop: float = 0.15,
-    embargo: np.timedelta64 = _NO_TIME,
+    data: Dataset, *, validation: float = 0.2, test: float = 0.2, stop: float = 0.15, embargo: np.timedelta64 = _NO_TIME
 ) -> Holdout:
     """Cut the rows in time, or refuse where a part is left with hardly any row or with one class.
 

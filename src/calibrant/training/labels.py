@@ -72,15 +72,13 @@ def label_bars(
     for _, rows in bars.parts():
         price = np.log(bars.close[rows])
         unit = trailing_std(np.diff(price, prepend=np.nan), volatility_bars) * np.sqrt(horizon)
-        match kind:
-            case "triple_barrier":
-                labels, last = _first_touch(price, profit * unit, stop * unit, horizon)
-            case "sign":
-                move, last = _move(price, horizon)
-                labels = np.where(np.abs(move) > band * unit, np.sign(move), 0.0).astype(np.int64)
-            case "binary":
-                move, last = _move(price, horizon)
-                labels = (move > 0.0).astype(np.int64)
+        if kind == "triple_barrier":
+            labels, last = _first_touch(price, profit * unit, stop * unit, horizon)
+        else:
+            last = np.minimum(np.arange(price.size) + horizon, price.size - 1)
+            move = price[last] - price
+            is_move = np.abs(move) > band * unit if kind == "sign" else move > 0.0
+            labels = np.where(is_move, np.sign(move), 0.0).astype(np.int64)
         place = np.arange(price.size)
         has_unit = unit > 0.0
         y[rows], end[rows] = labels, last + rows.start
@@ -110,12 +108,6 @@ def _first_touch(price: FloatArray, profit: FloatArray, stop: FloatArray, horizo
         touched = np.flatnonzero(up | down)
         end[touched], is_open[touched] = touched + ahead, False
     return label, end
-
-
-def _move(price: FloatArray, horizon: int) -> tuple[FloatArray, IntArray]:
-    """Return the change of the price over the horizon, or up to the data's end, and the bar at which it is known."""
-    end = np.minimum(np.arange(price.size) + horizon, price.size - 1)
-    return price[end] - price, end
 
 
 def _uniqueness(end: IntArray, counted: BoolArray) -> FloatArray:

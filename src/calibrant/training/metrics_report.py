@@ -170,20 +170,12 @@ def calibration_figures(found: dict[str, Any]) -> dict[str, float]:
 
     `found` is what `figures` says of the test part.
     """
-    before, after = found["forecasts"][BEFORE], found["forecasts"][AFTER]
+    of, when = found["forecasts"], {"before": BEFORE, "after": AFTER}
+    parts = (("brier", "skill"), ("log_loss", "skill"), ("ece", "noise_band"))
     return {
-        "brier_before": before["brier"]["value"],
-        "brier_after": after["brier"]["value"],
-        "ece_before": before["ece"]["value"],
-        "ece_after": after["ece"]["value"],
-        "brier_no_skill": found["forecasts"][NO_SKILL]["brier"]["value"],
-        "ece_no_skill": found["forecasts"][NO_SKILL]["ece"]["value"],
-        "brier_skill_before": before["brier"]["skill"],
-        "brier_skill_after": after["brier"]["skill"],
-        "log_loss_skill_before": before["log_loss"]["skill"],
-        "log_loss_skill_after": after["log_loss"]["skill"],
-        "ece_noise_band_before": before["ece"]["noise_band"],
-        "ece_noise_band_after": after["ece"]["noise_band"],
+        **{f"{score}_{at}": of[name][score]["value"] for score in ("brier", "ece") for at, name in when.items()},
+        **{f"{score}_no_skill": of[NO_SKILL][score]["value"] for score in ("brier", "ece")},
+        **{f"{score}_{part}_{at}": of[name][score][part] for score, part in parts for at, name in when.items()},
     }
 
 
@@ -214,21 +206,16 @@ def gates(found: dict[str, Any]) -> dict[str, Any]:
 def targets(found: dict[str, Any]) -> dict[str, Any]:
     """Return whether the specification's targets are met, and what a calibrated model of this accuracy could reach."""
     after = found["forecasts"][AFTER]
+
+    def target(score: str, limit: float, note: str, **more: float) -> dict[str, Any]:
+        value = after[score]["value"]
+        return {"target": limit, "value": value, "met": bool(value < limit), **more, "note": note}
+
     least = 1.0 - after["accuracy"]["value"]
+    of_brier = "a calibrated forecast has a Brier score of at least one minus its accuracy"
     return {
-        "brier": {
-            "target": BRIER_TARGET,
-            "value": after["brier"]["value"],
-            "met": bool(after["brier"]["value"] < BRIER_TARGET),
-            "least_at_this_accuracy": least,
-            "note": "a calibrated forecast has a Brier score of at least one minus its accuracy",
-        },
-        "ece": {
-            "target": ECE_TARGET,
-            "value": after["ece"]["value"],
-            "met": bool(after["ece"]["value"] < ECE_TARGET),
-            "note": "a constant forecast meets it too: see the skill",
-        },
+        "brier": target("brier", BRIER_TARGET, of_brier, least_at_this_accuracy=least),
+        "ece": target("ece", ECE_TARGET, "a constant forecast meets it too: see the skill"),
     }
 
 

@@ -40,19 +40,14 @@ class Model(ABC):
         self.params = params
 
     def fit(
-        self,
-        X: FloatArray,
-        codes: IntArray,
-        *,
-        sample_weight: FloatArray | None = None,
-        eval_set: EvalSet | None = None,
+        self, X: FloatArray, codes: IntArray, *, sample_weight: FloatArray | None = None, stop: EvalSet | None = None
     ) -> Self:
-        """Fit to rows of classes 0 to K - 1; with `eval_set`, stop where its log loss no longer falls.
+        """Fit to rows of classes 0 to K - 1; with `stop`, end where their log loss no longer falls.
 
         Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
         """
         weight = None if sample_weight is None else sample_weight / sample_weight.mean()
-        self.model_, self.n_rounds_ = self._train(X, codes, weight, eval_set)
+        self.model_, self.n_rounds_ = self._train(X, codes, weight, stop)
         return self
 
     def predict_proba(self, X: FloatArray) -> FloatArray:

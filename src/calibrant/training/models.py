@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,9 +26,7 @@ class XGBoostModel(Model):
 
     @staticmethod
     def _library() -> Any:
-        import xgboost
-
-        return xgboost
+        return import_module("xgboost")
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         xgb = self._library()
@@ -48,8 +47,8 @@ class XGBoostModel(Model):
         n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
         watched = [(xgb.DMatrix(stop[0], label=stop[1]), "stop")] if stop else []
-        patience = PATIENCE if stop else None
-        model = xgb.train(params, training, n_rounds, evals=watched, early_stopping_rounds=patience, verbose_eval=False)
+        stopping = {"evals": watched, "early_stopping_rounds": PATIENCE if stop else None}
+        model = xgb.train(params, training, n_rounds, verbose_eval=False, **stopping)
         best = int(model.best_iteration) + 1 if stop else n_rounds
         return model[:best], best
 
@@ -75,9 +74,7 @@ class LightGBMModel(Model):
 
     @staticmethod
     def _library() -> Any:
-        import lightgbm
-
-        return lightgbm
+        return import_module("lightgbm")
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         lgb = self._library()
@@ -127,9 +124,7 @@ class CatBoostModel(Model):
 
     @staticmethod
     def _library() -> Any:
-        import catboost
-
-        return catboost
+        return import_module("catboost")
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         catboost = self._library()
@@ -182,9 +177,7 @@ class SklearnModel(Model):
 
     @staticmethod
     def _library() -> Any:
-        import sklearn.ensemble
-
-        return sklearn
+        return import_module("sklearn.ensemble")
 
     def __init__(
         self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
@@ -296,11 +289,8 @@ def check_trees(model: Any, where: str) -> None:
 
 def _tree_links(model: Any) -> list[tuple[Any, Any, Any, Any]]:
     """Return left and right children, features, and which nodes are leaves, of every tree of a model."""
-    found = []
-    for step in getattr(model, "_predictors", []):
-        for tree in step:
-            nodes = tree.nodes
-            found.append((nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"].astype(bool)))
+    boosted = [tree.nodes for step in getattr(model, "_predictors", []) for tree in step]
+    found = [(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"].astype(bool)) for nodes in boosted]
     for part in [model, *np.ravel(getattr(model, "estimators_", []))]:
         tree = getattr(part, "tree_", None)
         if tree is not None:

@@ -24,6 +24,8 @@ from calibrant.training.models import Model, make_model
 from calibrant.training.trainer import training_weight, unweighted
 from calibrant.validation import check_choice, check_integer
 
+#: Of the rows to train on and to predict, and a name: probabilities, as they are and without class weights.
+_Predict: TypeAlias = Callable[[IntArray, IntArray, str], tuple[FloatArray, FloatArray]]
 Variant: TypeAlias = Literal["nested", "blocks", "specified"]
 VARIANTS: tuple[str, ...] = get_args(Variant)
 #: Rows of each training set that early stopping is decided on: the last ones.
@@ -141,11 +143,8 @@ def out_of_fold_predictions(
     if n_folds > data.n_rows:
         raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
     unused = new_calibrator(calibrator, seed)
-    spans = {
-        "times": data.time,
-        "label_end": data.label_end,
-        "embargo": data.horizon_time if embargo is None else embargo,
-    }
+    gap = data.horizon_time if embargo is None else embargo
+    spans = {"times": data.time, "label_end": data.label_end, "embargo": gap}
 
     def predicted(train: IntArray, test: IntArray, which: str) -> tuple[FloatArray, FloatArray]:
         """Return what a model fitted to some rows says of others: as it is, and without the effect of class weights."""
@@ -208,15 +207,11 @@ def fit_stopped(
     codes = data.codes
     watched = (data.X[stop], codes[stop]) if stop.size else None
     weight, shift = training_weight(data.take(kept), uniqueness=uniqueness, balanced=class_weight == "balanced")
-    return model.fit(data.X[kept], codes[kept], sample_weight=weight, eval_set=watched), shift
+    return model.fit(data.X[kept], codes[kept], sample_weight=weight, stop=watched), shift
 
 
 def _pair_predictions(
-    data: Dataset,
-    fold: IntArray,
-    spans: dict[str, Any],
-    n_folds: int,
-    predicted: Callable[[IntArray, IntArray, str], tuple[FloatArray, FloatArray]],
+    data: Dataset, fold: IntArray, spans: dict[str, Any], n_folds: int, predicted: _Predict
 ) -> list[FloatArray]:
     """Return, for each fold, predictions of the other folds by models trained without both; its own rows stay NaN."""
     sources = [np.full((data.n_rows, data.classes.size), np.nan) for _ in range(n_folds)]

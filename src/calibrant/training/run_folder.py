@@ -379,8 +379,6 @@ def _sync(path: Path) -> None:
 
 
 class _AsJson(logging.Formatter):
-    """Writes each message as a line of JSON."""
-
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         entry = {"time": when, "level": record.levelname, "name": record.name, "message": record.getMessage()}

@@ -25,13 +25,7 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     from calibrant.displays import MulticlassReliabilityDisplay, ReliabilityDisplay
 
     calibrated, labels = forecasts.calibrated, data.classes.tolist()
-    effect = design_effect(data.rows(calibrated))
-    spans: dict[str, Any] = {
-        "time": data.time,
-        "label_end": data.label_end,
-        "classes": data.classes,
-        "n_bins": _n_bins(data, effect),
-    }
+    spans, effect = _spans(data, calibrated)
     words = f"Labels overlap, so intervals are {effect**0.5:.1f} times as wide as those of independent rows"
     curves = [
         reliability_curve(data.y, prob, label=name, **spans)
@@ -62,12 +56,9 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
     report = Report(
         data.y,
         prob,
-        time=data.time,
-        label_end=data.label_end,
-        classes=data.classes,
+        **_spans(data, forecasts.calibrated)[0],
         by=by,
         group_name="symbol",
-        n_bins=_n_bins(data, design_effect(data.rows(forecasts.calibrated))),
         title=f"{title}; intervals allow for labels that overlap",
         source=f"{source}. {data.n_rows:,} rows are worth about {data.weight.sum():,.0f} that share no part of their "
         "labels. Figures beside class frequencies are in metrics.json",
@@ -76,6 +67,8 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
     report.write_html(path)
 
 
-def _n_bins(data: Dataset, effect: float) -> int:
-    """Return the number of bins of pictures: fewer than those of the ECE where rows are worth few independent ones."""
-    return int(np.clip(data.n_rows / effect / _ROWS_PER_POINT, 3, N_BINS))
+def _spans(data: Dataset, prob: FloatArray) -> tuple[dict[str, Any], float]:
+    """Return what pictures are told of the rows, and the design effect: where it is large, there are fewer bins."""
+    effect = design_effect(data.rows(prob))
+    n_bins = int(np.clip(data.n_rows / effect / _ROWS_PER_POINT, 3, N_BINS))
+    return {"time": data.time, "label_end": data.label_end, "classes": data.classes, "n_bins": n_bins}, effect

@@ -104,11 +104,12 @@ class StakeRule:
         terms = (self.up, self.down, self.cost)
         match self.kind:
             case "kelly":
-                return _limited(self.fraction * _signed(_kelly, prob, *terms), self.cap, self.short)
+                wanted = self.fraction * _signed(_kelly, prob, *terms)
             case "linear":
-                return _limited(self.cap * _signed(_linear, prob, *terms), self.cap, self.short)
+                wanted = self.cap * _signed(_linear, prob, *terms)
             case "flat":
-                return _limited(self.cap * np.sign(prob.up * self.up - prob.down * self.down), self.cap, self.short)
+                wanted = self.cap * np.sign(prob.up * self.up - prob.down * self.down)
+        return _limited(wanted, self.cap, self.short)
 
     def returns(self, stakes: FloatArray, moves: FloatArray | IntArray) -> FloatArray:
         """Return what each stake earned on the capital, after costs, where the price fell (-1), stayed or rose."""
@@ -177,10 +178,8 @@ def kelly_stakes(
     >>> kelly_stakes([[0.2, 0.3, 0.5]], up=0.02, down=0.02, cost=0.001, cap=2.0).round(3)
     array([2.])
     """
-    prob = read_directions(y_prob)
-    n = prob.up.size
-    full = _signed(_kelly, prob, *_terms(up, down, cost, n))
-    return _limited(_check_share(fraction) * full, check_number("cap", cap, minimum=0.0, is_open=True), short)
+    full, limit = _full(_kelly, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    return _limited(_check_share(fraction) * full, limit, short)
 
 
 def linear_stakes(
@@ -216,9 +215,8 @@ def linear_stakes(
     >>> linear_stakes([0.5, 0.75, 1.0], cap=0.2)
     array([0. , 0.1, 0.2])
     """
-    prob = read_directions(y_prob)
-    limit = check_number("cap", cap, minimum=0.0, is_open=True)
-    return _limited(limit * _signed(_linear, prob, *_terms(up, down, cost, prob.up.size)), limit, short)
+    full, limit = _full(_linear, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    return _limited(limit * full, limit, short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +294,9 @@ def sizing_error(
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     counted = weight > 0.0
     prob, moves, weight = prob.take(counted), moves[counted], weight[counted]
-    bins = _direction_bins(prob.up - prob.down, weight, n_bins)
+    _, place = np.unique(prob.up - prob.down, return_inverse=True)
+    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
+    bins = np.unique(of_score[place], return_inverse=True)[1]  # from 0, none of them empty
     total = np.bincount(bins, weights=weight)
     promised = Directions(*(np.bincount(bins, weights=weight * p) / total for p in prob))
     stake = rule.stakes_of(promised)
@@ -348,14 +348,6 @@ def _directions(values: FloatArray, name: str) -> Directions:
     return Directions(values[:, 0], flat, values[:, -1])
 
 
-def _direction_bins(direction: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
-    """Return the bin of each row, from 0, none of them empty."""
-    _, place = np.unique(direction, return_inverse=True)
-    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
-    bins: IntArray = np.unique(of_score[place], return_inverse=True)[1]
-    return bins
-
-
 def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost: Amount) -> FloatArray:
     """Return the stake on a rise less that on a fall: one of them is zero at least."""
     rise = stake(prob.up, prob.flat, prob.down, up - cost, down + cost, cost)
@@ -385,9 +377,11 @@ def _limited(stakes: FloatArray, cap: float, short: bool) -> FloatArray:
     return limited
 
 
-def _terms(up: ArrayLike, down: ArrayLike, cost: ArrayLike, n: int) -> list[Amount]:
-    amounts = {"up": up, "down": down, "cost": cost}
-    return [_amount(value, name, n, may_be_zero=name == "cost") for name, value in amounts.items()]
+def _full(stake: Stake, y_prob: ArrayLike, amounts: dict[str, ArrayLike], cap: object) -> tuple[FloatArray, float]:
+    """Return the full stakes of what a caller gave, and the checked cap."""
+    prob = read_directions(y_prob)
+    terms = [_amount(value, name, prob.up.size, may_be_zero=name == "cost") for name, value in amounts.items()]
+    return _signed(stake, prob, *terms), check_number("cap", cap, minimum=0.0, is_open=True)
 
 
 def _check_share(fraction: object) -> float:
@@ -395,7 +389,6 @@ def _check_share(fraction: object) -> float:
 
 
 def _amount(value: ArrayLike, name: str, n: int, *, may_be_zero: bool) -> Amount:
-    """Check a positive amount: one number, or one per row."""
     if isinstance(value, (bool, str, numbers.Real)) or value is None:
         return check_number(name, value, minimum=0.0, is_open=not may_be_zero)
     amounts = as_scores(value, name=name).values

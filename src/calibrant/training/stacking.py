@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probab
 _LOG = logging.getLogger(f"{LOGGER}.stack")
 CLASS_FREQUENCIES = "class frequencies"
 _N_BINS = 10
+#: "raw" and "calibrated" probabilities by model.
+_Said: TypeAlias = Mapping[str, Mapping[str, FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,11 +165,7 @@ def fit_meta_learner(
 
 
 def stack_predictions(
-    fit: Mapping[str, Mapping[str, FloatArray]],
-    test: Mapping[str, Mapping[str, FloatArray]],
-    labels: Labels,
-    *,
-    sample_weight: FloatArray | None = None,
+    fit: _Said, test: _Said, labels: Labels, *, sample_weight: FloatArray | None = None
 ) -> dict[str, FloatArray]:
     """Return what each way of using the models says of the test rows.
 
@@ -202,23 +201,18 @@ def compare_stacks(
     losses = {name: row_log_loss(r) for name, r in rows.items()}
     skills = paired_means(losses, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
     skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
-    methods = tuple(
-        StackedMethod(
-            name,
-            float(losses[name].mean()),
-            float(row_brier(r).mean()),
-            float(binned_error(make_bins(r.top_label().summary(), _N_BINS, "uniform"), "l1")),
-            skills[name],
-        )
-        for name, r in rows.items()
-    )
+    methods = []
+    for name, each in rows.items():
+        ece = float(binned_error(make_bins(each.top_label().summary(), _N_BINS, "uniform"), "l1"))
+        brier = float(row_brier(each).mean())
+        methods.append(StackedMethod(name, float(losses[name].mean()), brier, ece, skills[name]))
     differences = {
         name.removesuffix(", calibrated"): losses[name] - losses[name.replace(", calibrated", ", raw")]
         for name in losses
         if name.endswith(", calibrated")
     }
     changed = paired_means(differences, block=block, level=level, rng=rng) if differences else {}
-    return StackComparison(methods, changed, n, block)
+    return StackComparison(tuple(methods), changed, n, block)
 
 
 def read_members(members: Sequence[ArrayLike]) -> list[Scores]:
@@ -242,7 +236,6 @@ def in_class_order(members: Sequence[Scores], classes: npt.NDArray[Any]) -> list
 
 
 def _log_ratios(parts: Sequence[FloatArray], clip: float) -> FloatArray:
-    """Return the centred logarithms of probabilities, side by side."""
     logs = [np.log(np.maximum(part, clip)) for part in parts]
     return np.hstack([z - z.mean(axis=1, keepdims=True) for z in logs])
 
@@ -297,21 +290,13 @@ def fit_stack(
             f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "
             "out, or pass one model."
         )
-    library: dict[str, Any] = {"seed": config.seed, "n_threads": config.n_threads, "params": config.params}
+    library = config.of_library()
     weights: dict[str, Any] = {"uniqueness": config.uniqueness, "class_weight": config.class_weight}
+    how: dict[str, Any] = {"calibrator": config.calibrator, "calibrate": config.calibrate, **library, **weights}
     members = {}
     for name, model in zip(names, models, strict=True):
-        found = out_of_fold_predictions(
-            before,
-            model,
-            calibrator=config.calibrator,
-            variant=variant,
-            n_folds=n_folds,
-            calibrate=config.calibrate,
-            progress=lambda line, name=name: _LOG.info("%s, %s", name, line),  # type: ignore[misc]
-            **library,
-            **weights,
-        )
+        tell = partial(_LOG.info, "%s, %s", name)
+        found = out_of_fold_predictions(before, model, variant=variant, n_folds=n_folds, progress=tell, **how)
         unfitted = make_model(model, before.classes.size, **library)
         fitted, shift = fit_stopped(unfitted, before, np.arange(before.n_rows), **weights)
         _LOG.info("%s: %s", name, found.calibration.describe())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,17 +17,11 @@ from calibrant.training.block_bootstrap import paired_means
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.sizing import StakeRule, read_moves, sizing_error
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_scores,
-    check_fraction,
-    check_integer,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 _N_DRAWS = 1000
+_Given: TypeAlias = ArrayLike | None
 #: Trades, at least, by which a threshold can be chosen: independent ones.
 _LEAST_TRADES = 10.0
 
@@ -217,39 +211,27 @@ def choose_threshold(
     largest = np.divide(draws - means, error, out=np.zeros_like(draws), where=error > 0.0).max(axis=1)
     needed = float(np.quantile(largest, level))
     is_better = ratio > needed
-    if not is_better.any():
-        best = int(np.argmax(means))
-        reason = (
-            f"do not trade: none of {len(kept)} thresholds grows beyond chance (the best, {cuts[kept[best]]:g}, by "
-            f"{1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 a row, where {needed:.1f} standard "
-            f"errors are needed at the level {level:g})"
-        )
-        return ThresholdChoice(None, reason, table)
-    best = int(np.argmax(np.where(is_better, means, -np.inf)))
+    best = int(np.argmax(np.where(is_better, means, -np.inf) if is_better.any() else means))
+    cut, growth = cuts[kept[best]], f"{1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 a row"
+    if is_better.any():
+        hurdle = f"{ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
+        return ThresholdChoice(cut, f"trade above {cut:g}: growth of {growth}, {hurdle}", table)
     reason = (
-        f"trade above {cuts[kept[best]]:g}: growth of {1e4 * means[best]:+.2f} +- {1e4 * error[best]:.2f} per 10,000 "
-        f"a row, {ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
+        f"do not trade: none of {len(kept)} thresholds grows beyond chance (the best, {cut:g}, by {growth}, where "
+        f"{needed:.1f} standard errors are needed at the level {level:g})"
     )
-    return ThresholdChoice(cuts[kept[best]], reason, table)
+    return ThresholdChoice(None, reason, table)
 
 
 def evaluate_trading(
-    earlier: Dataset,
-    forecasts: Forecasts,
-    test: Dataset,
-    test_forecasts: Forecasts,
-    *,
-    rule: StakeRule | None = None,
-    rng: int = 0,
+    earlier: Dataset, forecasts: Forecasts, test: Dataset, test_forecasts: Forecasts, *, rule: StakeRule, rng: int = 0
 ) -> dict[str, Any]:
     """Choose thresholds on the earlier rows, and judge them and the stakes on the test rows, before and after.
 
     The forecasts of the earlier rows are those of fits that had not seen them; the test rows had no part in anything.
-    Returns the `rule`, by default half Kelly at even moves of one barrier without costs; and for "raw" and
-    "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a threshold or None for "do not trade",
-    with the `reason`; `validation` and `test`, the figures of each threshold.
+    Returns the `rule`; and for "raw" and "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a
+    threshold or None for "do not trade", with the `reason`; `validation` and `test`, the figures of each threshold.
     """
-    rule = StakeRule() if rule is None else rule
 
     def about(data: Dataset) -> dict[str, Any]:
         return {"rule": rule, "time": data.time, "label_end": data.label_end, "classes": data.classes, "rng": rng}
@@ -296,12 +278,7 @@ class _Trades:
 
 
 def _read(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    time: ArrayLike | None,
-    label_end: ArrayLike | None,
-    classes: ArrayLike | None,
-    rule: StakeRule | None,
+    y_true: ArrayLike, y_prob: ArrayLike, time: _Given, label_end: _Given, classes: _Given, rule: StakeRule | None
 ) -> _Trades:
     prob, moves, _ = read_moves(y_true, y_prob, None, classes)
     times, block = None, 1

@@ -73,17 +73,11 @@ def train_model(config: TrainConfig, data: Dataset, parts: Holdout, *, model: An
 
     `model` is a classifier of scikit-learn, in place of the model that the settings name.
     """
-    fitted = make_model(
-        config.model if model is None else model,
-        data.classes.size,
-        seed=config.seed,
-        n_threads=config.n_threads,
-        params=config.params,
-    )
+    fitted = make_model(config.model if model is None else model, data.classes.size, **config.of_library())
     rows, stop = data.take(parts.fit), data.take(parts.stop)
     weight, shift = training_weight(rows, uniqueness=config.uniqueness, balanced=config.class_weight == "balanced")
     began = time.process_time()
-    fitted.fit(rows.X, rows.codes, sample_weight=weight, eval_set=(stop.X, stop.codes))
+    fitted.fit(rows.X, rows.codes, sample_weight=weight, stop=(stop.X, stop.codes))
     model_s = time.process_time() - began
     _LOG.info("Model fitted: %s, %d rounds, %d rows", config.model, fitted.n_rounds_, parts.fit.size)
     validation, test = data.take(parts.validation), data.take(parts.test)

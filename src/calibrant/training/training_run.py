@@ -13,37 +13,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from calibrant.persistence import write_whole
 from calibrant.results import plain
+from calibrant.training import metrics_report, run_folder
 from calibrant.training.bars import Bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
 from calibrant.training.labels import label_bars
-from calibrant.training.metrics_report import (
-    DEFINITIONS,
-    Forecasts,
-    calibration_figures,
-    figures,
-    gates,
-    leak_warnings,
-    overhead_verdict,
-    targets,
-)
+from calibrant.training.metrics_report import Forecasts
 from calibrant.training.out_of_fold import Variant
-from calibrant.training.run_folder import (
-    DEFAULT_ROOT,
-    LOGGER,
-    Run,
-    load_run,
-    logged_to,
-    new_run,
-    provenance,
-    write_json,
-    write_table,
-)
+from calibrant.training.run_folder import DEFAULT_ROOT, LOGGER, Run
 from calibrant.training.run_pictures import draw_run, write_page
 from calibrant.training.sizing import StakeRule
 from calibrant.training.stacking import Stack, fit_stack
@@ -87,6 +70,7 @@ class Outcome:
     closing: dict[str, Any] = field(default_factory=dict)
 
 
+_Path: TypeAlias = str | os.PathLike[str]
 #: Trains on the rows of these bars.
 _Train: TypeAlias = Callable[[Bars, Dataset], Outcome]
 
@@ -130,7 +114,7 @@ def run_training(
 
     # half Kelly, at the moves that end a label, where barriers end it
     rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-    return _run(config, config.model, "", train, rule=rule, bars=bars, root=root, echo=echo)
+    return _run(config, config.model, "", train, rule, bars, root, echo)
 
 
 def run_stack(
@@ -174,27 +158,19 @@ def run_stack(
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
-    what = f": {', '.join(models)}, variant {variant}"
-    return _run(config, "oof", what, train, rule=rule or StakeRule(), bars=bars, root=root, echo=echo)
+    of = f": {', '.join(models)}, variant {variant}"
+    return _run(config, "oof", of, train, rule or StakeRule(), bars, root, echo)
 
 
 def _run(
-    config: TrainConfig,
-    name: str,
-    what: str,
-    train: _Train,
-    *,
-    rule: StakeRule,
-    bars: Bars | None,
-    root: str | os.PathLike[str],
-    echo: bool,
+    config: TrainConfig, name: str, of: str, train: _Train, rule: StakeRule, bars: Bars | None, root: _Path, echo: bool
 ) -> Run:
-    """Read, train, measure and write; `what` is told of the run in the first line of its log."""
+    """Read, train, measure and write; `of` is told of the run in the first line of its log."""
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
-    with new_run(root, f"{name}_h{config.horizon}", record) as folder:
-        with logged_to(folder / "log.jsonl", echo=echo):
-            _LOG.info("Run %s%s, seed %d", record["run_id"], what, config.seed)
+    with run_folder.new_run(root, f"{name}_h{config.horizon}", record) as folder:
+        with run_folder.logged_to(folder / "log.jsonl", echo=echo):
+            _LOG.info("Run %s%s, seed %d", record["run_id"], of, config.seed)
             used = read_run_bars(config) if bars is None else bars
             data = run_dataset(config, used)
             outcome = train(used, data)
@@ -202,15 +178,15 @@ def _run(
             _write(folder, config, used, data, outcome, metrics)
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
             block = metrics["calibration"]
-            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6)}
-            record["overhead"] |= {key: block["overhead"][key] for key in ("limit", "within_limit")}
+            verdict = {key: block["overhead"][key] for key in ("limit", "within_limit")}
+            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6), **verdict}
             shown = [block[key] for key in ("brier_before", "brier_after", "ece_before", "ece_after")]
             _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *shown)
             for warning in metrics["warnings"]:
                 _LOG.warning("%s", warning)
             _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
         record["wall_s"] = round(time.perf_counter() - began, 3)
-    return load_run(Path(root) / record["run_id"])
+    return run_folder.load_run(Path(root) / record["run_id"])
 
 
 def read_run_bars(config: TrainConfig) -> Bars:
@@ -254,7 +230,7 @@ def _sizes(parts: Holdout) -> dict[str, int]:
 def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained) -> Outcome:
     """Return what a run of one model, calibrated on the validation part, has trained."""
     validation, test = data.take(parts.validation), data.take(parts.test)
-    on_validation = figures(validation, trained.earlier, rng=config.seed)
+    on_validation = metrics_report.figures(validation, trained.earlier, rng=config.seed)
     calibrated_by = {"calibrated_by": "five blocks in time, each by a fit to the others, purged"}
     return Outcome(
         checkpoints={"": trained},
@@ -282,21 +258,21 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
     """Return what a run of several models, judged by their plain average, has trained."""
     before, test, members, names = stack.before, stack.test, stack.members, list(stack.members)
     earlier, later = stack.forecasts()
-    on_earlier = figures(before, earlier, rng=config.seed)
+    on_earlier = metrics_report.figures(before, earlier, rng=config.seed)
     of_members = {
         name: {
             "rounds": one.model.n_rounds_,
             "n_models": stack.n_models,
             "calibration": {"calibrator": config.calibrator, **one.calibration.as_dict()},
-            "out_of_fold": figures(before, one.earlier, rng=config.seed),
-            "test": figures(test, one.test, rng=config.seed),
+            "out_of_fold": metrics_report.figures(before, one.earlier, rng=config.seed),
+            "test": metrics_report.figures(test, one.test, rng=config.seed),
         }
         for name, one in members.items()
     }
     earlier_columns, later_columns = {"raw": earlier.raw, "p": earlier.calibrated}, later.columns()
-    for prefix in ("raw", "p"):
-        earlier_columns |= {f"{prefix}_{name}": one.earlier.columns()[prefix] for name, one in members.items()}
-        later_columns |= {f"{prefix}_{name}": one.test.columns()[prefix] for name, one in members.items()}
+    for prefix, (name, one) in product(("raw", "p"), members.items()):
+        earlier_columns[f"{prefix}_{name}"] = one.earlier.columns()[prefix]
+        later_columns[f"{prefix}_{name}"] = one.test.columns()[prefix]
     later_columns["p_meta_learner"] = stack.predictions["meta-learner, calibrated"]
     decisions = {name: one.calibration for name, one in members.items()}
     seconds = {step: sum(one.cpu_s[step] for one in members.values()) for step in ("train", "calibrate")}
@@ -328,31 +304,30 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
     )
 
 
-def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule | None = None) -> dict[str, Any]:
+def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[str, Any]:
     """Return all that metrics.json says: the same for the same bars, settings and seed.
 
     Of the overhead it says only on which side of its limit it is, as seconds never repeat.
     """
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
-    on_test = figures(test, outcome.test_forecasts, rng=config.seed)
+    on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
+    acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
     document = {
         "calibration": {
-            **calibration_figures(on_test),
+            **metrics_report.calibration_figures(on_test),
             "calibrator": config.calibrator,
             **outcome.decision,
             "fitted_on": f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
             "measured_on": f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
-            "definitions": DEFINITIONS,
-            "overhead": overhead_verdict(outcome.overhead),
+            "definitions": metrics_report.DEFINITIONS,
+            "overhead": metrics_report.overhead_verdict(outcome.overhead),
         },
-        "gates": gates(on_test),
-        "targets": targets(on_test),
+        "gates": metrics_report.gates(on_test),
+        "targets": metrics_report.targets(on_test),
         "test": on_test,
         **outcome.sections,
-        "acting": evaluate_trading(
-            earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed
-        ),
-        "warnings": leak_warnings(on_test, on_earlier),
+        "acting": acting,
+        "warnings": metrics_report.leak_warnings(on_test, on_earlier),
         **outcome.closing,
     }
     found: dict[str, Any] = plain(document)
@@ -363,16 +338,16 @@ def _write(
     folder: Path, config: TrainConfig, bars: Bars, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
 ) -> None:
     """Write all files of the run but the log and the record."""
-    found = provenance(bars, data, config.model) | outcome.found
+    found = run_folder.provenance(bars, data, config.model) | outcome.found
     write_whole(folder / "config.toml", config.to_toml(found).encode())
-    write_json(folder / "metrics.json", metrics)
+    run_folder.write_json(folder / "metrics.json", metrics)
     metadata = {**outcome.metadata, "horizon": config.horizon, "data_sha256": found["data_sha256"]}
     for name, trained in outcome.checkpoints.items():
         trained.save(folder / "checkpoints" / name, metadata)
     for name, document in outcome.documents.items():
-        write_json(folder / "checkpoints" / name, document)
+        run_folder.write_json(folder / "checkpoints" / name, document)
     for name, columns in zip(("oof.parquet", "predictions.parquet"), outcome.tables, strict=True):
-        write_table(folder / name, columns)
+        run_folder.write_table(folder / name, columns)
     (folder / "plots").mkdir()
     draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
     title = f"{outcome.title}, horizon {config.horizon}: calibrated by {config.calibrator}, on the test part"
