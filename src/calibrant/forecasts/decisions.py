@@ -107,8 +107,7 @@ class ThresholdLoss:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
         table = np.array(self.table)
         level = forecast.cdf(self.y0)
-        expected: FloatArray = table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0])
-        return expected
+        return np.asarray(table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0]))
 
 
 @dataclass(frozen=True, slots=True)

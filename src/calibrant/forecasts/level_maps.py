@@ -79,8 +79,7 @@ def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
     found = np.searchsorted(cumulative, share * cumulative[-1], side="left")
-    quantiles: FloatArray = values[order[np.minimum(found, values.size - 1)]]
-    return quantiles
+    return np.asarray(values[order[np.minimum(found, values.size - 1)]])
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,7 @@ class RandomSubsets:
 
     def noise(self, sums: FloatArray) -> FloatArray:
         """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
-        drawn: FloatArray = np.einsum("dg,gm->dm", self._draws, sums)
-        return drawn
+        return np.asarray(np.einsum("dg,gm->dm", self._draws, sums))
 
 
 def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -143,8 +142,7 @@ def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
     safe = np.where(mass > 0.0, mass, 1.0)
     height = share.cumsum(axis=1) / safe[:, None]
     moved = (noise.cumsum(axis=2) - height * noise.sum(axis=2, keepdims=True)) / safe[:, None]
-    area: FloatArray = np.abs(moved).mean(axis=2)
-    return area
+    return np.asarray(np.abs(moved).mean(axis=2))
 
 
 def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

@@ -184,12 +184,7 @@ def threshold_curves(
 ) -> tuple[LevelCurve, LevelCurve]:
     """Measure the curves of the rows on both sides of a threshold rule: yes, and no.
 
-    Their `error` adds up to the threshold calibration error of the rule.
-
-    Raises
-    ------
-    InvalidInputError
-        If all rows are on one side.
+    Their `error` adds up to the threshold calibration error of the rule. Both sides must have rows.
     """
     rule, level = as_rule(decision), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)

@@ -181,8 +181,7 @@ class CostPolicy:
 
     def decide(self, y_prob: ArrayLike) -> IntArray:
         """Return the number of the decision for each row, shape (n,); the first of those that cost the same."""
-        decided: IntArray = self._expected(y_prob).argmin(axis=1).astype(np.int64)
-        return decided
+        return np.asarray(self._expected(y_prob).argmin(axis=1).astype(np.int64))
 
     def evaluate(
         self,
@@ -218,8 +217,7 @@ class CostPolicy:
                 f"y_prob is of {prob.shape[1]} classes and costs of {self.costs.shape[1]}. Pass a column of costs per "
                 "class."
             )
-        expected: FloatArray = np.einsum("nk,dk->nd", prob, self.costs)
-        return expected
+        return np.asarray(np.einsum("nk,dk->nd", prob, self.costs))
 
 
 def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -> tuple[FloatArray, FloatArray]:

@@ -105,8 +105,7 @@ class MeanRows(RowMaps):
     def log_slope(self, v: FloatArray) -> FloatArray:
         logs = np.stack([part.log_slope(v) for part in self.parts])
         largest = logs.max(axis=0)
-        slope: FloatArray = largest + np.log(np.exp(logs - largest).mean(axis=0))
-        return slope
+        return np.asarray(largest + np.log(np.exp(logs - largest).mean(axis=0)))
 
     def take(self, rows: RowNumbers) -> Self:
         return type(self)(tuple(part.take(rows) for part in self.parts))

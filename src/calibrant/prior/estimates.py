@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from calibrant.errors import DataWarning, warn
 from calibrant.numerics import FloatArray, least_output
 from calibrant.prior.shift import PriorShift
-from calibrant.results import plain
+from calibrant.results import Plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PriorEstimate:
+class PriorEstimate(Plain):
     """Base rates of rows without labels, estimated from their predictions.
 
     Attributes
@@ -64,10 +64,6 @@ class PriorEstimate:
             )
         new = np.maximum(self.new, least)
         return PriorShift.from_priors(old=self.old, new=new / new.sum(), classes=self.classes.tolist())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        return {key: plain(value) for key, value in asdict(self).items()}
 
     def __str__(self) -> str:
         rows = zip(self.classes.tolist(), self.old, self.new, self.low, self.high, strict=True)

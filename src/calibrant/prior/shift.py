@@ -187,11 +187,9 @@ class PriorShift(MapFitted):
         factor = self.factor / self.factor.max()  # and not by `map_`, so that 0 and 1 stay what they are
         if values.ndim == 1:
             positive = values * factor[1]
-            corrected: FloatArray = positive / (positive + (1.0 - values) * factor[0])
-            return corrected
+            return np.asarray(positive / (positive + (1.0 - values) * factor[0]))
         weighted = values * factor
-        shared: FloatArray = weighted / row_sum(weighted)[:, None]
-        return shared
+        return np.asarray(weighted / row_sum(weighted)[:, None])
 
     def encode(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "factor": self.factor.tolist()}

@@ -224,5 +224,4 @@ class RelaxedCertificate(Certificate):
         violation, allowed = largest_violation(columns, fixed), self.nearly.allowed
         if violation > allowed:
             share = max(share, 1.0 - allowed / violation)
-        mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)
-        return mixed
+        return np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)

@@ -109,7 +109,7 @@ class ComparedMatrix(Plain):
 
 @dataclass(frozen=True, slots=True)
 class MatrixComparison:
-    """Methods beside each other, in the order of `METHODS`; `left_out` says why any is missing."""
+    """Methods beside each other, printed as a table in the order of `METHODS`; `left_out` says why any is missing."""
 
     rows: tuple[ComparedMatrix, ...]
     left_out: dict[str, str]
@@ -167,11 +167,6 @@ def compare(
         rule for a change of base rates. "isotonic": each column fitted to the labels by itself, rows as they come.
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y` may lack some.
-
-    Returns
-    -------
-    MatrixComparison
-        Printed, it is a table.
 
     Notes
     -----
@@ -251,8 +246,7 @@ def _isotonic(rows: Rows) -> FloatArray:
 
     if rows.positive.all() or not rows.positive.any():
         return np.full(rows.scores.size, float(rows.positive[0]))
-    fitted: FloatArray = IsotonicCalibrator().fit_rows(rows).apply(rows)
-    return fitted
+    return IsotonicCalibrator().fit_rows(rows).apply(rows)
 
 
 def _measured(

@@ -347,5 +347,4 @@ def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
     order: IntArray = np.argsort(values, kind="stable")
     mass = np.cumsum(weight[order])
     at = np.searchsorted(mass, np.array(QUANTILES) * mass[-1] * (1.0 - 1e-12))
-    found: FloatArray = values[order][at]
-    return found
+    return np.asarray(values[order][at])

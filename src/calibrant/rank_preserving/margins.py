@@ -20,8 +20,7 @@ class Margins(Shares):
 
     def totals(self, total: float) -> FloatArray:
         """Return what the columns of a matrix of rows of the weight `total` sum to."""
-        totals: FloatArray = self.rates * total
-        return totals
+        return self.rates * total
 
 
 def margins_from_labels(
@@ -63,15 +62,6 @@ def margins_from_labels(
 
 def margins_from_estimate(estimate: ClassRates | PriorEstimate) -> Margins:
     """Take margins from what `calibrant.prior` estimated: `class_rates`, `estimate_prior` or `estimate_prior_bbse`.
-
-    Parameters
-    ----------
-    estimate : ClassRates or PriorEstimate
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is neither.
 
     Examples
     --------

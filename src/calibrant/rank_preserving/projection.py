@@ -63,8 +63,6 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
 
     Sums are met to `aim`, or to `tol` after `max_passes`.
 
-    Notes
-    -----
     A few Newton steps are enough where most blocks are single rows, that is where the target lies further inside
     the order than outside of the sums. Where there are as few blocks as rows, the sums all but determine the matrix,
     and the method gives up early.
@@ -156,8 +154,6 @@ def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, Flo
 
     Ties have to be equal. What comes back is a proposal: whoever takes it up measures and bounds it.
 
-    Notes
-    -----
     The unknowns are the levels of the ties, the sums are met by moving in their null space from the matrix of equal
     rows, and what is left is a least-distance problem, which non-negative least squares solves by its active set.
     """

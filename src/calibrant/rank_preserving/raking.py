@@ -9,14 +9,13 @@ conjugate gradients. Both stop where no row sum or column mean is off by more th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import ConvergenceWarning, InvalidInputError
+from calibrant.errors import ConvergenceWarning, InvalidInputError, warn
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, row_sum
 from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem, check_rows
 from calibrant.validation import ArrayLike, check_flag, check_integer, check_number
@@ -84,16 +83,6 @@ def rake(
     max_iter : int
         Largest number of passes.
 
-    Returns
-    -------
-    RakedResult
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used, or zeros of `P`, which stay zeros, leave no matrix with these margins; the
-        message says where and why.
-
     Warns
     -----
     ConvergenceWarning
@@ -103,7 +92,8 @@ def rake(
     -----
     Minimises sum_ij w_i Q_ij log(Q_ij / P_ij). Without the order this is raking, or iterative proportional fitting:
     the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, order
-    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes.
+    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes. Zeros of
+    `P` stay zeros, and margins that no such matrix has are refused.
 
     References
     ----------
@@ -126,11 +116,10 @@ def rake(
     problem = check_problem(check_rows(P, sample_weight), margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
     result = rake_problem(problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
     if not result.converged:
-        warnings.warn(
+        warn(
             f"after {result.n_iter:,} passes row sums are {result.row_residual:.1e} and margins "
             f"{result.margin_residual:.1e} off, above tol={tol:g}. Raise max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return result
 
@@ -324,8 +313,7 @@ class _Dual:
             height = level[block[:-1]]
             average -= dot(height * mass, average) / c.margin
             change[c.order] += np.repeat(np.repeat(height * average, np.diff(block)), c.size)
-        bent: FloatArray = self.weight * change
-        return bent
+        return self.weight * change
 
     def diagonal(self) -> FloatArray:
         """Return the diagonal of `bend`, but for the part of the margins."""
@@ -333,8 +321,7 @@ class _Dual:
         for c, level, block in zip(self.columns, self.levels, self.blocks, strict=True):
             mass = np.add.reduceat(c.tie_weight, block[:-1])
             share[c.order] += np.repeat(np.repeat(level[block[:-1]] / mass, np.diff(block)), c.size)
-        found: FloatArray = self.weight**2 * share
-        return found
+        return self.weight**2 * share
 
     def solve(self, slope: FloatArray, max_iter: int) -> FloatArray:
         """Return the step that takes the slope to 0 as far as the blocks hold, by conjugate gradients."""

@@ -66,12 +66,10 @@ _AT_ZERO = 1e-9
 def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
     """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations.
 
-    Notes
-    -----
     Multipliers of rows differ in size by orders of magnitude: where a margin moves far, they are large for a few rows,
     those of the lowest entries of its column and their neighbours in the other columns. One penalty suits either these
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
-    most of the iterations, and where rows are many, `warm_start.affine_start` gives the first multipliers. From there
+    most of the iterations, and where rows are many, `affine_start` gives the first multipliers. From there
     the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check.
     """
     start, n_iter = None, 0
@@ -263,8 +261,6 @@ def affine_start(
 
     None where rows are few, or the point is the matrix itself or equal rows. The blocks in `work` are overwritten.
 
-    Notes
-    -----
     With many rows in general position the columns of the best matrix are all but straight lines, that is the affine
     feasible point a_j + c P_ij, and what is hard to find is the proof: multipliers of the rows whose average over any
     stretch of any column is the distance of the affine point from the probabilities there. Only over the foot of a
@@ -347,8 +343,7 @@ def simplex_thresholds(falling: FloatArray, weight: FloatArray, total: FloatArra
     """Return s of each falling row of values, with sum_k weight_k max(value_k - s, 0) = total."""
     excess = (np.cumsum(weight * falling, axis=1) - total) / np.cumsum(weight, axis=1)
     kept = np.count_nonzero(falling > excess, axis=1) - 1
-    threshold: FloatArray = excess[np.arange(len(excess)), np.maximum(kept, 0)]
-    return threshold
+    return np.asarray(excess[np.arange(len(excess)), np.maximum(kept, 0)])
 
 
 def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace) -> tuple[FloatArray, FloatArray]:

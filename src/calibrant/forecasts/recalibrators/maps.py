@@ -220,8 +220,7 @@ def _centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
 def _bins(median: FloatArray, width: FloatArray, edges: FloatArray, width_edges: FloatArray) -> IntArray:
     column = np.searchsorted(edges, median, side="left")
     inner = (width[:, None] > width_edges[column]).sum(axis=1)
-    bins: IntArray = column * (width_edges.shape[1] + 1) + inner
-    return bins
+    return np.asarray(column * (width_edges.shape[1] + 1) + inner)
 
 
 @named("variance")
@@ -308,18 +307,15 @@ class ProbitRows(RowMaps):
 
     def apply(self, v: FloatArray) -> FloatArray:
         """Return the maps of levels; 0 and 1 stay what they are."""
-        mapped: FloatArray = ndtr((ndtri(v) - self.shift) / self.scale)
-        return mapped
+        return np.asarray(ndtr((ndtri(v) - self.shift) / self.scale))
 
     def invert(self, u: FloatArray) -> FloatArray:
-        level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
-        return level
+        return np.asarray(ndtr(ndtri(u) * self.scale + self.shift))
 
     def log_slope(self, v: FloatArray) -> FloatArray:
         """Return the log of the maps' slopes; levels near 0 and 1 are first moved inward."""
         z = ndtri(np.clip(v, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
-        slope: FloatArray = 0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale)
-        return slope
+        return np.asarray(0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale))
 
     def take(self, rows: RowNumbers) -> Self:  # noqa: ARG002 - one map for all rows
         return self

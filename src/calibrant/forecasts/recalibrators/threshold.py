@@ -190,11 +190,6 @@ class ThresholdRecalibrator(Recalibrator):
             From the same forecaster as those of the fit, not recalibrated.
         y, sample_weight
             See `fit`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
         forecast = as_forecast(forecast)
