@@ -21,14 +21,7 @@ from calibrant.forecasts.points import (
     within_reach,
 )
 from calibrant.numerics import FloatArray
-from calibrant.validation import (
-    ArrayLike,
-    as_probabilities,
-    as_scores,
-    check_choice,
-    check_number,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_probabilities, as_scores, check_choice, check_number, check_same_length
 
 Tails: TypeAlias = Literal["exponential", "atoms"]
 TAILS: tuple[str, ...] = get_args(Tails)

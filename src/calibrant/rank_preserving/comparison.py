@@ -160,13 +160,13 @@ def compare(
         Labels of the rows: adds log loss, Brier score and the change of the AUC, and the method "isotonic", which
         is fitted to these very labels and so looks better than it is. Columns are those of the sorted classes,
         unless their names are the classes in another order.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y` may lack some.
     methods : list of str, optional
         All by default. "none": the matrix as it is. "rank_preserving": the nearest with the margins and the order.
         "straight": a_j + c P, both in closed form. "margins_only": the nearest with the margins, whatever the order.
         "raking": that in Kullback-Leibler divergence, and "isotonic_raking" with the order kept. "prior_shift": Bayes'
         rule for a change of base rates. "isotonic": each column fitted to the labels by itself, rows as they come.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y` may lack some.
 
     Notes
     -----

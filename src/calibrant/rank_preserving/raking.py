@@ -35,8 +35,8 @@ class RakedResult:
 
     Attributes
     ----------
-    Q : shape (n, K)
-        The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
+    Q, row_residual, margin_residual
+        As in `RankPreservingResult`.
     converged : bool
         Whether the residuals are at most `tol`.
     n_iter : int
@@ -46,8 +46,6 @@ class RakedResult:
     bound : float
         Proven lower bound of the divergence of every matrix with these margins, and this order if it is kept. With
         residuals at 0 it is the divergence of Q, so their difference says what the residuals leave open.
-    row_residual, margin_residual : float
-        Largest distance of a row sum from 1, and of a column mean from its margin per row.
     """
 
     Q: Any = field(repr=False)
@@ -74,14 +72,10 @@ def rake(
 
     Parameters
     ----------
-    P, margins, margin_kind, on_mismatch, sample_weight
+    P, margins, margin_kind, on_mismatch, sample_weight, tol, max_iter
         As for `solve`.
     keep_order : bool
         Whether the order within each column is kept, equal entries staying equal.
-    tol : float
-        Largest distance of a row sum from 1 and of a column mean from its margin per row.
-    max_iter : int
-        Largest number of passes.
 
     Warns
     -----

@@ -216,7 +216,7 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
         if is_small and relaxed is None and not certificate.is_done():
             exact = project_exactly(columns)
             if exact is not None:
-                certificate.propose(*exact)
+                certificate.propose(exact[0], exact[1:])
     q = certificate.best()
     _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
     rank_residual = certificate.rank_residual(q)

@@ -77,7 +77,7 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
         start = affine_start(columns, certificate.work, certificate.affine, max_passes=max_iter // 2)
     if start is not None:
         n_iter = start[2] + 1
-        bound = certificate.take_bound(*start[:2])
+        bound = certificate.take_bound(start[:2])
         certificate.record_progress(n_iter, 0.0, certificate.objective)
         if 2.0 * bound < certificate.objective:
             start = None
@@ -111,11 +111,11 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
                 last = np.concatenate((row_multipliers, workers.column_multipliers))
                 mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
                 if penalties.may_project:
-                    certificate.take_bound(mean[: row_multipliers.size], mean[row_multipliers.size :])
+                    certificate.take_bound((mean[: row_multipliers.size], mean[row_multipliers.size :]))
             else:
                 mean = None
             multipliers = row_multipliers, workers.column_multipliers
-            excess = certificate.check(n_iter, move, columns, *multipliers, may_project=penalties.may_project)
+            excess = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
@@ -330,7 +330,7 @@ def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int
         n_iter += 1
         if n_iter >= min(next_check, max_iter):
             by_place = [q[order, j] for j, order in enumerate(columns.order)]
-            certificate.check(n_iter, np.stack(by_place), columns, row_multipliers, column_multipliers)
+            certificate.check(n_iter, np.stack(by_place), columns, (row_multipliers, column_multipliers))
             interval = min(interval * _GROWTH, _LONGEST)
             next_check = n_iter + int(interval)
             if n_iter >= max_iter:

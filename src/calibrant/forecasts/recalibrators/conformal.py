@@ -35,8 +35,6 @@ class ConformalRecalibrator(Recalibrator):
     ----------
     scores_ : ndarray
         What was ranked of the fitting rows, distinct values, rising.
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----

@@ -239,8 +239,6 @@ class VarianceScalingRecalibrator(Recalibrator):
         What standard deviations are multiplied by.
     shift_ : float
         By how many of its standard deviations, before scaling, each forecast moves up.
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
