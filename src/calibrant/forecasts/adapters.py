@@ -72,9 +72,7 @@ class ScipyForecast(Forecast):
         parameters = [np.asarray(value, dtype=np.float64) for value in given]
         rows = {value.shape for value in parameters if value.ndim}
         if len(rows) > 1 or any(len(shape) != 1 or shape[0] == 0 for shape in rows):
-            raise ShapeError(
-                f"frozen has parameters of shapes {sorted(rows)}. Pass numbers, or arrays of one shape (n,)."
-            )
+            raise ShapeError(f"frozen has parameter shapes {sorted(rows)}. Pass numbers, or arrays of one shape (n,).")
         size = rows.pop()[0] if rows else check_integer("n", 1 if n is None else n, minimum=1)
         if n is not None and size != n:
             raise ShapeError(f"n={n!r} for a distribution with parameters of {size:,} rows. Leave n out.")

@@ -259,10 +259,9 @@ def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tupl
     low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
     outer = _equal_mass(median, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
-    for j in range(by_median):
+    for j in np.unique(outer):
         own = outer == j
-        if own.any():
-            bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
+        bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
     for j in np.unique(bins):
         part = rows.take(bins == j)
         yield float(part.weights.sum()), part

@@ -50,8 +50,7 @@ class ThresholdRule:
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
-        is_low: BoolArray = as_forecast(forecast).cdf(self.y0) <= self.alpha
-        return is_low ^ self.is_above
+        return (as_forecast(forecast).cdf(self.y0) <= self.alpha) ^ self.is_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +348,7 @@ def _called(loss: LossFunction, decision: BoolArray, y: FloatArray) -> FloatArra
     found = np.asarray(loss(decision, y), dtype=np.float64)
     if found.shape != y.shape:
         raise ShapeError(
-            f"loss gives shape {found.shape} for decisions and outcomes of shape {y.shape}. Return a loss for each."
+            f"loss gives shape {found.shape} for {y.shape} decisions and outcomes. Return a loss for each."
         )
     if not np.isfinite(found).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])

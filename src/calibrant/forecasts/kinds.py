@@ -64,8 +64,7 @@ class GaussianForecast(Forecast):
 
     def _z(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinitely many standard deviations away is right
-            z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
-        return z
+            return np.asarray((y - self._mean[:, None]) / self._std[:, None])
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(ndtr(self._z(y)))
@@ -78,8 +77,7 @@ class GaussianForecast(Forecast):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
-        return log_density
+            return np.asarray(-0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None])
 
     def _crps(self, y: FloatArray) -> FloatArray:
         z = self._z(y[:, None])[:, 0]
@@ -125,8 +123,7 @@ class PiecewiseForecast(Forecast):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = kernels.piecewise_density(y, self._y, self._levels, self._scales)
         with np.errstate(divide="ignore"):  # no density is right between knots of one level
-            log_density: FloatArray = np.log(density)
-        return log_density
+            return np.asarray(np.log(density))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return kernels.piecewise_crps(y, self._y, self._levels, self._scales)
@@ -184,9 +181,7 @@ class QuantileForecast(PiecewiseForecast):
         heights = as_rising_levels(levels, name="levels", more=", and the columns of values likewise")
         quantiles = as_numbers(values, name="values", ndim=2)
         if quantiles.shape[1] != heights.size:
-            raise ShapeError(
-                f"values has {quantiles.shape[1]} columns for {heights.size} levels. Pass one column per level."
-            )
+            raise ShapeError(f"values has {quantiles.shape[1]} columns for {heights.size} levels. Pass one per level.")
         crossed = (np.diff(quantiles, axis=1) < 0.0).any(axis=1)
         if crossed.any():
             warn(
@@ -356,9 +351,7 @@ def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
     weight = weight[None, :] if weight.ndim == 1 else weight
     n, m = samples.shape
     if weight.shape not in ((1, m), (n, m)):
-        raise ShapeError(
-            f"weights has shape {np.shape(weights)} for samples of shape {(n, m)}. Pass ({m},) or {(n, m)}."
-        )
+        raise ShapeError(f"weights has shape {np.shape(weights)} for samples of {(n, m)}. Pass ({m},) or {(n, m)}.")
     least, largest = weight.min(axis=1), weight.max(axis=1)
     refuse(least < 0.0, least, "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
     problem, fix = "is the weight of all samples", "Give a sample a positive weight."

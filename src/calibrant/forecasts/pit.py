@@ -99,9 +99,8 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y
+        See `crps`.
     rng : int, Generator or None
         Where the outcome is an atom of its forecast, F jumps, and a uniform draw between P(Y < y) and P(Y <= y) is
         taken: the values are then uniform if the forecast is right. Nothing is drawn elsewhere.

@@ -292,8 +292,7 @@ def check_problem(
     for label, value in zip(rows.container.columns or range(n_columns), wanted.tolist(), strict=True):
         if value < 0.0:
             raise InvalidInputError(
-                f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass numbers of at "
-                "least 0."
+                f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass 0 or more."
             )
         if value > whole * (1.0 + MARGIN_TOLERANCE) and on_mismatch == "raise":
             raise InvalidInputError(

@@ -27,16 +27,13 @@ from calibrant.numerics import EPS, FloatArray
 Multipliers: TypeAlias = tuple[FloatArray, FloatArray]
 #: Entries of the matrix above which the dense systems of `project_exactly` take longer than they are worth.
 LARGEST_EXACT = 600
-#: A step is taken where the dual rises by this share of what its slope promises.
-_SUFFICIENT = 1e-4
+#: A step is taken where the dual rises by this share of what its slope promises, after so many halvings at most.
+_SUFFICIENT, _MAX_HALVINGS = 1e-4, 12
 #: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier.
-_RIDGE = 1e-9
-_MAX_HALVINGS = 12
-_MAX_INNER_PASSES = 200
-#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`.
-_LEAST_BLOCKS = 1.05
-#: Rows up to which `project` tries even so.
-_FEW_ROWS = 5_000
+_RIDGE, _MAX_INNER_PASSES = 1e-9, 200
+#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
+#: tries even so up to this many rows.
+_LEAST_BLOCKS, _FEW_ROWS = 1.05, 5_000
 
 
 def dual_value(columns: SortedColumns, work: Workspace, multipliers: Multipliers) -> float:

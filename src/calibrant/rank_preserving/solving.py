@@ -174,9 +174,7 @@ class SolveOptions:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
         if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
-            raise InvalidTypeError(
-                f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None."
-            )
+            raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
         if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
             raise InvalidInputError(
                 f'nearly={self.nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'

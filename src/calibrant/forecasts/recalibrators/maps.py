@@ -162,17 +162,15 @@ class DistributionRecalibrator(Recalibrator):
         column = np.searchsorted(edges, median, side="left")
         width_edges = np.zeros((n_medians, n_widths - 1))
         inner = np.arange(1, n_widths) / n_widths
-        for j in range(n_medians):
+        for j in np.unique(column):  # tied medians may leave bins empty
             own = column == j
-            if own.any():  # tied medians may leave bins empty
-                width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
+            width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
         bins = _bins(median, width, edges, width_edges)
         level = rows.levels()
-        of_bins = (bins == j for j in range(n_medians * n_widths))
-        maps = [
-            smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts) if own.any() else IDENTITY
-            for own in of_bins
-        ]
+        maps = [IDENTITY] * (n_medians * n_widths)
+        for j in np.unique(bins):
+            own = bins == j
+            maps[j] = smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts)
         return (BinnedMaps(edges, width_edges, PackedMaps.pack(maps)),)
 
 
@@ -304,7 +302,6 @@ class ProbitRows(RowMaps):
     shift: float
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels; 0 and 1 stay what they are."""
         return np.asarray(ndtr((ndtri(v) - self.shift) / self.scale))
 
     def invert(self, u: FloatArray) -> FloatArray:
@@ -328,8 +325,7 @@ class ProbitScale(Layer):
     shift: float
 
     def apply(self, forecast: Forecast) -> Forecast:
-        """Return normal forecasts with other parameters, and others with mapped levels."""
-        if isinstance(forecast, GaussianForecast):
+        if isinstance(forecast, GaussianForecast):  # stays normal
             std = forecast.std()
             return GaussianForecast(forecast.mean() + self.shift * std, self.scale * std)
         return RecalibratedForecast(forecast, ProbitRows(self.scale, self.shift))
