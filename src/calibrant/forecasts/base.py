@@ -17,13 +17,12 @@ from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
-#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit.
-_N_PANELS = 96
+#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit, and numbers that
+#: are held at once.
+_N_PANELS, _BATCH = 96, 2_000_000
 #: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each panel.
 _NODES, _WEIGHTS = (a * 0.5 for a in np.polynomial.legendre.leggauss(5))
 _NODES = _NODES + 0.5
-#: Numbers that the generic integrals hold at once.
-_BATCH = 2_000_000
 
 
 class Forecast(ABC):

@@ -271,10 +271,8 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
     order = np.argsort(values, kind="stable")
     middle = np.cumsum(weight[order]) - 0.5 * weight[order]
-    edges = values[order][
-        np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
-    ]
-    return np.searchsorted(edges, values, side="right").astype(np.int64)
+    at = np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
+    return np.searchsorted(values[order][at], values, side="right").astype(np.int64)
 
 
 def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:

@@ -179,7 +179,7 @@ def reliability_gap(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Measure how far the mean loss that forecasts promise is from the one that comes true.
+    """Measure how far the mean loss that forecasts promise is from the one that comes true, in the units of the loss.
 
     Parameters
     ----------
@@ -190,11 +190,6 @@ def reliability_gap(
     loss : array-like of shape (2, 2), ThresholdLoss or callable
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
         y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
-
-    Returns
-    -------
-    float
-        In the units of the loss.
 
     Notes
     -----
@@ -347,9 +342,7 @@ def as_loss(loss: object, y0: float | None = None) -> LossFunction:
 def _called(loss: LossFunction, decision: BoolArray, y: FloatArray) -> FloatArray:
     found = np.asarray(loss(decision, y), dtype=np.float64)
     if found.shape != y.shape:
-        raise ShapeError(
-            f"loss gives shape {found.shape} for {y.shape} decisions and outcomes. Return a loss for each."
-        )
+        raise ShapeError(f"loss gives shape {found.shape} for {y.shape} decisions and outcomes. Return one for each.")
     if not np.isfinite(found).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
         raise InvalidInputError(

@@ -330,7 +330,6 @@ def evaluate_rule(
 
 
 def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
-    """Say whether the rule's sides are calibrated, and whether its promise is kept."""
     said = []
     error = estimates["threshold_calibration_error"].value
     if error > most:

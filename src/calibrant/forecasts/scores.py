@@ -129,18 +129,13 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
 
 
 def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Measure the mean negative log density at what happened; smaller is better.
-
-    Returns
-    -------
-    float
-        In nats; infinite where something happened that had no density.
+    """Measure the mean negative log density at what happened, in nats; smaller is better.
 
     Notes
     -----
-    Samples have no density, which raises an InvalidTypeError. Of a discrete distribution the probability takes the
-    place of the density. An outcome on an atom of another forecast, whose density there is infinite, makes the score
-    minus infinity.
+    Infinite where something happened that had no density. Samples have no density, which raises an InvalidTypeError. Of
+    a discrete distribution the probability takes the place of the density. An outcome on an atom of another forecast,
+    whose density there is infinite, makes the score minus infinity.
     """
     rows = read_outcomes(forecast, y, sample_weight)
     return rows.mean(row_log_score(rows))

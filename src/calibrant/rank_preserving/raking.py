@@ -291,7 +291,6 @@ class _Dual:
         return self.value, self.slope
 
     def matrix(self) -> FloatArray:
-        """Return the columns as a matrix."""
         q = np.zeros(self.shape)
         for c, level in zip(self.columns, self.levels, strict=True):
             q[c.order, c.j] = np.repeat(level, c.size)

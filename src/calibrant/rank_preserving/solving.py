@@ -14,8 +14,6 @@ from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputErr
 from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.problem import (
-    EpsilonSlack,
-    LambdaPenalty,
     MarginKind,
     Mismatch,
     Nearly,
@@ -173,7 +171,7 @@ class SolveOptions:
         if self.gap_tol is not None:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
-        if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
+        if not isinstance(self.nearly, Nearly | None):
             raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
         if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
             raise InvalidInputError(

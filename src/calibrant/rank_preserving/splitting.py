@@ -161,7 +161,6 @@ class _Penalties:
         self.common, self.ratio = _HIGHEST_PENALTY, _row_ratio(row_multipliers)
 
     def next_interval(self) -> int:
-        """Return the iterations up to the next check."""
         self.is_descending = bool(self.descent)
         return self.n_steps if self.is_descending else int(self.interval)
 
@@ -171,7 +170,6 @@ class _Penalties:
         return not self.is_descending or self.common <= self.lowest * _WORTH_A_PROJECTION
 
     def of_rows(self) -> FloatArray:
-        """Return the penalty of each row."""
         return self.common * self.ratio
 
     def change(self, excess: float, row_multipliers: FloatArray) -> None:
