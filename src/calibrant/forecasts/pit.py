@@ -161,7 +161,7 @@ def level_curve(
     level : float
         Coverage of the band of forecasts that are calibrated, at each level by itself.
     label : str
-        What the curve shows.
+        As in `LevelCurve`.
 
     Examples
     --------

@@ -30,7 +30,7 @@ from calibrant.validation import (
     places_either_way,
 )
 
-#: An end of an interval is found when the root of its deviance is this close, relative, to the quantile.
+#: An end of an interval is found when the root of its deviance is this close, relative, to the quantile; steps at most.
 _END_TOL, _MAX_END_STEPS = 1e-3, 60
 #: None of the other shares starts at zero, from where EM can't move it.
 _LEAST_START = 1e-6

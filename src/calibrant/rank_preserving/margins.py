@@ -35,10 +35,8 @@ def margins_from_labels(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Labels of any kind, of other rows than the matrix has or of the same.
-    sample_weight, classes, level, simultaneous
-        As for `calibrant.prior.class_rates`.
+    y, sample_weight, classes, level, simultaneous
+        As for `calibrant.prior.class_rates`. Labels may be of other rows than the matrix has or of the same.
 
     Notes
     -----

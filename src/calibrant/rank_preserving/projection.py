@@ -29,7 +29,7 @@ Multipliers: TypeAlias = tuple[FloatArray, FloatArray]
 LARGEST_EXACT = 600
 #: A step is taken where the dual rises by this share of what its slope promises, after so many halvings at most.
 _SUFFICIENT, _MAX_HALVINGS = 1e-4, 12
-#: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier.
+#: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier; passes of a step at most.
 _RIDGE, _MAX_INNER_PASSES = 1e-9, 200
 #: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
 #: tries even so up to this many rows.

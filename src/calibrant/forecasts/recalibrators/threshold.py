@@ -45,7 +45,7 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 #: Called after each round with the number of rounds done, the most there may be, and the greatest error.
 Progress: TypeAlias = Callable[[int, int, float], None]
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
-#: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
+#: By default: rows up to which all cuts are searched, those up to which folds are used, and cuts of more rows.
 _MOST_EXACT, _MOST_FOLDED, _N_CUTS = 5_000, 20_000, 64
 #: Rows that the paper's algorithm leaves on each side at least. Steps of equal weight of the regularised maps.
 _LEAST_LEAF, _N_KNOTS = 5, 20
