@@ -286,11 +286,10 @@ def read_rows(
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
     See `Rows` for most arguments. `names` is what the caller calls scores, labels and weights, for the messages, and
-    `where` the file whose columns the others are; `y` may be None where rows are only to be calibrated; `classes` are
-    all classes, sorted, where `y` may lack some; `pos_label` is the positive one of two labels, by default the larger;
-    with `both_classes`, rows of one class only are refused; with `sum_to_one`, each row of K probabilities must sum to
-    one; without `match_names`, columns stand in the order of the classes, whatever they are called. Raises
-    CalibrantError where an argument can't be used.
+    `where` the file whose columns the others are; `classes` are all classes, sorted, where `y` may lack some;
+    `pos_label` is the positive one of two labels, by default the larger; with `both_classes`, rows of one class only
+    are refused; with `sum_to_one`, each row of K probabilities must sum to one; without `match_names`, columns stand
+    in the order of the classes, whatever they are called. Raises CalibrantError where an argument can't be used.
     """
     checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
     n, n_columns = checked.values.shape[0], checked.n_columns
@@ -299,17 +298,15 @@ def read_rows(
             f"pos_label={pos_label!r} is for one column of probabilities, but {names[0]} has {n_columns}. "
             "Leave pos_label out: columns follow the sorted classes."
         )
-    labels = None
-    if y is not None:
-        labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
-        check_one_column(labels, n_columns, names[1])
-        if names[1] == "y_true":  # the caller's labels come first
-            check_same_length(labels.codes.size, n, names[1], names[0])
-        else:
-            check_same_length(n, labels.codes.size, *names[:2])
-        checked = by_class(checked, labels.classes, names[0]) if match_names else checked
+    labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
+    check_one_column(labels, n_columns, names[1])
+    if names[1] == "y_true":  # the caller's labels come first
+        check_same_length(labels.codes.size, n, names[1], names[0])
+    else:
+        check_same_length(n, labels.codes.size, *names[:2])
+    checked = by_class(checked, labels.classes, names[0]) if match_names else checked
     weight = as_weight(sample_weight, n, rows=names[0], name=names[2] if len(names) > 2 else "sample_weight")
-    if both_classes and labels is not None:
+    if both_classes:
         check_both_classes(labels, names[1], weight)
     if (time is None) != (label_end is None):
         raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
