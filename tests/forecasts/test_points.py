@@ -34,7 +34,7 @@ from calibrant.forecasts import (
         (lambda: QuantileForecast([0.5, 0.6, 0.7], [[0.0, 1.0]]), ShapeError, "values has 2 columns for 3 levels"),
         (lambda: QuantileForecast([0.1, 0.9], [[0, 1]], tails="fat"), InvalidInputError, "value of tails: 'fat'"),
         (lambda: SampleForecast([0.0, 1.0]), ShapeError, r"samples has shape \(2,\). Pass several numbers per row"),
-        (lambda: SampleForecast([[0.0, 1.0]], [1.0]), ShapeError, r"weights has shape \(1,\) for samples of shape"),
+        (lambda: SampleForecast([[0.0, 1.0]], [1.0]), ShapeError, r"weights has shape \(1,\) for samples of"),
         (lambda: SampleForecast([[0.0, 1.0]], [0.0, 0.0]), InvalidWeightError, "row 0: 0.0 is the weight of all"),
         (lambda: SampleForecast([[0.0, 1.0]], [1.0, -2.0]), InvalidWeightError, "weights row 0: -2.0 is negative"),
         (lambda: GridForecast([0.0, 1.0], [[0.5, 0.4]]), InvalidInputError, "cdf row 0: 0.4 comes after 0.5"),

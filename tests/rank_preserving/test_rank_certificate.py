@@ -41,7 +41,9 @@ def test_no_multipliers_prove_more_than_the_optimum(nearly: Nearly | None) -> No
         P, margins = draw(seed)
         made, best = make(P, margins, nearly), best_objective(P, margins, nearly)
         for scale in (0.0, 0.01, 0.1, 1.0):
-            assert made.take_bound(scale * rng.normal(size=7), scale * rng.normal(size=3)) <= best * (1.0 + 1e-7) + 1e-9
+            assert (
+                made.take_bound((scale * rng.normal(size=7), scale * rng.normal(size=3))) <= best * (1.0 + 1e-7) + 1e-9
+            )
         assert made.bound <= best * (1.0 + 1e-7) + 1e-9
         assert made.objective >= best * (1.0 - 1e-9)  # the affine point is feasible
 
@@ -54,7 +56,7 @@ def test_a_relaxed_order_has_a_feasible_matrix_near_any_iterate(nearly: Nearly) 
         made = make(P, margins, nearly)
         for _ in range(5):
             iterate = np.sort(rng.uniform(0.0, 1.0, made.columns.p.shape), axis=1)
-            made.check(1, iterate, made.columns, np.zeros(7), np.zeros(3))
+            made.check(1, iterate, made.columns, (np.zeros(7), np.zeros(3)))
             q = made.best()
             Q = unsorted(q, made.order)
             assert Q.min() >= 0.0
@@ -69,7 +71,7 @@ def test_projections_that_fail_are_tried_less_and_less_often(monkeypatch: pytest
     tried: list[int] = []
     monkeypatch.setattr(certificate, "project", lambda *_, **__: tried.append(check) or False)
     for check in range(40):  # P itself, with a distance and a bound of 0, is near enough to be projected
-        made.check(check, made.columns.p.copy(), made.columns, np.zeros(7), np.zeros(3))
+        made.check(check, made.columns.p.copy(), made.columns, (np.zeros(7), np.zeros(3)))
     gaps = np.diff(tried)
     assert gaps.size >= 3
     assert (np.diff(gaps) > 0).all()

@@ -53,7 +53,7 @@ def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighte
     assert start is not None
     assert start[2] <= 40
     work.reset(columns)
-    bound = 2.0 * dual_value(columns, work, *start[:2])
+    bound = 2.0 * dual_value(columns, work, start[:2])
     objective = sum(
         float(columns.weight[order] @ (q - p) ** 2)
         for q, p, order in zip(affine_columns(columns, *point), columns.p, columns.order, strict=True)

@@ -1,4 +1,7 @@
-"""Forecasts of a number: predictive distributions, what they are worth, and decisions taken on them."""
+"""Forecasts of a number: predictive distributions, what they are worth, and decisions taken on them.
+
+All functions and classes raise a CalibrantError where an argument can't be used, which says where and why.
+"""
 
 from calibrant.forecasts.adapters import (
     ScipyForecast as ScipyForecast,

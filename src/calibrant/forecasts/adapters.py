@@ -42,11 +42,6 @@ class ScipyForecast(Forecast):
     n : int, optional
         Number of rows, where all parameters are numbers; 1 by default.
 
-    Raises
-    ------
-    CalibrantError
-        If it is no frozen distribution, or its parameters have other shapes or values that they can't take.
-
     Notes
     -----
     Of a discrete distribution `logpdf` is the log of the probability of a value. Metrics and recalibrators take a
@@ -77,9 +72,7 @@ class ScipyForecast(Forecast):
         parameters = [np.asarray(value, dtype=np.float64) for value in given]
         rows = {value.shape for value in parameters if value.ndim}
         if len(rows) > 1 or any(len(shape) != 1 or shape[0] == 0 for shape in rows):
-            raise ShapeError(
-                f"frozen has parameters of shapes {sorted(rows)}. Pass numbers, or arrays of one shape (n,)."
-            )
+            raise ShapeError(f"frozen has parameter shapes {sorted(rows)}. Pass numbers, or arrays of one shape (n,).")
         size = rows.pop()[0] if rows else check_integer("n", 1 if n is None else n, minimum=1)
         if n is not None and size != n:
             raise ShapeError(f"n={n!r} for a distribution with parameters of {size:,} rows. Leave n out.")
@@ -96,9 +89,6 @@ class ScipyForecast(Forecast):
     @property
     def _distribution(self) -> Any:
         return self._kind(*np.ascontiguousarray(self._parameters.T))
-
-    def __len__(self) -> int:
-        return len(self._parameters)
 
     def _of(self, method: str, points: FloatArray) -> FloatArray:
         """Call a method of the distribution; SciPy lines rows up with the last axis."""
@@ -161,11 +151,6 @@ def from_ngboost(model: Any, X: Any) -> GaussianForecast | ScipyForecast:
         Or any object whose ``pred_dist(X)`` gives distributions with a frozen SciPy distribution as ``dist``, or, as
         normal distributions, with no more than ``loc`` and ``scale`` as ``params``.
     X : table of features, as the model takes it
-
-    Raises
-    ------
-    InvalidTypeError
-        If the model gives no such distributions.
     """
     if not hasattr(model, "pred_dist"):
         raise InvalidTypeError(f"model is a {type(model).__name__} without pred_dist. Pass a fitted NGBRegressor.")
@@ -209,11 +194,6 @@ def from_quantile_regressors(models: Sequence[Any], levels: ArrayLike | None, X:
     levels : array-like or None
         The level of each. None reads them from the models' own parameters; where both say one they must agree.
     X : table of features, as the models take it
-
-    Raises
-    ------
-    CalibrantError
-        If levels are missing, or other than what a model was fitted to.
 
     Examples
     --------

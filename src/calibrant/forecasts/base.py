@@ -17,13 +17,12 @@ from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
-#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit.
-_N_PANELS = 96
+#: Panels that integrals over a distribution are divided into, by quantiles at even steps of the logit, and numbers that
+#: are held at once.
+_N_PANELS, _BATCH = 96, 2_000_000
 #: Nodes and weights of the Gauss-Legendre rule on [0, 1] in each panel.
 _NODES, _WEIGHTS = (a * 0.5 for a in np.polynomial.legendre.leggauss(5))
 _NODES = _NODES + 0.5
-#: Numbers that the generic integrals hold at once.
-_BATCH = 2_000_000
 
 
 class Forecast(ABC):
@@ -42,18 +41,18 @@ class Forecast(ABC):
     it into [1e-12, 1 - 1e-12] (`calibrant.numerics.SMALLEST_CLIP`), so that outcomes beyond 7.03 standard deviations
     count alike. Densities are computed without a CDF and saturate nowhere.
 
-    **Kinds.** A kind of forecast defines `__len__`, `_cdf` and `_ppf`; where it has a density, `_logpdf`; where it has
-    atoms, `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape (n, m). What
-    it keeps of each row is in attributes that `_by_row` names: arrays, or what else can be indexed by row numbers. An
-    array of one row belongs to all rows.
+    **Kinds.** A kind of forecast defines `_cdf` and `_ppf`; where it has a density, `_logpdf`; where it has atoms,
+    `_cdf_below`. Their points are checked, of shape (n, m) or (1, m), and their answers have shape (n, m). What it
+    keeps of each row is in attributes that `_by_row` names: arrays, or what else can be indexed by row numbers. An
+    array of one row belongs to all rows, of which there are as many as the longest has.
     """
 
     __slots__ = ()
     _by_row: ClassVar[tuple[str, ...]]
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return the number of rows."""
+        return max(len(getattr(self, name)) for name in self._by_row)
 
     @abstractmethod
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -119,13 +118,7 @@ class Forecast(ABC):
         return self._answer(self._ppf, as_levels(u, len(self), name="u"))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        """Return the log of the density of each row at y.
-
-        Raises
-        ------
-        InvalidTypeError
-            If this kind of forecast has none.
-        """
+        """Return the log of the density of each row at y; raise InvalidTypeError where `has_density` is false."""
         return self._answer(self._logpdf, as_points(y, len(self), name="y"))
 
     def _answer(self, of: Callable[[FloatArray], FloatArray], points: FloatArray) -> FloatArray:
@@ -213,5 +206,4 @@ def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatA
     """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand jumps within no panel."""
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
     cdf = forecast.cdf(at)
-    score: FloatArray = np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True)
-    return score
+    return np.asarray(np.sum(weight * (cdf - (at >= y[:, None])) ** 2, axis=1, keepdims=True))

@@ -259,10 +259,9 @@ def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tupl
     low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
     outer = _equal_mass(median, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
-    for j in range(by_median):
+    for j in np.unique(outer):
         own = outer == j
-        if own.any():
-            bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
+        bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
     for j in np.unique(bins):
         part = rows.take(bins == j)
         yield float(part.weights.sum()), part
@@ -272,10 +271,8 @@ def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
     order = np.argsort(values, kind="stable")
     middle = np.cumsum(weight[order]) - 0.5 * weight[order]
-    edges = values[order][
-        np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
-    ]
-    return np.searchsorted(edges, values, side="right").astype(np.int64)
+    at = np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
+    return np.searchsorted(values[order][at], values, side="right").astype(np.int64)
 
 
 def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:

@@ -50,8 +50,7 @@ class ThresholdRule:
 
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
-        is_low: BoolArray = as_forecast(forecast).cdf(self.y0) <= self.alpha
-        return is_low ^ self.is_above
+        return (as_forecast(forecast).cdf(self.y0) <= self.alpha) ^ self.is_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,7 @@ class ThresholdLoss:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
         table = np.array(self.table)
         level = forecast.cdf(self.y0)
-        expected: FloatArray = table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0])
-        return expected
+        return np.asarray(table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def reliability_gap(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Measure how far the mean loss that forecasts promise is from the one that comes true.
+    """Measure how far the mean loss that forecasts promise is from the one that comes true, in the units of the loss.
 
     Parameters
     ----------
@@ -192,11 +190,6 @@ def reliability_gap(
     loss : array-like of shape (2, 2), ThresholdLoss or callable
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
         y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
-
-    Returns
-    -------
-    float
-        In the units of the loss.
 
     Notes
     -----
@@ -349,9 +342,7 @@ def as_loss(loss: object, y0: float | None = None) -> LossFunction:
 def _called(loss: LossFunction, decision: BoolArray, y: FloatArray) -> FloatArray:
     found = np.asarray(loss(decision, y), dtype=np.float64)
     if found.shape != y.shape:
-        raise ShapeError(
-            f"loss gives shape {found.shape} for decisions and outcomes of shape {y.shape}. Return a loss for each."
-        )
+        raise ShapeError(f"loss gives shape {found.shape} for {y.shape} decisions and outcomes. Return one for each.")
     if not np.isfinite(found).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
         raise InvalidInputError(

@@ -44,13 +44,12 @@ from calibrant.validation import ArrayLike, as_generator, check_fraction
 
 #: Rows that the noise floors are measured on: those of more rows are smaller by the root of the ratio.
 _FLOOR_ROWS = 2_000
-_FLOOR_DRAWS = 20
+#: Draws from which the noise floors are taken, and those of one rule.
+_FLOOR_DRAWS, _RULE_DRAWS = 20, 50
 #: Thresholds at which the noise of the threshold calibration errors is followed.
 _NOISE_THRESHOLDS = 10
 #: Bins by predicted median and width of the distribution calibration error.
 _BINS = (5, 3)
-#: Draws from which the noise floors of one rule are taken.
-_RULE_DRAWS = 50
 #: Gaps by which forecasts are judged, and what the verdict says of each.
 _JUDGED = {
     "average_calibration_error": "on average over levels (error {:.3f})",
@@ -73,11 +72,8 @@ def evaluate(
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none. Intervals use Kish's effective number of rows.
+    forecast, y, sample_weight
+        See `crps`; intervals use Kish's effective number of rows.
     interval_level : float
         Level of the central intervals that are scored.
     level : float
@@ -118,10 +114,8 @@ def evaluate(
     coverage 0.5740 [0.5431, 0.6043]
     """
     interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
-    scores, _ = scores_and_floors(
-        read_outcomes(forecast, y, sample_weight), interval_level, level, as_generator(rng), evaluated_on
-    )
-    return scores
+    rows = read_outcomes(forecast, y, sample_weight)
+    return scores_and_floors(rows, interval_level, level, as_generator(rng), evaluated_on)[0]
 
 
 def scores_and_floors(
@@ -336,7 +330,6 @@ def evaluate_rule(
 
 
 def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
-    """Say whether the rule's sides are calibrated, and whether its promise is kept."""
     said = []
     error = estimates["threshold_calibration_error"].value
     if error > most:

@@ -21,14 +21,7 @@ from calibrant.forecasts.points import (
     within_reach,
 )
 from calibrant.numerics import FloatArray
-from calibrant.validation import (
-    ArrayLike,
-    as_probabilities,
-    as_scores,
-    check_choice,
-    check_number,
-    check_same_length,
-)
+from calibrant.validation import ArrayLike, as_probabilities, as_scores, check_choice, check_number, check_same_length
 
 Tails: TypeAlias = Literal["exponential", "atoms"]
 TAILS: tuple[str, ...] = get_args(Tails)
@@ -44,11 +37,6 @@ class GaussianForecast(Forecast):
     mean : array-like of shape (n,)
     std : float or array-like of shape (n,)
         Standard deviations, above zero; a number stands for all rows.
-
-    Raises
-    ------
-    CalibrantError
-        If a mean is not finite, or a standard deviation not above zero.
 
     Examples
     --------
@@ -74,30 +62,22 @@ class GaussianForecast(Forecast):
         fix = "Pass standard deviations; where a model gives none, use SampleForecast or QuantileForecast."
         refuse(self._std <= 0.0, self._std, "std", "is not above zero", fix)
 
-    def __len__(self) -> int:
-        return self._mean.size
-
     def _z(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinitely many standard deviations away is right
-            z: FloatArray = (y - self._mean[:, None]) / self._std[:, None]
-        return z
+            return np.asarray((y - self._mean[:, None]) / self._std[:, None])
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        levels: FloatArray = ndtr(self._z(y))
-        return levels
+        return np.asarray(ndtr(self._z(y)))
 
     def _sf(self, y: FloatArray) -> FloatArray:
-        levels: FloatArray = ndtr(-self._z(y))
-        return levels
+        return np.asarray(ndtr(-self._z(y)))
 
     def _ppf(self, u: FloatArray) -> FloatArray:
-        quantiles: FloatArray = self._mean[:, None] + self._std[:, None] * ndtri(u)
-        return quantiles
+        return np.asarray(self._mean[:, None] + self._std[:, None] * ndtri(u))
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            log_density: FloatArray = -0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None]
-        return log_density
+            return np.asarray(-0.5 * self._z(y) ** 2 - _LOG_ROOT_TWO_PI - np.log(self._std)[:, None])
 
     def _crps(self, y: FloatArray) -> FloatArray:
         z = self._z(y[:, None])[:, 0]
@@ -131,9 +111,6 @@ class PiecewiseForecast(Forecast):
             scales[:, 1] = _scale_beside(-self._y[:, ::-1], 1.0 - self._levels[:, ::-1])
         self._scales = frozen(scales)
 
-    def __len__(self) -> int:
-        return len(self._scales)
-
     def _cdf(self, y: FloatArray) -> FloatArray:
         return kernels.piecewise_cdf(y, self._y, self._levels, self._scales, False)
 
@@ -146,8 +123,7 @@ class PiecewiseForecast(Forecast):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = kernels.piecewise_density(y, self._y, self._levels, self._scales)
         with np.errstate(divide="ignore"):  # no density is right between knots of one level
-            log_density: FloatArray = np.log(density)
-        return log_density
+            return np.asarray(np.log(density))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         return kernels.piecewise_crps(y, self._y, self._levels, self._scales)
@@ -166,8 +142,7 @@ class PiecewiseForecast(Forecast):
         (left, right), a, b = self._scales.T, y[:, :-1], y[:, 1:]
         inner: FloatArray = np.sum(mass * (a * a + a * b + b * b), axis=1) / 3.0
         tails = first * ((y[:, 0] - left) ** 2 + left**2) + last * ((y[:, -1] + right) ** 2 + right**2)
-        std: FloatArray = np.sqrt(inner + tails)
-        return std
+        return np.asarray(np.sqrt(inner + tails))
 
 
 class QuantileForecast(PiecewiseForecast):
@@ -182,11 +157,6 @@ class QuantileForecast(PiecewiseForecast):
     tails : {"exponential", "atoms"}
         What lies beyond the outer quantiles: exponential tails that hold the missing probability, with the density of
         the nearest piece at the outer quantile; or nothing, the missing probability sitting on the outer quantiles.
-
-    Raises
-    ------
-    CalibrantError
-        If levels don't rise within [0, 1], or a value is not finite.
 
     Notes
     -----
@@ -211,9 +181,7 @@ class QuantileForecast(PiecewiseForecast):
         heights = as_rising_levels(levels, name="levels", more=", and the columns of values likewise")
         quantiles = as_numbers(values, name="values", ndim=2)
         if quantiles.shape[1] != heights.size:
-            raise ShapeError(
-                f"values has {quantiles.shape[1]} columns for {heights.size} levels. Pass one column per level."
-            )
+            raise ShapeError(f"values has {quantiles.shape[1]} columns for {heights.size} levels. Pass one per level.")
         crossed = (np.diff(quantiles, axis=1) < 0.0).any(axis=1)
         if crossed.any():
             warn(
@@ -238,11 +206,6 @@ class GridForecast(PiecewiseForecast):
     tails : {"exponential", "atoms"}
         What lies beyond the grid where the CDF begins above 0 or ends below 1: exponential tails with the density of
         the nearest piece, or nothing, the missing probability sitting on the outer points.
-
-    Raises
-    ------
-    CalibrantError
-        If a CDF falls, leaves [0, 1], or has another shape than its points.
 
     Examples
     --------
@@ -293,12 +256,7 @@ class SampleForecast(Forecast):
         At least two samples per row, in any order.
     weights : array-like of shape (m,) or (n, m), optional
         What each sample counts, of all rows or of each, such as that of a member of an ensemble or the leaf weights
-        of a forest. Only their ratios within a row matter.
-
-    Raises
-    ------
-    CalibrantError
-        If a sample is not finite, or a row's weights are negative or all zero.
+        of a forest: 0 or more, and not all 0. Only their ratios within a row matter.
 
     Notes
     -----
@@ -333,9 +291,6 @@ class SampleForecast(Forecast):
         self._samples = frozen(np.take_along_axis(given, order, axis=1))
         self._shares = frozen(cumulative / cumulative[:, -1:])
 
-    def __len__(self) -> int:
-        return len(self._samples)
-
     @property
     def _masses(self) -> FloatArray:
         return np.diff(self._shares, axis=1, prepend=0.0)
@@ -367,8 +322,7 @@ class SampleForecast(Forecast):
         spread = np.sum(np.diff(self._samples, axis=1) * (self._shares * (1.0 - self._shares))[:, :-1], axis=1)
         same = np.square(self._masses).sum(axis=1)
         more = np.divide(same, 1.0 - same, out=np.zeros_like(same), where=same < 1.0)
-        fair: FloatArray = self._crps(values) - spread * more
-        return fair
+        return np.asarray(self._crps(values) - spread * more)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return kernels.sample_cdf(y, self._samples, self._shares, False)
@@ -383,14 +337,12 @@ class SampleForecast(Forecast):
         return kernels.sample_crps(y, self._samples, self._shares)
 
     def mean(self) -> FloatArray:
-        mean: FloatArray = np.sum(self._masses * self._samples, axis=1)
-        return mean
+        return np.asarray(np.sum(self._masses * self._samples, axis=1))
 
     def std(self) -> FloatArray:
         """Return the standard deviation of each row's samples, shape (n,): of the distribution, divided by m."""
         off = self._samples - self.mean()[:, None]
-        std: FloatArray = np.sqrt(np.sum(self._masses * off * off, axis=1))
-        return std
+        return np.asarray(np.sqrt(np.sum(self._masses * off * off, axis=1)))
 
 
 def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
@@ -399,12 +351,9 @@ def _as_weights(weights: ArrayLike, samples: FloatArray) -> FloatArray:
     weight = weight[None, :] if weight.ndim == 1 else weight
     n, m = samples.shape
     if weight.shape not in ((1, m), (n, m)):
-        raise ShapeError(
-            f"weights has shape {np.shape(weights)} for samples of shape {(n, m)}. Pass ({m},) or {(n, m)}."
-        )
+        raise ShapeError(f"weights has shape {np.shape(weights)} for samples of {(n, m)}. Pass ({m},) or {(n, m)}.")
     least, largest = weight.min(axis=1), weight.max(axis=1)
     refuse(least < 0.0, least, "weights", "is negative", "Pass weights of 0 or more.", InvalidWeightError)
     problem, fix = "is the weight of all samples", "Give a sample a positive weight."
     refuse(largest <= 0.0, largest, "weights", problem, fix, InvalidWeightError)
-    scaled: FloatArray = weight / largest[:, None]
-    return scaled
+    return np.asarray(weight / largest[:, None])

@@ -79,8 +79,7 @@ def weighted_quantiles(values: FloatArray, weight: FloatArray, share: FloatArray
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weight[order])
     found = np.searchsorted(cumulative, share * cumulative[-1], side="left")
-    quantiles: FloatArray = values[order[np.minimum(found, values.size - 1)]]
-    return quantiles
+    return np.asarray(values[order[np.minimum(found, values.size - 1)]])
 
 
 @dataclass(frozen=True)
@@ -119,34 +118,24 @@ class PackedMaps:
 
     def apply(self, levels: FloatArray, chosen: MapNumbers) -> None:
         """Map levels, shape (n, m), in place."""
-        kernels.map_levels(levels, chosen, *self._index)
+        kernels.map_levels(levels, chosen, *self.index)
 
     def log_slope(self, levels: FloatArray, chosen: MapNumbers) -> FloatArray:
         """Map levels, in place, and return the log of the slope of each row's maps together."""
         out = np.zeros_like(levels)
-        _, bucket_start, knots, buckets = self._index
+        _, bucket_start, knots, buckets = self.index
         kernels.map_slopes(levels, out, chosen, bucket_start, knots, buckets, self._log_slope)
         return out
 
-    def choose(
-        self, levels: FloatArray, column: IntArray, n_needed: IntArray, alpha: FloatArray, chosen: MapNumbers
-    ) -> None:
-        """Write the map of each row in each round of threshold recalibration; see the kernel."""
-        kernels.choose_maps(levels, column, n_needed, alpha, *self._index[1:], chosen)
-
-    def apply_to_state(self, values: FloatArray, order: MapNumbers, side: npt.NDArray[np.uint8]) -> None:
-        """Map the state of threshold recalibration, in place, by the map of each row's side; see the kernel."""
-        kernels.map_state(values, order, side, *self._index[1:])
-
     @cached_property
-    def _index(self) -> tuple[IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], npt.NDArray[np.uint32]]:
+    def index(self) -> tuple[IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], npt.NDArray[np.uint32]]:
         """The maps as the loops read them: see the kernels."""
         return self.start, *kernels.index_knots(self.x, self.y, self.start)
 
     @cached_property
     def _log_slope(self) -> FloatArray:
         """Log of the slope of the piece after each knot; at 1, of the last piece."""
-        slope = self._index[2][2].copy()
+        slope = self.index[2][2].copy()
         ends = self.start[1:] + np.arange(self.start.size - 1)  # of each map: the knot at 1, then the one at infinity
         slope[ends - 1] = slope[ends - 2]
         slope[ends] = 1.0

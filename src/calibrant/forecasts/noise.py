@@ -12,6 +12,7 @@ from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.decisions import SCALE, ReliabilityGaps
+from calibrant.forecasts.level_maps import sum_by
 from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
@@ -55,17 +56,17 @@ def noise_floor(
 
     Parameters
     ----------
-    forecast : Forecast
+    forecast, sample_weight
+        See `crps`.
     metric : callable
         Takes a forecast, outcomes and ``sample_weight=``, and returns a number: any metric of this module, or a
         function such as ``lambda f, y, sample_weight: reliability_gaps(f, y, sample_weight=sample_weight).mean``.
-    sample_weight : array-like of shape (n,), optional
     n_draws : int
         Number of sets of outcomes.
     level : float
         Share of the draws between `low` and `high`.
     rng : int, Generator or None
-        The same seed gives the same numbers.
+        Of the draws.
 
     Examples
     --------
@@ -104,13 +105,11 @@ class RandomSubsets:
     def sums(self, place: IntArray, n_places: int, values: FloatArray) -> FloatArray:
         """Return the sum of the values of each subset at each place, shape (subsets, places)."""
         at = self._subset * n_places + place
-        summed: FloatArray = np.bincount(at, weights=values, minlength=self.n * n_places).astype(np.float64)
-        return summed.reshape(self.n, n_places)
+        return sum_by(at, values, self.n * n_places).reshape(self.n, n_places)
 
     def noise(self, sums: FloatArray) -> FloatArray:
         """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
-        drawn: FloatArray = np.einsum("dg,gm->dm", self._draws, sums)
-        return drawn
+        return np.asarray(np.einsum("dg,gm->dm", self._draws, sums))
 
 
 def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -143,8 +142,7 @@ def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
     safe = np.where(mass > 0.0, mass, 1.0)
     height = share.cumsum(axis=1) / safe[:, None]
     moved = (noise.cumsum(axis=2) - height * noise.sum(axis=2, keepdims=True)) / safe[:, None]
-    area: FloatArray = np.abs(moved).mean(axis=2)
-    return area
+    return np.asarray(np.abs(moved).mean(axis=2))
 
 
 def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

@@ -99,9 +99,8 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
 
     Parameters
     ----------
-    forecast : Forecast
-    y : array-like of shape (n,)
-        What happened.
+    forecast, y
+        See `crps`.
     rng : int, Generator or None
         Where the outcome is an atom of its forecast, F jumps, and a uniform draw between P(Y < y) and P(Y <= y) is
         taken: the values are then uniform if the forecast is right. Nothing is drawn elsewhere.
@@ -162,7 +161,7 @@ def level_curve(
     level : float
         Coverage of the band of forecasts that are calibrated, at each level by itself.
     label : str
-        What the curve shows.
+        As in `LevelCurve`.
 
     Examples
     --------
@@ -184,12 +183,7 @@ def threshold_curves(
 ) -> tuple[LevelCurve, LevelCurve]:
     """Measure the curves of the rows on both sides of a threshold rule: yes, and no.
 
-    Their `error` adds up to the threshold calibration error of the rule.
-
-    Raises
-    ------
-    InvalidInputError
-        If all rows are on one side.
+    Their `error` adds up to the threshold calibration error of the rule. Both sides must have rows.
     """
     rule, level = as_rule(decision), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)

@@ -100,9 +100,7 @@ def check_rising(values: FloatArray, *, name: str, fix: str) -> None:
 def check_bins(name: str, value: object) -> tuple[int, int]:
     """Check a pair of numbers of bins: of the forecasts' medians, and within each, of their widths."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise InvalidTypeError(
-            f"{name}={value!r} is no pair. Pass the bins of the median and of the width, such as (5, 3)."
-        )
+        raise InvalidTypeError(f"{name}={value!r} is no pair. Pass the bins of median and width, such as (5, 3).")
     return check_integer(f"{name}[0]", value[0], minimum=1), check_integer(f"{name}[1]", value[1], minimum=1)
 
 

@@ -181,8 +181,7 @@ class CostPolicy:
 
     def decide(self, y_prob: ArrayLike) -> IntArray:
         """Return the number of the decision for each row, shape (n,); the first of those that cost the same."""
-        decided: IntArray = self._expected(y_prob).argmin(axis=1).astype(np.int64)
-        return decided
+        return np.asarray(self._expected(y_prob).argmin(axis=1).astype(np.int64))
 
     def evaluate(
         self,
@@ -194,32 +193,26 @@ class CostPolicy:
         level: float = 0.95,
         evaluated_on: str = "held-out",
     ) -> PolicyScores:
-        """Measure what the decisions were expected to cost on some rows, and what they cost.
-
-        Intervals are normal, over independent rows; that of the gap is of paired differences.
-        """
+        """Measure what the decisions were expected to cost on some rows, and what they cost; see `ThresholdPolicy`."""
         level = check_fraction("level", level)
         expected = self._expected(y_prob)
         labels = as_labels(y_true, classes=classes, n_columns=self.costs.shape[1])
         check_same_length(labels.codes.size, len(expected), "y_true", "y_prob")
         weight = as_weight(sample_weight, len(expected))
-        kept = np.arange(len(expected)) if weight is None else np.flatnonzero(weight > 0.0)
+        counted = np.ones(len(expected)) if weight is None else weight
+        kept = np.flatnonzero(counted)
         decided = expected.argmin(axis=1).astype(np.int64)[kept]
         realised = self.costs.T[labels.codes[kept]]
-        counted = np.ones(kept.size) if weight is None else weight[kept]
-        return _policy_scores(expected[kept], realised, decided, counted, level=level, evaluated_on=evaluated_on)
+        return _policy_scores(expected[kept], realised, decided, counted[kept], level=level, evaluated_on=evaluated_on)
 
     def _expected(self, y_prob: ArrayLike) -> FloatArray:
         """Return the expected cost of each decision in each row, shape (n, n_decisions)."""
         prob = as_probabilities(y_prob).values
         prob = np.column_stack((1.0 - prob, prob)) if prob.ndim == 1 else prob
         if prob.shape[1] != self.costs.shape[1]:
-            raise ShapeError(
-                f"y_prob is of {prob.shape[1]} classes and costs of {self.costs.shape[1]}. Pass a column of costs per "
-                "class."
-            )
-        expected: FloatArray = np.einsum("nk,dk->nd", prob, self.costs)
-        return expected
+            n_classes = self.costs.shape[1]
+            raise ShapeError(f"y_prob is of {prob.shape[1]} classes and costs of {n_classes}. Pass a column per class.")
+        return np.asarray(np.einsum("nk,dk->nd", prob, self.costs))
 
 
 def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -> tuple[FloatArray, FloatArray]:

@@ -22,14 +22,11 @@ from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray
 RowNumbers = npt.NDArray[np.intp]
 #: Halvings of [0, 1] after which the two ends are neighbours, or nearly.
 _HALVINGS = 60
-#: A level is reached where the CDF is this close.
-_CLOSE = 1e-10
-#: The first step is to the next float, and each further one so many times the last.
-_GROWTH = 8.0
-#: Quantiles that are searched for at once.
-_BATCH = 50_000
-#: Steps outward, and halvings, after which two neighbouring floats are found wherever they lie.
-_MAX_STEPS = 400
+#: A level is reached where the CDF is this close. Quantiles that are searched for at once.
+_CLOSE, _BATCH = 1e-10, 50_000
+#: The first step is to the next float, and each further one so many times the last; after so many steps outward, or
+#: halvings, two neighbouring floats are found wherever they lie.
+_GROWTH, _MAX_STEPS = 8.0, 400
 
 
 class RowMaps(ABC):
@@ -67,7 +64,6 @@ class ChainRows(RowMaps):
         return out
 
     def invert(self, u: FloatArray) -> FloatArray:
-        """Go through the inverse maps from the last to the first."""
         out = np.array(u, dtype=np.float64, order="C")
         self.maps.inverse.apply(out, np.ascontiguousarray(self.chosen[:, ::-1]))
         return out
@@ -93,7 +89,6 @@ class MeanRows(RowMaps):
         return total
 
     def invert(self, u: FloatArray) -> FloatArray:
-        """Halve [0, 1] until nothing is left of it."""
         low, high = np.zeros(u.shape), np.ones(u.shape)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
@@ -105,8 +100,7 @@ class MeanRows(RowMaps):
     def log_slope(self, v: FloatArray) -> FloatArray:
         logs = np.stack([part.log_slope(v) for part in self.parts])
         largest = logs.max(axis=0)
-        slope: FloatArray = largest + np.log(np.exp(logs - largest).mean(axis=0))
-        return slope
+        return np.asarray(largest + np.log(np.exp(logs - largest).mean(axis=0)))
 
     def take(self, rows: RowNumbers) -> Self:
         return type(self)(tuple(part.take(rows) for part in self.parts))

@@ -101,11 +101,6 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
     float
         In the units of y; the mean absolute error where forecasts are single values.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The mean of int (F(t) - 1{y <= t})^2 dt: exact for normal distributions (Gneiting and Raftery 2007, equation 21),
@@ -134,22 +129,13 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
 
 
 def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Measure the mean negative log density at what happened; smaller is better.
-
-    Returns
-    -------
-    float
-        In nats; infinite where something happened that had no density.
-
-    Raises
-    ------
-    InvalidTypeError
-        If the forecast has no density, such as one of samples.
+    """Measure the mean negative log density at what happened, in nats; smaller is better.
 
     Notes
     -----
-    Of a discrete distribution the probability takes the place of the density. An outcome on an atom of another
-    forecast, whose density there is infinite, makes the score minus infinity.
+    Infinite where something happened that had no density. Samples have no density, which raises an InvalidTypeError. Of
+    a discrete distribution the probability takes the place of the density. An outcome on an atom of another forecast,
+    whose density there is infinite, makes the score minus infinity.
     """
     rows = read_outcomes(forecast, y, sample_weight)
     return rows.mean(row_log_score(rows))

@@ -5,7 +5,6 @@ columns of probabilities that have names go by these.
 """
 
 from calibrant.prior.black_box import BlackBoxEstimate as BlackBoxEstimate, estimate_prior_bbse as estimate_prior_bbse
-from calibrant.prior.estimates import PriorEstimate as PriorEstimate
 from calibrant.prior.likelihood import LikelihoodEstimate as LikelihoodEstimate, estimate_prior as estimate_prior
 from calibrant.prior.rates import (
     ClassRates as ClassRates,
@@ -14,6 +13,7 @@ from calibrant.prior.rates import (
     class_rates_of_groups as class_rates_of_groups,
 )
 from calibrant.prior.shift import (
+    PriorEstimate as PriorEstimate,
     PriorShift as PriorShift,
     prior_shift as prior_shift,
     undo_class_weight as undo_class_weight,

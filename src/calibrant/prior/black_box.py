@@ -14,8 +14,8 @@ from scipy.special import gammaincc
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
-from calibrant.prior.estimates import PriorEstimate
 from calibrant.prior.rates import weighted_rates
+from calibrant.prior.shift import PriorEstimate
 from calibrant.rows import by_class
 from calibrant.validation import (
     ArrayLike,

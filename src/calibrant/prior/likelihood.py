@@ -18,9 +18,8 @@ from scipy.special import gammaincc
 
 from calibrant.errors import ConvergenceWarning, ShapeError, warn
 from calibrant.numerics import TINY, FloatArray, kish_size, normal_quantile
-from calibrant.prior.estimates import PriorEstimate
 from calibrant.prior.mixture import Mixture, maximise
-from calibrant.prior.shift import by_class, class_labels, rates, read_columns
+from calibrant.prior.shift import PriorEstimate, by_class, class_labels, rates, read_columns
 from calibrant.validation import (
     ArrayLike,
     as_probabilities,
@@ -31,9 +30,8 @@ from calibrant.validation import (
     places_either_way,
 )
 
-#: An end of an interval is found when the root of its deviance is this close, relative, to the quantile.
-_END_TOL = 1e-3
-_MAX_END_STEPS = 60
+#: An end of an interval is found when the root of its deviance is this close, relative, to the quantile; steps at most.
+_END_TOL, _MAX_END_STEPS = 1e-3, 60
 #: None of the other shares starts at zero, from where EM can't move it.
 _LEAST_START = 1e-6
 
@@ -143,7 +141,7 @@ def estimate_prior(
     (before,), named = by_class({"old": old}, rates, classes, columns=columns)
     if before.size != max(checked.n_columns, 2):
         raise ShapeError(
-            f"probabilities has {checked.n_columns} columns and old {before.size} base rates. Pass one for each."
+            f"probabilities has {checked.n_columns} columns and old {before.size} base rates. Pass one each."
         )
     before = before / before.sum()
     labels = class_labels(named, before.size)

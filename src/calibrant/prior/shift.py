@@ -1,19 +1,24 @@
-"""The exact correction of probabilities for base rates, shares of kept rows, or class weights that are known."""
+"""The exact correction of probabilities for base rates, shares of kept rows, or class weights that are known.
+
+`PriorEstimate` is what finds base rates that are not known, and gives the correction that follows from them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import MapFitted, register
 from calibrant.maps import BetaMap, Map, SoftmaxMap
-from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, row_sum
+from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, least_output, row_sum
 from calibrant.prior.rates import weighted_rates
+from calibrant.results import Plain
 from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight, match_names, read_names
 
 
@@ -187,11 +192,9 @@ class PriorShift(MapFitted):
         factor = self.factor / self.factor.max()  # and not by `map_`, so that 0 and 1 stay what they are
         if values.ndim == 1:
             positive = values * factor[1]
-            corrected: FloatArray = positive / (positive + (1.0 - values) * factor[0])
-            return corrected
+            return np.asarray(positive / (positive + (1.0 - values) * factor[0]))
         weighted = values * factor
-        shared: FloatArray = weighted / row_sum(weighted)[:, None]
-        return shared
+        return np.asarray(weighted / row_sum(weighted)[:, None])
 
     def encode(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "factor": self.factor.tolist()}
@@ -208,6 +211,63 @@ class PriorShift(MapFitted):
 
     def __repr__(self) -> str:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriorEstimate(Plain):
+    """Base rates of rows without labels, estimated from their predictions.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+        The labels, sorted.
+    old : ndarray of shape (K,)
+        Base rates that the predictions were made for.
+    new, low, high : ndarray of shape (K,)
+        Estimated base rates, which sum to one, and the ends of the interval of each.
+    level : float
+        Nominal coverage of each interval.
+    n : int
+        Number of rows without labels.
+    method : str
+        How rates and intervals were found.
+    statistic, p_value : float
+        Test of "no shift": chi-squared with K - 1 degrees of freedom.
+    """
+
+    classes: npt.NDArray[Any]
+    old: FloatArray
+    new: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+    n: int
+    method: str
+    statistic: float
+    p_value: float
+
+    def shift(self) -> PriorShift:
+        """Return the correction from the old rates to the new ones.
+
+        A class whose new rate is below 1 / (n + 2) gets that rate, and a warning says so: no number of rows shows
+        that a class is absent, and its probabilities could never rise again.
+        """
+        least = least_output(self.n)
+        rare = self.new < least
+        if rare.any():
+            named = ", ".join(repr(label) for label in self.classes[rare].tolist())
+            warn(
+                f"the new rate of {named} is below {least:.2g}, one row in {self.n + 2:,}, and is taken as that. "
+                "Use PriorShift.from_priors to set the rates yourself.",
+                DataWarning,
+            )
+        new = np.maximum(self.new, least)
+        return PriorShift.from_priors(old=self.old, new=new / new.sum(), classes=self.classes.tolist())
+
+    def __str__(self) -> str:
+        rows = zip(self.classes.tolist(), self.old, self.new, self.low, self.high, strict=True)
+        lines = [f"{label}: {new:.4f} [{low:.4f}, {high:.4f}], was {old:.4f}" for label, old, new, low, high in rows]
+        return "\n".join([*lines, f"no shift: p = {self.p_value:.2g}"])
 
 
 def read_columns(table: ArrayLike) -> list[str]:

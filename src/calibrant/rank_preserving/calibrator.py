@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -31,6 +32,7 @@ MapKind: TypeAlias = Literal["rising", "straight"]
 
 
 @register("rank_preserving_calibrator")
+@dataclass(kw_only=True, eq=False, repr=False)
 class RankPreservingCalibrator(Configured, MapFitted):
     """Give the columns of a matrix their margins by rising maps, and apply these to new rows.
 
@@ -90,27 +92,17 @@ class RankPreservingCalibrator(Configured, MapFitted):
     True
     """
 
-    input: InputKind = "probability"
     fit_call: ClassVar[str] = "fit(P, margins=...)"
     score_argument: ClassVar[str] = "P"
-    map_: OneVsRestMap
-    margins_: FloatArray
-    result_: RankPreservingResult
-
-    def __init__(
-        self,
-        *,
-        maps: MapKind = "rising",
-        knot_tol: float = 1e-6,
-        tol: float = 1e-8,
-        gap_tol: float | None = None,
-        max_iter: int = 5_000,
-    ) -> None:
-        self.maps: MapKind = maps
-        self.knot_tol = knot_tol
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.max_iter = max_iter
+    input: InputKind = field(default="probability", init=False)
+    maps: MapKind = "rising"
+    knot_tol: float = 1e-6
+    tol: float = 1e-8
+    gap_tol: float | None = None
+    max_iter: int = 5_000
+    map_: OneVsRestMap = field(init=False)
+    margins_: FloatArray = field(init=False)
+    result_: RankPreservingResult = field(init=False)
 
     def fit(
         self,
@@ -135,10 +127,6 @@ class RankPreservingCalibrator(Configured, MapFitted):
             As for `solve`. Pass either `margins` or `y`.
         classes : array-like of shape (K,), optional
             All classes, sorted, where `y` may lack some.
-
-        Returns
-        -------
-        self
         """
         check_choice("maps", self.maps, get_args(MapKind))
         knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)
@@ -152,7 +140,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
         problem = check_problem(rows, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
         if self.maps == "rising":
             self.result_ = find_nearest(problem.columns(), problem.origin, options)
-            warn_of_gap(self.result_, options, stacklevel=3)
+            warn_of_gap(self.result_, options)
             q = np.asarray(self.result_.Q, dtype=np.float64)
             q = q if problem.origin.is_kept is None else q[problem.origin.is_kept]
             columns = [_thinned(p, after, knot_tol) for p, after in zip(problem.values.T, q.T, strict=True)]
@@ -175,13 +163,6 @@ class RankPreservingCalibrator(Configured, MapFitted):
         ----------
         P : array-like of shape (m, K)
             Columns of a frame are matched by name; those of an array follow `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            If `fit` has not been called.
-        CalibrantError
-            If the rows can't be used.
         """
         return self.predict_proba(P)
 

@@ -18,7 +18,7 @@ from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.problem import Nearly, affine_columns, affine_feasible_point, largest_violation
-from calibrant.rank_preserving.projection import dual_value, multiplier_terms, project
+from calibrant.rank_preserving.projection import Multipliers, dual_value, multiplier_terms, project
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
 #: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
@@ -87,21 +87,14 @@ class Certificate:
         return largest_violation(self.columns, q)
 
     def check(
-        self,
-        n_iter: int,
-        q: FloatArray,
-        columns: SortedColumns,
-        row_multipliers: FloatArray,
-        column_multipliers: FloatArray,
-        *,
-        may_project: bool = True,
+        self, n_iter: int, q: FloatArray, columns: SortedColumns, multipliers: Multipliers, *, may_project: bool = True
     ) -> float:
         """Measure an iterate, take its bound, search for a feasible matrix; return its objective less this bound.
 
         Where that overwrites the iterate, `is_overwritten` says so.
         """
         objective, *residuals = self.measure(q, columns)
-        bound = self.take_bound(row_multipliers, column_multipliers)
+        bound = self.take_bound(multipliers)
         self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if may_project:
@@ -114,18 +107,18 @@ class Certificate:
         if self.criteria.callback is not None:
             self.criteria.callback(self.history[-1])
 
-    def take_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
-        """Return the lower bound that multipliers of rows and margins prove; the best is kept."""
-        bound = self._lower_bound(row_multipliers, column_multipliers)
+    def take_bound(self, multipliers: Multipliers) -> float:
+        """Return the lower bound that multipliers prove; the best is kept."""
+        bound = self._lower_bound(multipliers)
         self.bound = max(self.bound, bound)
         return bound
 
-    def propose(self, q: FloatArray, row_multipliers: FloatArray, column_multipliers: FloatArray) -> None:
+    def propose(self, q: FloatArray, multipliers: Multipliers) -> None:
         """Keep columns from elsewhere where they are feasible and better, and the bound of their multipliers."""
         objective, *residuals = self.measure(q)
         if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
             self.q, self.order, self.objective = q, self.columns.order, objective
-        self.take_bound(row_multipliers, column_multipliers)
+        self.take_bound(multipliers)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Search for the best feasible matrix near the last iterate; `spare` is overwritten."""
@@ -136,8 +129,8 @@ class Certificate:
             if self._try_projection(spare, columns, share):
                 return
 
-    def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
-        return 2.0 * dual_value(self.columns.own_order(), self.work, row_multipliers, column_multipliers)
+    def _lower_bound(self, multipliers: Multipliers) -> float:
+        return 2.0 * dual_value(self.columns.own_order(), self.work, multipliers)
 
     def _share(self) -> float:
         """Return the share of the affine point that takes most of the gap that is allowed."""
@@ -198,11 +191,11 @@ class RelaxedCertificate(Certificate):
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has searched for the best feasible matrix near its iterate."""
 
-    def _lower_bound(self, row_multipliers: FloatArray, column_multipliers: FloatArray) -> float:
+    def _lower_bound(self, multipliers: Multipliers) -> float:
         columns = self.columns
-        least = columns.p - row_multipliers[columns.order] - column_multipliers[:, None]
+        least = columns.p - multipliers[0][columns.order] - multipliers[1][:, None]
         kernels.pool_columns(columns.replace(p=least), self.work, columns.weight, self.rule(1.0), least)
-        return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, row_multipliers, column_multipliers)
+        return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, multipliers)
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
         found = self._repair(q)
@@ -224,5 +217,4 @@ class RelaxedCertificate(Certificate):
         violation, allowed = largest_violation(columns, fixed), self.nearly.allowed
         if violation > allowed:
             share = max(share, 1.0 - allowed / violation)
-        mixed: FloatArray = np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)
-        return mixed
+        return np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)

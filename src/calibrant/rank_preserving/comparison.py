@@ -109,7 +109,7 @@ class ComparedMatrix(Plain):
 
 @dataclass(frozen=True, slots=True)
 class MatrixComparison:
-    """Methods beside each other, in the order of `METHODS`; `left_out` says why any is missing."""
+    """Methods beside each other, printed as a table in the order of `METHODS`; `left_out` says why any is missing."""
 
     rows: tuple[ComparedMatrix, ...]
     left_out: dict[str, str]
@@ -160,18 +160,13 @@ def compare(
         Labels of the rows: adds log loss, Brier score and the change of the AUC, and the method "isotonic", which
         is fitted to these very labels and so looks better than it is. Columns are those of the sorted classes,
         unless their names are the classes in another order.
+    classes : array-like of shape (K,), optional
+        All classes, sorted, where `y` may lack some.
     methods : list of str, optional
         All by default. "none": the matrix as it is. "rank_preserving": the nearest with the margins and the order.
         "straight": a_j + c P, both in closed form. "margins_only": the nearest with the margins, whatever the order.
         "raking": that in Kullback-Leibler divergence, and "isotonic_raking" with the order kept. "prior_shift": Bayes'
         rule for a change of base rates. "isotonic": each column fitted to the labels by itself, rows as they come.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y` may lack some.
-
-    Returns
-    -------
-    MatrixComparison
-        Printed, it is a table.
 
     Notes
     -----
@@ -251,8 +246,7 @@ def _isotonic(rows: Rows) -> FloatArray:
 
     if rows.positive.all() or not rows.positive.any():
         return np.full(rows.scores.size, float(rows.positive[0]))
-    fitted: FloatArray = IsotonicCalibrator().fit_rows(rows).apply(rows)
-    return fitted
+    return IsotonicCalibrator().fit_rows(rows).apply(rows)
 
 
 def _measured(

@@ -161,14 +161,11 @@ def diagnose(
         Probabilities before, one column per class.
     Q : RankPreservingResult or array-like of shape (n, K)
         Those after.
-    y : array-like of shape (n,), optional
-        Labels: adds the area under the ROC curve of each column. Columns are those of the sorted classes, unless
-        their names are the classes in another order.
+    y, classes
+        As for `compare`: labels add the area under the ROC curve of each column.
     sample_weight : array-like of shape (n,), optional
         A weight of two counts as two rows, a weight of zero as none; rows of NaN that `solve` left for these are
         passed over.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y` may lack some.
     n_worst : int
         Number of rows to name.
 
@@ -347,5 +344,4 @@ def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
     order: IntArray = np.argsort(values, kind="stable")
     mass = np.cumsum(weight[order])
     at = np.searchsorted(mass, np.array(QUANTILES) * mass[-1] * (1.0 - 1e-12))
-    found: FloatArray = values[order][at]
-    return found
+    return np.asarray(values[order][at])

@@ -20,8 +20,7 @@ class Margins(Shares):
 
     def totals(self, total: float) -> FloatArray:
         """Return what the columns of a matrix of rows of the weight `total` sum to."""
-        totals: FloatArray = self.rates * total
-        return totals
+        return self.rates * total
 
 
 def margins_from_labels(
@@ -36,10 +35,8 @@ def margins_from_labels(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Labels of any kind, of other rows than the matrix has or of the same.
-    sample_weight, classes, level, simultaneous
-        As for `calibrant.prior.class_rates`.
+    y, sample_weight, classes, level, simultaneous
+        As for `calibrant.prior.class_rates`. Labels may be of other rows than the matrix has or of the same.
 
     Notes
     -----
@@ -63,15 +60,6 @@ def margins_from_labels(
 
 def margins_from_estimate(estimate: ClassRates | PriorEstimate) -> Margins:
     """Take margins from what `calibrant.prior` estimated: `class_rates`, `estimate_prior` or `estimate_prior_bbse`.
-
-    Parameters
-    ----------
-    estimate : ClassRates or PriorEstimate
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is neither.
 
     Examples
     --------

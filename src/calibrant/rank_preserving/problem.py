@@ -163,8 +163,7 @@ class Problem:
     @property
     def rates(self) -> FloatArray:
         """What the columns shall have on average."""
-        rates: FloatArray = self.margins / self.total
-        return rates
+        return self.margins / self.total
 
     def names(self) -> list[Any]:
         """Return the names of the columns, or their numbers."""
@@ -214,8 +213,6 @@ def unsorted(q: FloatArray, order: npt.NDArray[np.int32]) -> FloatArray:
 def affine_feasible_point(columns: SortedColumns, *, share: float = 1.0) -> tuple[FloatArray, float]:
     """Return a and c of a_j + c P_ij, with `share` of the largest c in [0, 1] that leaves no entry negative.
 
-    Notes
-    -----
     The margins fix a_j = (M_j - c sum_i w_i P_ij) / sum_i w_i, and sum_j a_j = 1 - c follows. Every order is kept,
     strictly while c > 0; c = 0, equal rows, is feasible whatever P is. So margins that are not negative and sum to
     the weight of the rows are never at odds with the order.
@@ -277,46 +274,32 @@ def check_problem(
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
 ) -> Problem:
-    """Check margins against the rows, and leave out rows of weight 0."""
+    """Check margins against the rows, and leave out rows of weight 0; say which margin or which sum can't be met."""
     check_choice("margin_kind", margin_kind, get_args(MarginKind))
     check_choice("on_mismatch", on_mismatch, get_args(Mismatch))
     values, weight, is_kept = rows.scores, rows.weights, None
     if not weight.all():
         is_kept = weight > 0.0
         values, weight = values[is_kept], weight[is_kept]
-    totals = _check_margins(margins, rows.container, values.shape[1], float(weight.sum()), margin_kind, on_mismatch)
-    return Problem(values, weight, totals, Origin(rows.container, is_kept))
-
-
-def _check_margins(
-    given: ArrayLike | Mapping[Any, float],
-    container: Container,
-    n_columns: int,
-    total: float,
-    kind: MarginKind,
-    on_mismatch: Mismatch,
-) -> FloatArray:
-    """Return column totals that sum to the weight of the rows, or say which column or which sum can't be met."""
-    margins, order, is_rate = read_margins(given, column_names(container), n_columns)
-    kind = "rates" if is_rate else kind
-    values = as_scores(margins, name="margins").values
-    if order is not None:
-        values = values[order]
-    if values.shape != (n_columns,):
-        raise ShapeError(f"margins has shape {values.shape} for the {n_columns} columns of P. Pass one per column.")
+    n_columns, total = values.shape[1], float(weight.sum())
+    numbers, order, is_rate = read_margins(margins, column_names(rows.container), n_columns)
+    kind = "rates" if is_rate else margin_kind
+    wanted = as_scores(numbers, name="margins").values
+    wanted = wanted if order is None else wanted[order]
+    if wanted.shape != (n_columns,):
+        raise ShapeError(f"margins has shape {wanted.shape} for the {n_columns} columns of P. Pass one per column.")
     whole, what = (total, "the weight of all rows") if kind == "totals" else (1.0, "all rows")
-    for label, value in zip(container.columns or range(n_columns), values.tolist(), strict=True):
+    for label, value in zip(rows.container.columns or range(n_columns), wanted.tolist(), strict=True):
         if value < 0.0:
             raise InvalidInputError(
-                f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass numbers of at "
-                "least 0."
+                f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass 0 or more."
             )
         if value > whole * (1.0 + MARGIN_TOLERANCE) and on_mismatch == "raise":
             raise InvalidInputError(
                 f"margins of column {label!r}: {value!r} is above {whole:.12g}, {what}, and no entry of Q may be "
                 'above 1. Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".'
             )
-    found = float(values.sum())
+    found = float(wanted.sum())
     if found <= 0.0:
         raise InvalidInputError("margins are all 0, and each row of Q sums to 1. Pass at least one above 0.")
     if abs(found - whole) > MARGIN_TOLERANCE * whole and on_mismatch == "raise":
@@ -325,5 +308,4 @@ def _check_margins(
             f'Pass on_mismatch="rescale" to multiply the margins by {whole / found:.6g}, or margins that sum to '
             f"{whole:.12g}."
         )
-    scaled: FloatArray = values * (total / found)
-    return scaled
+    return Problem(values, weight, wanted * (total / found), Origin(rows.container, is_kept))

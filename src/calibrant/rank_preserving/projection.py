@@ -15,43 +15,40 @@ a projection; Lawson and Hanson (1974), *Solving Least Squares Problems*, chapte
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from calibrant import kernels
 from calibrant.kernels import SortedColumns, Workspace
 from calibrant.numerics import EPS, FloatArray
 
+#: Multipliers of the row sums, shape (n,), and of the margins, shape (K,).
+Multipliers: TypeAlias = tuple[FloatArray, FloatArray]
 #: Entries of the matrix above which the dense systems of `project_exactly` take longer than they are worth.
 LARGEST_EXACT = 600
-#: A step is taken where the dual rises by this share of what its slope promises.
-_SUFFICIENT = 1e-4
-#: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier.
-_RIDGE = 1e-9
-_MAX_HALVINGS = 12
-_MAX_INNER_PASSES = 200
-#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`.
-_LEAST_BLOCKS = 1.05
-#: Rows up to which `project` tries even so.
-_FEW_ROWS = 5_000
+#: A step is taken where the dual rises by this share of what its slope promises, after so many halvings at most.
+_SUFFICIENT, _MAX_HALVINGS = 1e-4, 12
+#: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier; passes of a step at most.
+_RIDGE, _MAX_INNER_PASSES = 1e-9, 200
+#: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
+#: tries even so up to this many rows.
+_LEAST_BLOCKS, _FEW_ROWS = 1.05, 5_000
 
 
-def dual_value(
-    columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
-) -> float:
+def dual_value(columns: SortedColumns, work: Workspace, multipliers: Multipliers) -> float:
     """Return the least half squared distance from `columns.p` plus the multipliers' terms: a lower bound of the best.
 
     The blocks of the least matrix, its row sums less one and its column totals are left in `work`.
     """
-    half = kernels.minimise_lagrangian(columns, work, row_multipliers, column_multipliers)
-    return half + multiplier_terms(columns, work, row_multipliers, column_multipliers)
+    half = kernels.minimise_lagrangian(columns, work, *multipliers)
+    return half + multiplier_terms(columns, work, multipliers)
 
 
-def multiplier_terms(
-    columns: SortedColumns, work: Workspace, row_multipliers: FloatArray, column_multipliers: FloatArray
-) -> float:
+def multiplier_terms(columns: SortedColumns, work: Workspace, multipliers: Multipliers) -> float:
     """Return the multipliers times what the sums in `work` are off."""
-    rows = _inner(columns.weight, row_multipliers, work.row)
-    return rows + float(np.sum(column_multipliers * (work.total - columns.margins)))
+    rows = _inner(columns.weight, multipliers[0], work.row)
+    return rows + float(np.sum(multipliers[1] * (work.total - columns.margins)))
 
 
 def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
@@ -63,8 +60,6 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
 
     Sums are met to `aim`, or to `tol` after `max_passes`.
 
-    Notes
-    -----
     A few Newton steps are enough where most blocks are single rows, that is where the target lies further inside
     the order than outside of the sums. Where there are as few blocks as rows, the sums all but determine the matrix,
     and the method gives up early.
@@ -74,7 +69,7 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
     row_multipliers, column_multipliers = np.zeros(n), np.zeros(n_columns)
     work.reset(columns)
     is_rich = n > _FEW_ROWS and int(columns.n_ties.sum()) >= 2 * n
-    value = dual_value(columns, work, row_multipliers, column_multipliers)
+    value = dual_value(columns, work, (row_multipliers, column_multipliers))
     passes = 1
     while True:
         slack = work.total - columns.margins
@@ -96,7 +91,7 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
         for _ in range(_MAX_HALVINGS):
             row_multipliers = row_start + length * row_step
             column_multipliers = column_start + length * column_step
-            value = dual_value(columns, work, row_multipliers, column_multipliers)
+            value = dual_value(columns, work, (row_multipliers, column_multipliers))
             passes += 1
             slack = (work.total - columns.margins) * unit_scale
             after = np.sqrt(_inner(columns.weight, work.row, work.row) + np.sum(slack**2))
@@ -156,8 +151,6 @@ def project_exactly(columns: SortedColumns) -> tuple[FloatArray, FloatArray, Flo
 
     Ties have to be equal. What comes back is a proposal: whoever takes it up measures and bounds it.
 
-    Notes
-    -----
     The unknowns are the levels of the ties, the sums are met by moving in their null space from the matrix of equal
     rows, and what is left is a least-distance problem, which non-negative least squares solves by its active set.
     """

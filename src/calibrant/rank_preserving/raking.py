@@ -9,14 +9,13 @@ conjugate gradients. Both stop where no row sum or column mean is off by more th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import ConvergenceWarning, InvalidInputError
+from calibrant.errors import ConvergenceWarning, InvalidInputError, warn
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, row_sum
 from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem, check_rows
 from calibrant.validation import ArrayLike, check_flag, check_integer, check_number
@@ -36,8 +35,8 @@ class RakedResult:
 
     Attributes
     ----------
-    Q : shape (n, K)
-        The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
+    Q, row_residual, margin_residual
+        As in `RankPreservingResult`.
     converged : bool
         Whether the residuals are at most `tol`.
     n_iter : int
@@ -47,8 +46,6 @@ class RakedResult:
     bound : float
         Proven lower bound of the divergence of every matrix with these margins, and this order if it is kept. With
         residuals at 0 it is the divergence of Q, so their difference says what the residuals leave open.
-    row_residual, margin_residual : float
-        Largest distance of a row sum from 1, and of a column mean from its margin per row.
     """
 
     Q: Any = field(repr=False)
@@ -75,24 +72,10 @@ def rake(
 
     Parameters
     ----------
-    P, margins, margin_kind, on_mismatch, sample_weight
+    P, margins, margin_kind, on_mismatch, sample_weight, tol, max_iter
         As for `solve`.
     keep_order : bool
         Whether the order within each column is kept, equal entries staying equal.
-    tol : float
-        Largest distance of a row sum from 1 and of a column mean from its margin per row.
-    max_iter : int
-        Largest number of passes.
-
-    Returns
-    -------
-    RakedResult
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used, or zeros of `P`, which stay zeros, leave no matrix with these margins; the
-        message says where and why.
 
     Warns
     -----
@@ -103,7 +86,8 @@ def rake(
     -----
     Minimises sum_ij w_i Q_ij log(Q_ij / P_ij). Without the order this is raking, or iterative proportional fitting:
     the answer is u_i P_ij v_j, so it keeps the odds of a row up to one factor for each pair of classes. With it, order
-    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes.
+    and margins hold to rounding, and row sums to `tol`; the more rows there are, the more passes that takes. Zeros of
+    `P` stay zeros, and margins that no such matrix has are refused.
 
     References
     ----------
@@ -126,11 +110,10 @@ def rake(
     problem = check_problem(check_rows(P, sample_weight), margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
     result = rake_problem(problem, keep_order=keep_order, tol=tol, max_iter=max_iter)
     if not result.converged:
-        warnings.warn(
+        warn(
             f"after {result.n_iter:,} passes row sums are {result.row_residual:.1e} and margins "
             f"{result.margin_residual:.1e} off, above tol={tol:g}. Raise max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return result
 
@@ -308,7 +291,6 @@ class _Dual:
         return self.value, self.slope
 
     def matrix(self) -> FloatArray:
-        """Return the columns as a matrix."""
         q = np.zeros(self.shape)
         for c, level in zip(self.columns, self.levels, strict=True):
             q[c.order, c.j] = np.repeat(level, c.size)
@@ -324,8 +306,7 @@ class _Dual:
             height = level[block[:-1]]
             average -= dot(height * mass, average) / c.margin
             change[c.order] += np.repeat(np.repeat(height * average, np.diff(block)), c.size)
-        bent: FloatArray = self.weight * change
-        return bent
+        return self.weight * change
 
     def diagonal(self) -> FloatArray:
         """Return the diagonal of `bend`, but for the part of the margins."""
@@ -333,8 +314,7 @@ class _Dual:
         for c, level, block in zip(self.columns, self.levels, self.blocks, strict=True):
             mass = np.add.reduceat(c.tie_weight, block[:-1])
             share[c.order] += np.repeat(np.repeat(level[block[:-1]] / mass, np.diff(block)), c.size)
-        found: FloatArray = self.weight**2 * share
-        return found
+        return self.weight**2 * share
 
     def solve(self, slope: FloatArray, max_iter: int) -> FloatArray:
         """Return the step that takes the slope to 0 as far as the blocks hold, by conjugate gradients."""

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError
+from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError, warn
 from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.problem import (
-    EpsilonSlack,
-    LambdaPenalty,
     MarginKind,
     Mismatch,
     Nearly,
     Origin,
+    Problem,
     Ties,
     check_problem,
     check_rows,
@@ -103,15 +102,6 @@ def solve(
     callback : callable, optional
         Called with a `Progress` at every check.
 
-    Returns
-    -------
-    RankPreservingResult
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used, or margins can't be met; the message says which and why.
-
     Warns
     -----
     ConvergenceWarning
@@ -150,14 +140,15 @@ def solve(
     """
     options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, callback)
     rows = check_rows(P, sample_weight)
+    gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch)
     if groups is not None:
-        return _solve_groups(rows, margins, groups, options, margin_kind=margin_kind, on_mismatch=on_mismatch)
-    problem = check_problem(rows, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
+        return _solve_groups(rows, margins, groups, options, gate)
+    problem = gate(rows, margins)
     del rows  # memory: sorted columns take the place of rows that are not the caller's own
     columns, origin = problem.columns(ties), problem.origin
     del problem
     result = find_nearest(columns, origin, options)
-    warn_of_gap(result, options, stacklevel=3)
+    warn_of_gap(result, options)
     return result
 
 
@@ -180,10 +171,8 @@ class SolveOptions:
         if self.gap_tol is not None:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
-        if not (self.nearly is None or isinstance(self.nearly, (EpsilonSlack, LambdaPenalty))):
-            raise InvalidTypeError(
-                f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack(eps), LambdaPenalty(lam) or None."
-            )
+        if not isinstance(self.nearly, Nearly | None):
+            raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
         if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
             raise InvalidInputError(
                 f'nearly={self.nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'
@@ -223,7 +212,7 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
         if is_small and relaxed is None and not certificate.is_done():
             exact = project_exactly(columns)
             if exact is not None:
-                certificate.propose(*exact)
+                certificate.propose(exact[0], exact[1:])
     q = certificate.best()
     _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
     rank_residual = certificate.rank_residual(q)
@@ -244,25 +233,18 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
     )
 
 
-def warn_of_gap(result: RankPreservingResult, options: SolveOptions, *, stacklevel: int) -> None:
+def warn_of_gap(result: RankPreservingResult, options: SolveOptions) -> None:
     """Warn if the gap is too large."""
     if not result.converged:
-        warnings.warn(
+        warn(
             f"{result.method} stopped after {result.n_iter:,} iterations with a gap of {result.gap:.2e}, above "
             f"gap_tol={options.allowed_gap:g}. The answer is feasible; raise max_iter or gap_tol.",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
 
 def _solve_groups(
-    rows: Rows,
-    margins: Any,
-    groups: ArrayLike,
-    options: SolveOptions,
-    *,
-    margin_kind: MarginKind,
-    on_mismatch: Mismatch,
+    rows: Rows, margins: Any, groups: ArrayLike, options: SolveOptions, gate: Callable[[Rows, Any], Problem]
 ) -> RankPreservingResult:
     """Solve a problem for each group of rows, and put their answers into one matrix.
 
@@ -281,7 +263,7 @@ def _solve_groups(
         if not own.weights.any():
             continue
         try:
-            problem = check_problem(own, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
+            problem = gate(own, target)
         except CalibrantError as error:
             raise type(error)(f"group {group!r}: {error}") from None
         results[group] = find_nearest(problem.columns(options.ties), problem.origin, options)
@@ -289,11 +271,10 @@ def _solve_groups(
     parts = list(results.values())
     late = [group for group, part in results.items() if not part.converged]
     if late:
-        warnings.warn(
+        warn(
             f"{len(late):,} of {len(results):,} groups did not converge, the first {late[0]!r} with a gap of "
             f"{results[late[0]].gap:.2e}. The answer is feasible; raise max_iter or gap_tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
     return RankPreservingResult(

@@ -66,12 +66,10 @@ _AT_ZERO = 1e-9
 def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
     """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations.
 
-    Notes
-    -----
     Multipliers of rows differ in size by orders of magnitude: where a margin moves far, they are large for a few rows,
     those of the lowest entries of its column and their neighbours in the other columns. One penalty suits either these
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
-    most of the iterations, and where rows are many, `warm_start.affine_start` gives the first multipliers. From there
+    most of the iterations, and where rows are many, `affine_start` gives the first multipliers. From there
     the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check.
     """
     start, n_iter = None, 0
@@ -79,7 +77,7 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
         start = affine_start(columns, certificate.work, certificate.affine, max_passes=max_iter // 2)
     if start is not None:
         n_iter = start[2] + 1
-        bound = certificate.take_bound(*start[:2])
+        bound = certificate.take_bound(start[:2])
         certificate.record_progress(n_iter, 0.0, certificate.objective)
         if 2.0 * bound < certificate.objective:
             start = None
@@ -113,11 +111,11 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
                 last = np.concatenate((row_multipliers, workers.column_multipliers))
                 mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
                 if penalties.may_project:
-                    certificate.take_bound(mean[: row_multipliers.size], mean[row_multipliers.size :])
+                    certificate.take_bound((mean[: row_multipliers.size], mean[row_multipliers.size :]))
             else:
                 mean = None
             multipliers = row_multipliers, workers.column_multipliers
-            excess = certificate.check(n_iter, move, columns, *multipliers, may_project=penalties.may_project)
+            excess = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
@@ -163,7 +161,6 @@ class _Penalties:
         self.common, self.ratio = _HIGHEST_PENALTY, _row_ratio(row_multipliers)
 
     def next_interval(self) -> int:
-        """Return the iterations up to the next check."""
         self.is_descending = bool(self.descent)
         return self.n_steps if self.is_descending else int(self.interval)
 
@@ -173,7 +170,6 @@ class _Penalties:
         return not self.is_descending or self.common <= self.lowest * _WORTH_A_PROJECTION
 
     def of_rows(self) -> FloatArray:
-        """Return the penalty of each row."""
         return self.common * self.ratio
 
     def change(self, excess: float, row_multipliers: FloatArray) -> None:
@@ -263,8 +259,6 @@ def affine_start(
 
     None where rows are few, or the point is the matrix itself or equal rows. The blocks in `work` are overwritten.
 
-    Notes
-    -----
     With many rows in general position the columns of the best matrix are all but straight lines, that is the affine
     feasible point a_j + c P_ij, and what is hard to find is the proof: multipliers of the rows whose average over any
     stretch of any column is the distance of the affine point from the probabilities there. Only over the foot of a
@@ -334,7 +328,7 @@ def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int
         n_iter += 1
         if n_iter >= min(next_check, max_iter):
             by_place = [q[order, j] for j, order in enumerate(columns.order)]
-            certificate.check(n_iter, np.stack(by_place), columns, row_multipliers, column_multipliers)
+            certificate.check(n_iter, np.stack(by_place), columns, (row_multipliers, column_multipliers))
             interval = min(interval * _GROWTH, _LONGEST)
             next_check = n_iter + int(interval)
             if n_iter >= max_iter:
@@ -347,8 +341,7 @@ def simplex_thresholds(falling: FloatArray, weight: FloatArray, total: FloatArra
     """Return s of each falling row of values, with sum_k weight_k max(value_k - s, 0) = total."""
     excess = (np.cumsum(weight * falling, axis=1) - total) / np.cumsum(weight, axis=1)
     kept = np.count_nonzero(falling > excess, axis=1) - 1
-    threshold: FloatArray = excess[np.arange(len(excess)), np.maximum(kept, 0)]
-    return threshold
+    return np.asarray(excess[np.arange(len(excess)), np.maximum(kept, 0)])
 
 
 def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace) -> tuple[FloatArray, FloatArray]:

@@ -123,8 +123,6 @@ class Recalibrator(Configured, Storable):
         ------
         NotFittedError
             Before `fit`.
-        InvalidTypeError
-            If it is no forecast.
         """
         self.check_fitted()
         forecast = as_forecast(forecast)

@@ -35,8 +35,6 @@ class ConformalRecalibrator(Recalibrator):
     ----------
     scores_ : ndarray
         What was ranked of the fitting rows, distinct values, rising.
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
@@ -118,7 +116,6 @@ class ConformalScores(Layer):
     mass: FloatArray
 
     def apply(self, forecast: Forecast) -> Forecast:
-        """Return the distribution of what has such scores."""
         if self.conformity == "level":
             inside = (self.at > 0.0) & (self.at < 1.0)
             return OneMap(*with_ends(self.at[inside], self.levels[inside])).apply(forecast)

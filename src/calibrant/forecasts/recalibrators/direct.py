@@ -77,8 +77,7 @@ class AnchoredForecast(DerivedForecast):
         # Levels saturate in the far tails, densities don't: there the base's is left alone.
         slope = np.divide(end - start, width, out=np.ones_like(width), where=width > 0.0)
         with np.errstate(divide="ignore"):  # none is right where a threshold's map is flat at 0 or 1
-            density: FloatArray = self.base.logpdf(y) + np.log(slope)
-        return density
+            return np.asarray(self.base.logpdf(y) + np.log(slope))
 
 
 def _share(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -162,17 +162,15 @@ class DistributionRecalibrator(Recalibrator):
         column = np.searchsorted(edges, median, side="left")
         width_edges = np.zeros((n_medians, n_widths - 1))
         inner = np.arange(1, n_widths) / n_widths
-        for j in range(n_medians):
+        for j in np.unique(column):  # tied medians may leave bins empty
             own = column == j
-            if own.any():  # tied medians may leave bins empty
-                width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
+            width_edges[j] = weighted_quantiles(width[own], weight[own], inner)
         bins = _bins(median, width, edges, width_edges)
         level = rows.levels()
-        of_bins = (bins == j for j in range(n_medians * n_widths))
-        maps = [
-            smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts) if own.any() else IDENTITY
-            for own in of_bins
-        ]
+        maps = [IDENTITY] * (n_medians * n_widths)
+        for j in np.unique(bins):
+            own = bins == j
+            maps[j] = smooth_map(level[own], weight[own], self.n_knots, self.pseudo_counts)
         return (BinnedMaps(edges, width_edges, PackedMaps.pack(maps)),)
 
 
@@ -220,8 +218,7 @@ def _centre_and_width(forecast: Forecast) -> tuple[FloatArray, FloatArray]:
 def _bins(median: FloatArray, width: FloatArray, edges: FloatArray, width_edges: FloatArray) -> IntArray:
     column = np.searchsorted(edges, median, side="left")
     inner = (width[:, None] > width_edges[column]).sum(axis=1)
-    bins: IntArray = column * (width_edges.shape[1] + 1) + inner
-    return bins
+    return np.asarray(column * (width_edges.shape[1] + 1) + inner)
 
 
 @named("variance")
@@ -240,8 +237,6 @@ class VarianceScalingRecalibrator(Recalibrator):
         What standard deviations are multiplied by.
     shift_ : float
         By how many of its standard deviations, before scaling, each forecast moves up.
-    layers_, n_rows_
-        See `Recalibrator`.
 
     Notes
     -----
@@ -307,19 +302,15 @@ class ProbitRows(RowMaps):
     shift: float
 
     def apply(self, v: FloatArray) -> FloatArray:
-        """Return the maps of levels; 0 and 1 stay what they are."""
-        mapped: FloatArray = ndtr((ndtri(v) - self.shift) / self.scale)
-        return mapped
+        return np.asarray(ndtr((ndtri(v) - self.shift) / self.scale))
 
     def invert(self, u: FloatArray) -> FloatArray:
-        level: FloatArray = ndtr(ndtri(u) * self.scale + self.shift)
-        return level
+        return np.asarray(ndtr(ndtri(u) * self.scale + self.shift))
 
     def log_slope(self, v: FloatArray) -> FloatArray:
         """Return the log of the maps' slopes; levels near 0 and 1 are first moved inward."""
         z = ndtri(np.clip(v, SMALLEST_CLIP, 1.0 - SMALLEST_CLIP))
-        slope: FloatArray = 0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale)
-        return slope
+        return np.asarray(0.5 * (z * z - ((z - self.shift) / self.scale) ** 2) - np.log(self.scale))
 
     def take(self, rows: RowNumbers) -> Self:  # noqa: ARG002 - one map for all rows
         return self
@@ -334,8 +325,7 @@ class ProbitScale(Layer):
     shift: float
 
     def apply(self, forecast: Forecast) -> Forecast:
-        """Return normal forecasts with other parameters, and others with mapped levels."""
-        if isinstance(forecast, GaussianForecast):
+        if isinstance(forecast, GaussianForecast):  # stays normal
             std = forecast.std()
             return GaussianForecast(forecast.mean() + self.shift * std, self.scale * std)
         return RecalibratedForecast(forecast, ProbitRows(self.scale, self.shift))

@@ -21,14 +21,7 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.level_maps import (
-    Knots,
-    MapNumbers,
-    PackedMaps,
-    empirical_map,
-    smooth_map,
-    weighted_quantiles,
-)
+from calibrant.forecasts.level_maps import Knots, MapNumbers, PackedMaps, empirical_map, smooth_map, weighted_quantiles
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.scores import Outcomes
@@ -101,7 +94,7 @@ class ThresholdChain(Layer):
         for start in range(0, len(forecast), step):
             part = slice(start, start + step)
             level = np.ascontiguousarray(forecast[part].cdf(self.thresholds[None, :])[:, order])
-            self.maps.choose(level, column, n_needed, self.alpha, chosen[part])
+            kernels.choose_maps(level, column, n_needed, self.alpha, *self.maps.index[1:], chosen[part])
         return ChainRows(self.maps, chosen)
 
     @classmethod
@@ -167,7 +160,7 @@ class State:
 
     def apply(self, side: npt.NDArray[np.uint8], maps: PackedMaps) -> None:
         """Map everything by the map of its side."""
-        maps.apply_to_state(self.values, self.order, side)
+        kernels.map_state(self.values, self.order, side, *maps.index[1:])
         self.level[self.order[-1]] = self.values[-1]
 
 

@@ -45,22 +45,14 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 #: Called after each round with the number of rounds done, the most there may be, and the greatest error.
 Progress: TypeAlias = Callable[[int, int, float], None]
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
-#: Rows up to which all cuts are searched and folds are used, where the caller doesn't say.
-_MOST_EXACT = 5_000
-_MOST_FOLDED = 20_000
-_N_CUTS = 64
-#: Rows that the paper's algorithm leaves on each side at least, however few there are.
-_LEAST_LEAF = 5
-#: Steps of equal weight of the regularised maps.
-_N_KNOTS = 20
-#: Thresholds at which the CRPS of held-out rows is taken.
-_N_SCORED = 40
-#: Rounds without a better held-out score after which no more are tried.
-_PATIENCE = 40
-#: A simpler candidate is taken where it is worse than the best by at most this many standard errors.
-_TOLERANCE = 0.5
-#: Parts of the held-out rows from which standard errors are taken.
-_N_PARTS = 200
+#: By default: rows up to which all cuts are searched, those up to which folds are used, and cuts of more rows.
+_MOST_EXACT, _MOST_FOLDED, _N_CUTS = 5_000, 20_000, 64
+#: Rows that the paper's algorithm leaves on each side at least. Steps of equal weight of the regularised maps.
+_LEAST_LEAF, _N_KNOTS = 5, 20
+#: Thresholds at which the CRPS of held-out rows is taken, and rounds without a better one that end the search.
+_N_SCORED, _PATIENCE = 40, 40
+#: A simpler candidate may be worse than the best by so many standard errors, taken from so many parts of the rows.
+_TOLERANCE, _N_PARTS = 0.5, 200
 
 
 @named("threshold")
@@ -190,11 +182,6 @@ class ThresholdRecalibrator(Recalibrator):
             From the same forecaster as those of the fit, not recalibrated.
         y, sample_weight
             See `fit`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
         forecast = as_forecast(forecast)
