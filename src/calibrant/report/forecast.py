@@ -24,13 +24,13 @@ from calibrant.forecasts import (
     scores_and_floors,
 )
 from calibrant.phrases import clean, percent_level
+from calibrant.report import pages
 from calibrant.report.forecast_sections import MEANINGS, forecast_sections, heading
-from calibrant.report.page import Answer, Page, PageReport, decimals
 from calibrant.results import plain
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
 
-class ForecastReport(PageReport):
+class ForecastReport(pages.PageReport):
     """Report of forecasts of a number and what came of them, as a page.
 
     Says whether the forecasts are calibrated and which way their intervals err; then shows the scores, each gap
@@ -126,11 +126,11 @@ class ForecastReport(PageReport):
             },
         }
 
-    def page(self) -> Page:
+    def page(self) -> pages.Page:
         found = self._summary
-        answers = [Answer(heading(part, "Are they calibrated?"), part["verdict"]) for part in found["parts"]]
-        answers.append(Answer("What to do?", found["advice"]))
-        return Page(found["title"], found["state"], found["headline"], answers, forecast_sections(found))
+        answers = [pages.Answer(heading(part, "Are they calibrated?"), part["verdict"]) for part in found["parts"]]
+        answers.append(pages.Answer("What to do?", found["advice"]))
+        return pages.Page(found["title"], found["state"], found["headline"], answers, forecast_sections(found))
 
     def __repr__(self) -> str:
         return f"<ForecastReport: {self._summary['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
@@ -199,8 +199,8 @@ def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: f
         )
     if change["value"] is None:
         return "The change in CRPS is not defined."
-    ends = f"{percent_level(level)} interval {decimals(change['low'])} to {decimals(change['high'])}"
-    said = f"CRPS changes by {decimals(change['value'])} ({ends}, paired by row)"
+    ends = f"{percent_level(level)} interval {pages.decimals(change['low'])} to {pages.decimals(change['high'])}"
+    said = f"CRPS changes by {pages.decimals(change['value'])} ({ends}, paired by row)"
     if change["high"] < 0.0:
         return f"Use the recalibrated forecasts. {said}."
     if change["low"] > 0.0:

@@ -10,23 +10,8 @@ import numpy as np
 from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
 from calibrant.phrases import percent_level
+from calibrant.report import pages
 from calibrant.report.figures import inline_figure, strip
-from calibrant.report.page import (
-    Cell,
-    Facts,
-    Picture,
-    Pictures,
-    Section,
-    Text,
-    count,
-    decimals,
-    ends,
-    figure,
-    name,
-    off_cell,
-    percent,
-    table,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +55,7 @@ _SQUARE = (3.5, 3.4)
 _WIDE = (3.5, 2.5)
 
 
-def forecast_sections(summary: dict[str, Any]) -> list[Section]:
+def forecast_sections(summary: dict[str, Any]) -> list[pages.Section]:
     """Return all sections of a summary of forecasts."""
     return [_scores(summary), _pit(summary), _levels(summary), _decisions(summary), _data(summary)]
 
@@ -80,23 +65,23 @@ def heading(part: dict[str, Any], alone: str) -> str:
     return str(part["label"]).capitalize() if part["label"] else alone
 
 
-def _scores(summary: dict[str, Any]) -> Section:
+def _scores(summary: dict[str, Any]) -> pages.Section:
     parts, data = summary["parts"], summary["data"]
     has_two = len(parts) > 1
-    columns: list[tuple[str, Callable[[str], str | Cell]]] = [("Score", lambda each: MEANINGS[each][0])]
+    columns: list[tuple[str, Callable[[str], str | pages.Cell]]] = [("Score", lambda each: MEANINGS[each][0])]
     for part in parts:
         columns.append((heading(part, "Value"), partial(_value, part)))
         columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
     floors = {name: score["floor"] for name, score in parts[-1]["scores"].items()}
-    columns.append(("By chance", lambda each: "" if floors[each] is None else decimals(floors[each])))
+    columns.append(("By chance", lambda each: "" if floors[each] is None else pages.decimals(floors[each])))
     lead = (
-        f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. Intervals "
-        f"of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
+        f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. "
+        f"Intervals of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
         f'"by chance" is what {"the forecast after" if has_two else "this forecast"} would show on average if it were '
         "right. Of the average error, the threshold error and the reliability gap, by which forecasts are judged, bold "
         "is beyond chance."
     )
-    found = table(
+    found = pages.table(
         "Scores",
         summary["score_names"],
         columns,
@@ -105,20 +90,20 @@ def _scores(summary: dict[str, Any]) -> Section:
         wide=(2, 4) if has_two else (),
         note_title="Meaning",
     )
-    return Section("Scores", [Text(lead), found])
+    return pages.Section("Scores", [pages.Text(lead), found])
 
 
-def _value(part: dict[str, Any], score_name: str) -> str | Cell:
+def _value(part: dict[str, Any], score_name: str) -> str | pages.Cell:
     score = part["scores"][score_name]
-    text = figure(score)
-    return Cell(text, "undefined-value") if text == "undefined" else off_cell(text, score["is_off"])
+    text = pages.figure(score)
+    return pages.Cell(text, "undefined-value") if text == "undefined" else pages.off_cell(text, score["is_off"])
 
 
 def _interval(part: dict[str, Any], score_name: str) -> str:
-    return ends(part["scores"][score_name])
+    return pages.ends(part["scores"][score_name])
 
 
-def _pit(summary: dict[str, Any]) -> Section:
+def _pit(summary: dict[str, Any]) -> pages.Section:
     parts, share = summary["parts"], percent_level(summary["level"])
     top = max(max(*part["pit"]["density"], part["pit"]["high_all"]) for part in parts)
     lead = (
@@ -127,23 +112,23 @@ def _pit(summary: dict[str, Any]) -> Section:
         "all bars in the pale one."
     )
     pictures = [
-        Picture(partial(_pit_figure, part, summary["level"], top, f"pit{k}"), title=heading(part, ""))
+        pages.Picture(partial(_pit_figure, part, summary["level"], top, f"pit{k}"), title=heading(part, ""))
         for k, part in enumerate(parts)
     ]
-    return Section("Where outcomes fell in their forecasts", [Text(lead), _beside(pictures)])
+    return pages.Section("Where outcomes fell in their forecasts", [pages.Text(lead), _beside(pictures)])
 
 
-def _levels(summary: dict[str, Any]) -> Section:
+def _levels(summary: dict[str, Any]) -> pages.Section:
     share = percent_level(summary["level"])
     lead = (
         "How often outcomes fell at or below the quantile of each level. On the dashed line forecasts are calibrated; "
         f"{share} of calibrated ones lie in the band at each level. The error is the area between."
     )
-    picture = Picture(partial(_level_figure, summary["parts"], summary["level"]))
-    return Section("Reliability of all levels", [Text(lead), _beside([picture])])
+    picture = pages.Picture(partial(_level_figure, summary["parts"], summary["level"]))
+    return pages.Section("Reliability of all levels", [pages.Text(lead), _beside([picture])])
 
 
-def _decisions(summary: dict[str, Any]) -> Section:
+def _decisions(summary: dict[str, Any]) -> pages.Section:
     parts = summary["parts"]
     darkest = max(float(np.max(part["gaps"]["mean_gap"])) for part in parts)
     lead = (
@@ -152,38 +137,38 @@ def _decisions(summary: dict[str, Any]) -> Section:
         "ratios; both errors together cost 10. Zero, up to noise, where the loss can be trusted."
     )
     pictures = [
-        Picture(partial(_gap_figure, part, darkest, f"gaps{k}"), title=heading(part, ""))
+        pages.Picture(partial(_gap_figure, part, darkest, f"gaps{k}"), title=heading(part, ""))
         for k, part in enumerate(parts)
     ]
-    greatest = table(
+    greatest = pages.table(
         "The greatest gap",
         parts,
         [
             ("Greatest gap", lambda part: heading(part, "Forecasts")),
             ("y0", lambda part: f"{part['gaps']['worst']['y0']:.4g}"),
-            ("α", lambda part: decimals(part["gaps"]["worst"]["alpha"], 2)),
-            ("Cost ratio", lambda part: decimals(part["gaps"]["worst"]["cost"], 2)),
-            ("Promised loss", lambda part: decimals(part["gaps"]["worst"]["promised"], 3)),
-            ("True loss", lambda part: decimals(part["gaps"]["worst"]["realised"], 3)),
+            ("α", lambda part: pages.decimals(part["gaps"]["worst"]["alpha"], 2)),
+            ("Cost ratio", lambda part: pages.decimals(part["gaps"]["worst"]["cost"], 2)),
+            ("Promised loss", lambda part: pages.decimals(part["gaps"]["worst"]["promised"], 3)),
+            ("True loss", lambda part: pages.decimals(part["gaps"]["worst"]["realised"], 3)),
         ],
     )
-    return Section("Losses that decisions promise", [Text(lead), _beside(pictures), greatest])
+    return pages.Section("Losses that decisions promise", [pages.Text(lead), _beside(pictures), greatest])
 
 
-def _data(summary: dict[str, Any]) -> Section:
+def _data(summary: dict[str, Any]) -> pages.Section:
     data = summary["data"]
-    facts = [] if data["source"] is None else [("Source", name(data["source"]))]
+    facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
     worth = f", weighted: as good as {round(data['effective_rows']):,} equal ones" if data["is_weighted"] else ""
-    facts.append(("Rows", f"{count(data['n_rows'])}{worth}"))
+    facts.append(("Rows", f"{pages.count(data['n_rows'])}{worth}"))
     if summary["method"] is not None:
         said = "Figures are of forecasts it has not seen only if these rows were not among those it was fitted to."
         facts.append(("Recalibrator", f"{summary['method']}. {said}"))
     independent = "Rows are taken to be independent. Those of gaps are bounds: the gap, less and plus the noise in it."
-    return Section("About the data", [Facts([*facts, ("Intervals", independent)])])
+    return pages.Section("About the data", [pages.Facts([*facts, ("Intervals", independent)])])
 
 
-def _beside(pictures: list[Picture]) -> Pictures:
-    return Pictures(pictures, "pair" if len(pictures) > 1 else "single")
+def _beside(pictures: list[pages.Picture]) -> pages.Pictures:
+    return pages.Pictures(pictures, "pair" if len(pictures) > 1 else "single")
 
 
 def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str:
@@ -216,7 +201,7 @@ def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
     at = (10, 50, 90)
     words = "; ".join(
         f"{part['label']} ".lstrip()
-        + ", ".join(f"{percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
+        + ", ".join(f"{pages.percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
         for part in parts
     )
     return _drawn(draw, (4.3, 4.2), "levels", "Reliability of all levels", f"Outcomes: {words}.")
@@ -241,8 +226,8 @@ def _gap_figure(part: dict[str, Any], darkest: float, key: str) -> str:
 
     worst = found["worst"]
     words = (
-        f"Reliability gap by threshold and level, mean over losses: {decimals(float(gap.mean()))} on average, "
-        f"{decimals(float(gap.max()))} at most. The greatest of one loss is at y0 = {worst['y0']:.4g}, "
+        f"Reliability gap by threshold and level, mean over losses: {pages.decimals(float(gap.mean()))} on average, "
+        f"{pages.decimals(float(gap.max()))} at most. The greatest of one loss is at y0 = {worst['y0']:.4g}, "
         f"α = {worst['alpha']:.2g}."
     )
     return _drawn(draw, _SQUARE, key, _titled("Reliability gaps", part), words)

@@ -9,8 +9,8 @@ from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
 from calibrant.phrases import clean, listed, percent_level
+from calibrant.report import pages
 from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
@@ -33,7 +33,7 @@ _MOST_NAMED = 12
 _SHORT = 60
 
 
-class Report(PageReport):
+class Report(pages.PageReport):
     """Calibration report of labels and predicted probabilities.
 
     Says in words whether the probabilities are calibrated, which way they are off, where, and what to do; then
@@ -180,7 +180,7 @@ class Report(PageReport):
             summarise(measured, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng)
         )
 
-    def page(self) -> Page:
+    def page(self) -> pages.Page:
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
@@ -188,10 +188,10 @@ class Report(PageReport):
             sections.append(group_section(summary["groups"]))
         sections.append(_data_section(summary))
         answers = [
-            Answer(question, found[part], found["command"] if part == "what_to_do" else None)
+            pages.Answer(question, found[part], found["command"] if part == "what_to_do" else None)
             for part, question in _QUESTIONS.items()
         ]
-        return Page(summary["title"], found["state"], found["headline"], answers, sections)
+        return pages.Page(summary["title"], found["state"], found["headline"], answers, sections)
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
@@ -208,34 +208,36 @@ def _summary_of_rows(
     return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 
-def _data_section(summary: dict[str, Any]) -> Section:
+def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
     data = summary["data"]
     facts = []
     if data["source"] is not None:
-        facts.append(("Source", name(data["source"])))
+        facts.append(("Source", pages.name(data["source"])))
     if data["score_names"]:
-        facts.append(("Scores from", listed([name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED)))
+        facts.append(
+            ("Scores from", listed([pages.name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED))
+        )
     classes = [
-        f"{name(each['label'], _SHORT)} ({count(each['n'])} rows"
+        f"{pages.name(each['label'], _SHORT)} ({pages.count(each['n'])} rows"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"
         for each in data["classes"]
     ]
     weights = "None: every row counts once"
     if data["is_weighted"]:
         worth = f"{int(data['effective_rows']):,} equally weighted rows"
-        weights = f"Total {count(data['total_weight'])}; worth {worth}"
+        weights = f"Total {pages.count(data['total_weight'])}; worth {worth}"
     if data["design_effect"] > 1.0:
         worth = f"{int(data['effective_rows']):,} independent ones"
         facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
     level = percent_level(data["level"])
     facts += [
-        ("Rows", count(data["n_rows"])),
+        ("Rows", pages.count(data["n_rows"])),
         ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
         ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
     ]
-    return Section("Data and method", [Facts(facts)])
+    return pages.Section("Data and method", [pages.Facts(facts)])
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:

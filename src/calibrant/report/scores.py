@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from calibrant.phrases import percent_level
-from calibrant.report.page import Cell, Section, Text, count, ends, figure, table
+from calibrant.report import pages
 from calibrant.results import Scores
 
 #: Title and meaning of each score that the page shows, in the order of the table.
@@ -75,42 +75,45 @@ def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     return plain
 
 
-def score_section(summary: dict[str, Any]) -> Section:
+def score_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section of the scores that a summary holds."""
     scores, data = summary["scores"], summary["data"]
     shown = _shown(summary)
     fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
 
-    def value(name: str) -> str | Cell:
-        text = figure(scores[name], _COARSE.get(name, fine))
-        return text if ends(scores[name]) else Cell(text, "undefined-value")
+    def value(name: str) -> str | pages.Cell:
+        text = pages.figure(scores[name], _COARSE.get(name, fine))
+        return text if pages.ends(scores[name]) else pages.Cell(text, "undefined-value")
 
     def note(name: str) -> str:
         meaning = shown[name][1]
         said = scores[name]["note"].rstrip(".")
         return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
 
-    found = table(
+    found = pages.table(
         "Scores",
         list(shown),
         [
             ("Score", lambda name: shown[name][0]),
             ("Value", value),
-            (f"{percent_level(data['level'])} interval", lambda name: ends(scores[name], _COARSE.get(name, fine))),
+            (
+                f"{percent_level(data['level'])} interval",
+                lambda name: pages.ends(scores[name], _COARSE.get(name, fine)),
+            ),
         ],
         note=note,
         look="scores",
         note_title="Meaning",
     )
-    lead = f"Measured on the {count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
-    return Section("Scores", [Text(" ".join([lead, *data["notes"]])), found])
+    lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
+    return pages.Section("Scores", [pages.Text(" ".join([lead, *data["notes"]])), found])
 
 
 def methods_of(summary: dict[str, Any]) -> str:
     """Say how the intervals were found."""
     methods: dict[str, list[str]] = {}
     for name, (title, _) in _shown(summary).items():
-        if ends(summary["scores"][name]):
+        if pages.ends(summary["scores"][name]):
             methods.setdefault(summary["scores"][name]["method"], []).append(title)
     return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
 
