@@ -95,13 +95,7 @@ def calibration_curve(
 def read_curve_rows(
     y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None, pos_label: object
 ) -> Rows:
-    """Check the arguments of a calibration curve and drop rows of weight zero.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-    """
+    """Check the arguments of a calibration curve and drop rows of weight zero."""
     positive = _positive(label_values(_flat(y_true), "y_true"), pos_label)
     prob = as_probabilities(_flat(y_prob)).values
     if prob.ndim == 2:
@@ -120,33 +114,24 @@ def read_curve_rows(
 
 
 def curve_bins(rows: Rows, n_bins: int, strategy: CurveBins | ArrayLike) -> Bins:
-    """Sum rows in the bins of a calibration curve; empty bins are dropped.
-
-    Raises
-    ------
-    CalibrantError
-        If `n_bins` or `strategy` can't be used.
-    """
+    """Sum rows in the bins of a calibration curve; empty bins are dropped."""
     check_integer("n_bins", n_bins, minimum=1)
     if not isinstance(strategy, str):
         return _sum_between(rows, _own_edges(strategy, rows.scores))
     check_choice("strategy", strategy, get_args(CurveBins))
     if strategy == "isotonic":
         return bin_rows(rows, n_bins, "isotonic")
-    if strategy == "uniform":
-        return _sum_between(rows, np.linspace(0.0, 1.0, n_bins + 1))
-    levels = np.linspace(0.0, 1.0, n_bins + 1) * 100.0 / 100.0  # rounded as scikit-learn and NumPy round them
-    return _sum_between(rows, _quantiles(rows, levels))
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    if strategy == "quantile":
+        edges = _quantiles(rows, edges * 100.0 / 100.0)  # levels rounded as scikit-learn and NumPy round them
+    return _sum_between(rows, edges)
 
 
 def _flat(values: ArrayLike) -> ArrayLike:
     """Return a single column of shape (n, 1) as one of shape (n,), as scikit-learn does."""
-    if (
-        isinstance(values, (list, tuple))
-        and values
-        and all(isinstance(v, (list, tuple)) and len(v) == 1 for v in values)
-    ):
-        return [value for (value,) in values]
+    rows = values if isinstance(values, (list, tuple)) else ()
+    if rows and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in rows):
+        return [value for (value,) in rows]
     shape = getattr(values, "shape", ())
     return np.asarray(values)[:, 0] if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1 else values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -63,7 +63,7 @@ def decompose(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the Brier score of each column against the rest is split, and the parts
+        As in `evaluate`; of several classes the Brier score of each column against the rest is split, and the parts
         are summed over the classes.
     score : {"brier", "log"}
         The score to split; "log" is for one column.
@@ -119,12 +119,7 @@ def split(summary: ScoreSummary, losses: LossFunction, blocks: Blocks | None = N
 
 def sum_of(parts: list[Decomposition]) -> Decomposition:
     """Sum decompositions part by part."""
-    return Decomposition(
-        miscalibration=sum(part.miscalibration for part in parts),
-        discrimination=sum(part.discrimination for part in parts),
-        uncertainty=sum(part.uncertainty for part in parts),
-        score=sum(part.score for part in parts),
-    )
+    return Decomposition(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 class Overfit(NamedTuple):
@@ -152,8 +147,6 @@ class ClassParts:
 def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     """Estimate miscalibration, discrimination and uncertainty of the Brier score of one column.
 
-    Notes
-    -----
     Miscalibration is [S(p) - S(t)] + [S(t) - S(q)], with t the true rate at each probability and q the fitted one.
     The first difference is a mean over rows whose spread the fitted rates give: to first order they may stand in for
     the true ones, because t minimises the expected score. The second is the overfit, never negative, whose mean and
@@ -196,10 +189,7 @@ def part_estimates(
 
 def sum_of_overfits(parts: list[Overfit]) -> Overfit:
     """Sum over classes; standard deviations add up as if the classes' noise were one and the same, the worst case."""
-    return Overfit(
-        Mean(sum(o.miscalibration.value for o in parts), sum(o.miscalibration.error for o in parts)),
-        Mean(sum(o.discrimination.value for o in parts), sum(o.discrimination.error for o in parts)),
-    )
+    return Overfit(*(Mean(*map(sum, zip(*means, strict=True))) for means in zip(*parts, strict=True)))
 
 
 def uncertainty_estimate(summary: ScoreSummary, level: float) -> Estimate:

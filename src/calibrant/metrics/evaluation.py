@@ -155,11 +155,6 @@ def evaluate(
         `class_gap` and `class_share_gap` (of the classes that are furthest off, as in `evaluate_classes`). Its
         `verdict` says what they mean in words. `evaluate_classes` measures each class.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Rows are taken to be independent, unless `cluster`, or `time` and `label_end`, say that they are not. Then their
@@ -201,10 +196,8 @@ def evaluate(
     0.75
     """
     settings = check_settings(n_bins, level, rng)
-    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = measured_rows(
-        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
-    )
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     return evaluate_rows(rows, settings, evaluated_on)
 
 

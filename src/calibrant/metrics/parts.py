@@ -190,10 +190,8 @@ def evaluate_classes(
     True
     """
     settings = check_settings(n_bins, level, 0)
-    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = measured_rows(
-        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
-    )
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     return classes_of_rows(rows, settings, evaluated_on)
 
 
@@ -371,7 +369,9 @@ def evaluate_group_summaries(
     of_all = gap_bounds_of_summaries([all_rows.summary], settings.level)
     return GroupScores(
         _measure(all_rows, of_all, 0, is_binary, evaluated_on),
-        dict(sorted(measured.items(), key=lambda item: _badness(item[1]))),
+        dict(
+            sorted(measured.items(), key=lambda item: (-at_least(item[1]["mean_gap"]), -item[1]["ece_debiased"].value))
+        ),
         settings.level,
         of_group.level,
     )
@@ -393,7 +393,3 @@ def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, eval
 
 def _named(estimates: Mapping[str, Estimate], column: Column, evaluated_on: str) -> dict[str, Score]:
     return named_scores(estimates, level=column.level, n=column.n_rows, evaluated_on=evaluated_on, effect=column.effect)
-
-
-def _badness(scores: Scores) -> tuple[float, float]:
-    return -at_least(scores["mean_gap"]), -scores["ece_debiased"].value

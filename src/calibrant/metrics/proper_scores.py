@@ -109,16 +109,8 @@ def brier_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each of the sorted classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `evaluate`.
 
     Returns
     -------
@@ -157,7 +149,7 @@ def log_loss(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`.
+        As in `evaluate`.
     clip : float, optional
         Move probabilities into [clip, 1 - clip] first, with 0 < clip < 0.5; rows of a matrix are not divided by
         their sum again.

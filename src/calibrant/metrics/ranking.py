@@ -45,7 +45,7 @@ def roc_auc(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes each is judged against the rest by its own column, and the areas are
+        As in `evaluate`; of several classes each is judged against the rest by its own column, and the areas are
         averaged.
 
     Returns
@@ -169,12 +169,8 @@ def macro_auc_estimate(
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:
-    if error > 0.0 and 0.0 < auc < 1.0 and min(m, n) >= FEW:
-        return _on_logit_scale(auc, error, level)
-    return _newcombe(auc, m, n, level)
-
-
-def _on_logit_scale(auc: float, error: float, level: float) -> Estimate:
+    if error <= 0.0 or auc in (0.0, 1.0) or min(m, n) < FEW:
+        return _newcombe(auc, m, n, level)
     centre = math.log(auc / (1.0 - auc))
     half = normal_quantile(level) * error / (auc * (1.0 - auc))
     low, high = (0.5 + 0.5 * math.tanh(0.5 * (centre + sign * half)) for sign in (-1.0, 1.0))

@@ -132,22 +132,12 @@ class CalibrationMonitor:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-        y_prob : array-like of shape (n,) or (n, K)
-            Probability of the positive class; or of each of the sorted classes, of which the top label is watched.
+        y_true, y_prob, pos_label, classes
+            As in `evaluate`; of several classes the top label is watched.
         name : str, optional
             What to call the window, such as its date; its number by default.
         sample_weight : array-like of shape (n,), optional
             The stake on each row, relative to the largest weight.
-        pos_label : scalar, optional
-            The positive one of two labels; the larger one by default.
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where a window may lack some.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
         return self.update_summary(

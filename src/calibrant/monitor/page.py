@@ -38,11 +38,6 @@ class MonitorReport(pages.PageReport):
         With at least one window.
     title : str
         Heading of the page.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no window.
     """
 
     name = "Calibration monitor"

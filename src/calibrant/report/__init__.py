@@ -1,4 +1,7 @@
-"""Reports: what is measured, as one self-contained page, a JSON document or Markdown."""
+"""Reports: what is measured, as one self-contained page, a JSON document or Markdown.
+
+What they can't use raises a CalibrantError that says where and why.
+"""
 
 from calibrant.report.forecast import ForecastReport as ForecastReport
 from calibrant.report.rank_preserving import RankPreservingReport as RankPreservingReport

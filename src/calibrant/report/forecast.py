@@ -57,11 +57,6 @@ class ForecastReport(pages.PageReport):
     rng : int, numpy Generator or None
         Randomness of simulated intervals and noise floors. The same seed gives the same bytes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Examples
     --------
     >>> import numpy as np

@@ -11,13 +11,12 @@ from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.forecasts import LevelCurve, PitHistogram
 from calibrant.phrases import percent_level
 from calibrant.report import pages
-from calibrant.report.figures import inline_figure, strip
+from calibrant.report.figures import inline_axes, strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: The scores that the page shows: title, and what it says.
 MEANINGS = {
@@ -184,7 +183,7 @@ def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str
 
     bars = ", ".join(f"{density:.2f}" for density in found["density"])
     words = f"Density in {len(found['density'])} equal bins from 0 to 1: {bars}. A calibrated forecast has 1 in each."
-    return _drawn(draw, _WIDE, key, _titled("Histogram of PIT values", part), words)
+    return inline_axes(draw, _WIDE, key=key, title=_titled("Histogram of PIT values", part), words=words)
 
 
 def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
@@ -204,7 +203,7 @@ def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
         + ", ".join(f"{pages.percent(part['levels']['share'][k])} below the {k}% quantile" for k in at)
         for part in parts
     )
-    return _drawn(draw, (4.3, 4.2), "levels", "Reliability of all levels", f"Outcomes: {words}.")
+    return inline_axes(draw, (4.3, 4.2), key="levels", title="Reliability of all levels", words=f"Outcomes: {words}.")
 
 
 def _gap_figure(part: dict[str, Any], darkest: float, key: str) -> str:
@@ -230,7 +229,7 @@ def _gap_figure(part: dict[str, Any], darkest: float, key: str) -> str:
         f"{pages.decimals(float(gap.max()))} at most. The greatest of one loss is at y0 = {worst['y0']:.4g}, "
         f"α = {worst['alpha']:.2g}."
     )
-    return _drawn(draw, _SQUARE, key, _titled("Reliability gaps", part), words)
+    return inline_axes(draw, _SQUARE, key=key, title=_titled("Reliability gaps", part), words=words)
 
 
 def _ends(centres: np.ndarray[Any, Any]) -> tuple[float, float]:
@@ -241,14 +240,3 @@ def _ends(centres: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 def _titled(what: str, part: dict[str, Any]) -> str:
     return f"{what}, {part['label']}" if part["label"] else what
-
-
-def _drawn(draw: Callable[[Axes], None], size: tuple[float, float], key: str, title: str, words: str) -> str:
-    def figure() -> Figure:
-        from matplotlib.figure import Figure
-
-        made = Figure(figsize=size, layout="constrained")
-        draw(made.add_subplot())
-        return made
-
-    return inline_figure(figure, key=key, title=title, words=words)

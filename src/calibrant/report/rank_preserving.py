@@ -12,7 +12,7 @@ from calibrant.metrics import State, Verdict
 from calibrant.phrases import clean, shorten
 from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
 from calibrant.report import pages
-from calibrant.report.figures import inline_figure, square_panel, strip
+from calibrant.report.figures import inline_axes, strip
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ class RankPreservingReport(pages.PageReport):
         As for `rank_preserving.diagnose`.
     title : str
         Heading of the page.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Examples
     --------
@@ -209,7 +204,7 @@ def _column_panel(column: ColumnChange, key: str) -> str:
         f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {pages.percent(column.flattened)} flat."
     )
     title = f"Column {shorten(clean(column.column), _SHORT)}: probabilities after against before"
-    return inline_figure(lambda: square_panel(draw), key=key, title=title, words=means)
+    return inline_axes(draw, key=key, title=title, words=means)
 
 
 def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str) -> dict[str, Any]:

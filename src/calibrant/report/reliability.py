@@ -13,7 +13,7 @@ from calibrant.metrics import curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import percent_level, shorten
 from calibrant.report import pages
-from calibrant.report.figures import inline_figure, square_panel, strip
+from calibrant.report.figures import inline_axes, inline_figure, strip
 from calibrant.results import Curve
 from calibrant.summary import ScoreSummary
 
@@ -179,7 +179,7 @@ def _panel(curve: dict[str, Any], key: str) -> str:
         ax.set_xticks((0.0, end), ["0", f"{end:g}"])
         ax.set_yticks((0.0, end), ["0", f"{end:g}"])
 
-    return inline_figure(lambda: square_panel(draw), key=key, title=_title(curve), words=_words(curve))
+    return inline_axes(draw, key=key, title=_title(curve), words=_words(curve))
 
 
 def _with_histogram(curve: dict[str, Any]) -> Figure:

@@ -60,11 +60,6 @@ class Report(pages.PageReport):
     rng : int, numpy Generator or None
         Randomness of resampled intervals. The same seed gives the same bytes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The scores and the verdict are those of `evaluate` with its 15 bins, word for word. Everything is measured on the
@@ -155,11 +150,6 @@ class Report(pages.PageReport):
             Where the distinct scores fit in memory its figures are those of `Report`. Where they don't, those of cells
             of neighbouring scores, and the page says how far scores were moved. More columns than fit in memory are
             reported without the table of classes; the page says so.
-
-        Raises
-        ------
-        CalibrantError
-            If the source can't be read, or a row can't be used; the message says where and why.
 
         Examples
         --------
