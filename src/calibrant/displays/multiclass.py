@@ -104,16 +104,9 @@ class MulticlassReliabilityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **options: Any) -> MulticlassReliabilityDisplay:
-        """Measure the curves of a fitted classifier and draw them.
+        """Measure the curves of a fitted classifier of three or more classes and draw them.
 
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, with `predict_proba` and three or more `classes_`.
-        X, y : array-like
-            Rows that it was not fitted to, and their labels.
-        **options
-            As in `from_predictions`.
+        Parameters are those of `ReliabilityDisplay.from_estimator`, and options those of `from_predictions`.
         """
         answer = response(estimator, X)
         return cls.from_predictions(y, answer.prob, classes=answer.classes, **options)

@@ -57,8 +57,7 @@ class RankPreservingDisplay:
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         advice = "Pass what rank_preserving.diagnose returned, or use from_matrices."
-        style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
-        self.diagnostics = diagnostics
+        self.diagnostics = style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
 
     @classmethod
     def from_matrices(

@@ -161,13 +161,7 @@ def spiegelhalter_z(
 ) -> SpiegelhalterTest:
     """Test calibration by comparing the Brier score with its expectation under the probabilities.
 
-    Parameters
-    ----------
-    y_true, y_prob, pos_label, classes
-        As in `evaluate`; of several classes the top label is judged.
-    sample_weight : array-like of shape (n,), optional
-        Each row is one observation whatever its weight, so the scale of the weights changes nothing; a weight of zero
-        counts as no row.
+    Parameters are those of `kolmogorov_smirnov`; each row is one observation whatever its weight.
 
     Returns
     -------

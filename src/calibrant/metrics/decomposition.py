@@ -159,12 +159,12 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     saved = _minus(brier_losses(summary.scores), refitted)
     gained = _minus(brier_losses(np.full(summary.scores.size, summary.base_rate)), refitted)
     at_mean = _minus(brier_losses(column.mean_prob), brier_losses(np.array([smooth_base_rate(summary)])))
-    errors = (
-        mean_of(loss_parts(ties, saved), column.size, extra=np.concatenate(at_mean)).error,
-        mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)).error,
+    spreads = (
+        mean_of(loss_parts(ties, saved), column.size, extra=np.concatenate(at_mean)),
+        mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)),
     )
     return {
-        **part_estimates(split(summary, brier_losses, blocks), errors=errors, overfit=overfit, level=level),
+        **part_estimates(split(summary, brier_losses, blocks), spreads=spreads, overfit=overfit, level=level),
         "uncertainty": uncertainty_estimate(summary, level),
     }
 
@@ -177,13 +177,12 @@ def class_parts(summary: ScoreSummary, n_classes: int, rng: np.random.Generator)
 
 
 def part_estimates(
-    decomposition: Decomposition, *, errors: tuple[float, ...], overfit: Overfit, level: float
+    parts: Decomposition, *, spreads: tuple[Mean, Mean], overfit: Overfit, level: float
 ) -> dict[str, Estimate]:
-    """Estimate miscalibration and discrimination, given their standard errors and the overfit in both."""
-    mis, dis = decomposition.miscalibration, decomposition.discrimination
+    """Estimate miscalibration and discrimination, given means with their standard errors, and the overfit in both."""
     return {
-        "miscalibration": _corrected(Mean(mis, errors[0]), overfit.miscalibration, level),
-        "discrimination": _corrected(Mean(dis, errors[1]), overfit.discrimination, level),
+        "miscalibration": _corrected(parts.miscalibration, spreads[0].error, overfit.miscalibration, level),
+        "discrimination": _corrected(parts.discrimination, spreads[1].error, overfit.discrimination, level),
     }
 
 
@@ -255,12 +254,11 @@ def _mean_of_draws(draws: FloatArray) -> Mean:
     return Mean(float(np.mean(draws)), float(np.std(draws, ddof=1)) * math.sqrt(1.0 + 1.0 / draws.size))
 
 
-def _corrected(part: Mean, overfit: Mean, level: float) -> Estimate:
+def _corrected(part: float, error: float, overfit: Mean, level: float) -> Estimate:
     """Return a normal interval around the part without its overfit, stretched to hold the part as it is."""
-    half = normal_quantile(level) * math.hypot(part.error, overfit.error)
-    centre = part.value - overfit.value
-    low, high = max(min(centre - half, part.value), 0.0), max(centre + half, part.value)
-    return Estimate(part.value, low, high, "CLT less bootstrapped overfit")
+    half, centre = normal_quantile(level) * math.hypot(error, overfit.error), part - overfit.value
+    low, high = max(min(centre - half, part), 0.0), max(centre + half, part)
+    return Estimate(part, low, high, "CLT less bootstrapped overfit")
 
 
 def _minus(a: Losses, b: Losses) -> Losses:

@@ -27,12 +27,8 @@ def design_effect(rows: Rows) -> float:
     Kish (1965), *Survey sampling*, section 5.4. Künsch (1989), *The jackknife and the bootstrap for general
     stationary observations*, Annals of Statistics 17.
     """
-    effect = 1.0
-    if rows.cluster is not None:
-        effect = max(effect, _of_clusters(rows, rows.cluster))
-    if rows.time is not None:
-        effect = max(effect, _of_times(rows))
-    return effect
+    of_clusters = 1.0 if rows.cluster is None else _of_clusters(rows, rows.cluster)
+    return max(of_clusters, 1.0 if rows.time is None else _of_times(rows))
 
 
 def as_independent(rows: Rows) -> Rows:

@@ -264,7 +264,6 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
     judged: dict[object, Mapping[str, Score]] = {}
-    rarest = 0.5
     for k, label in enumerate(rows.classes):
         column = classes.column(rows.class_summary(k))
         summary = column.summary
@@ -276,7 +275,6 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         judged[label] = class_scores(classes, k, column)
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
-            rarest = min(rarest, summary.base_rate, 1.0 - summary.base_rate)
 
     def of_rows(held: Rows) -> tuple[FloatArray, ...]:
         """Sum what each class's parts save and gain, and the influences on its AUC, over the classes."""
@@ -290,24 +288,16 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
 
     saved, gained, influence = rows.moments(of_rows)
     at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(np.array(base_rates))
-    errors = (
-        mean_of_moments(*saved, size, extra=at_mean).error,
-        mean_of_moments(*gained, size, extra=np.zeros(1)).error,
-    )
+    spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
     return {
         "classwise_ece": ece_estimate(uniform, size, level, rng),
         "marginal_calibration_error": ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
-            [found.auc for found in influences.values()],
-            influence[1] + influence[0] ** 2,
-            size=size,
-            n_classes=classes.n_classes,
-            rarest=rarest,
-            level=level,
+            list(influences.values()), influence[1] + influence[0] ** 2, size, n_classes=classes.n_classes, level=level
         ),
         **part_estimates(
             sum_of([part.decomposition for part in parts]),
-            errors=errors,
+            spreads=spreads,
             overfit=sum_of_overfits([part.overfit for part in parts]),
             level=level,
         ),

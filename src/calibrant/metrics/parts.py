@@ -217,12 +217,8 @@ def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassS
     gap, words = of_all["mean_gap"], "The top label is not found off on average."
     if excludes(gap):
         words = f"The top label is too {side(gap)}, by {difference(abs(gap.value))} on average."
-    return ClassScores(
-        Scores(list(of_all.values()), verdict=words),
-        {label: measured[label] for label in worst_first(measured)},
-        settings.level,
-        classes.gap_level,
-    )
+    ranked = {label: measured[label] for label in worst_first(measured)}
+    return ClassScores(Scores(list(of_all.values()), verdict=words), ranked, settings.level, classes.gap_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +247,12 @@ class GroupScores(PartScores):
 
     @property
     def multiplicity(self) -> str:
-        n = len(self.groups)
         each, all_at_once = percent_level(self.interval_level), percent_level(self.level)
-        if n == 1:
+        if len(self.groups) == 1:
             return f"One group is judged, so its intervals need no correction: they have the level {each}."
         return (
-            f"{n:,} groups are judged, so the intervals of each have the level {each}: those of the mean gap hold for "
-            f"all groups at once with {all_at_once}."
+            f"{len(self.groups):,} groups are judged, so the intervals of each have the level {each}: those of the mean "
+            f"gap hold for all groups at once with {all_at_once}."
         )
 
     def __str__(self) -> str:
@@ -349,7 +344,7 @@ def groups_of_rows(
 
 
 def evaluate_group_summaries(
-    overall: ScoreSummary,
+    all_rows: ScoreSummary,
     by_group: Mapping[Any, ScoreSummary],
     *,
     n_rows: Mapping[Any, int],
@@ -365,16 +360,11 @@ def evaluate_group_summaries(
         group: _measure(column, bounds, code, is_binary, evaluated_on)
         for code, (group, column) in enumerate(zip(by_group, columns, strict=True))
     }
-    all_rows = Column.of(overall, sum(n_rows.values()), settings)
-    of_all = gap_bounds_of_summaries([all_rows.summary], settings.level)
-    return GroupScores(
-        _measure(all_rows, of_all, 0, is_binary, evaluated_on),
-        dict(
-            sorted(measured.items(), key=lambda item: (-at_least(item[1]["mean_gap"]), -item[1]["ece_debiased"].value))
-        ),
-        settings.level,
-        of_group.level,
-    )
+    column = Column.of(all_rows, sum(n_rows.values()), settings)
+    of_all = gap_bounds_of_summaries([column.summary], settings.level)
+    overall = _measure(column, of_all, 0, is_binary, evaluated_on)
+    ranked = sorted(measured.items(), key=lambda part: (-at_least(part[1]["mean_gap"]), -part[1]["ece_debiased"].value))
+    return GroupScores(overall, dict(ranked), settings.level, of_group.level)
 
 
 def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, evaluated_on: str) -> Scores:

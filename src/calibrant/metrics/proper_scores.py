@@ -83,18 +83,18 @@ def brier_of(rows: Rows) -> float:
 
 def row_brier(rows: Rows) -> FloatArray:
     """Return the sum over classes of squared distances, of each row of a matrix."""
-    codes = rows.codes.astype(np.intp)
-    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
     squares: FloatArray = np.einsum("ik,ik->i", rows.scores, rows.scores)
-    return np.maximum(squares + (1.0 - 2.0 * own), 0.0)
+    return np.maximum(squares + (1.0 - 2.0 * _of_own_class(rows)), 0.0)
 
 
 def row_log_loss(rows: Rows) -> FloatArray:
     """Return the negative log-probability of each row's own class, of a matrix."""
-    codes = rows.codes.astype(np.intp)
-    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
     with np.errstate(divide="ignore"):
-        return np.abs(np.log(own))  # -log(1) would be a negative zero
+        return np.abs(np.log(_of_own_class(rows)))  # -log(1) would be a negative zero
+
+
+def _of_own_class(rows: Rows) -> FloatArray:
+    return np.take_along_axis(rows.scores, rows.codes.astype(np.intp)[:, None], axis=1)[:, 0]
 
 
 def brier_score(

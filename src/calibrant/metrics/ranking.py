@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -151,21 +152,22 @@ def influence_of(summary: ScoreSummary) -> Influence:
 
 
 def macro_auc_estimate(
-    areas: list[float], mean_square: float, *, size: float, n_classes: int, rarest: float, level: float
+    influences: Sequence[Influence], mean_square: float, size: float, *, n_classes: int, level: float
 ) -> Estimate:
     """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
 
-    `areas` are of the classes that have rows, `mean_square` is of the sum over these of a row's influence, as they
-    share their rows, and `rarest` the share of the rarest, or of its complement if that is smaller.
+    `influences` are of the classes that have rows, and `mean_square` is of the sum over these of a row's influence, as
+    they share their rows. The interval goes by the rarest class, or complement of a class.
     """
-    if not areas:
+    if not influences:
         return UNDEFINED
-    auc = float(np.mean(areas))
-    error = math.sqrt(mean_square / len(areas) ** 2 / size)
+    auc = float(np.mean([each.auc for each in influences]))
+    error = math.sqrt(mean_square / len(influences) ** 2 / size)
+    rarest = min(min(each.base_rate, 1.0 - each.base_rate) for each in influences)
     estimate = _auc_interval(auc, error, size * rarest, size * (1.0 - rarest), level)
-    if len(areas) == n_classes:
+    if len(influences) == n_classes:
         return estimate
-    return replace(estimate, note=f"mean over {len(areas)} of {n_classes} classes: the others have no rows")
+    return replace(estimate, note=f"mean over {len(influences)} of {n_classes} classes: the others have no rows")
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:

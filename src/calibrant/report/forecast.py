@@ -44,18 +44,10 @@ class ForecastReport(pages.PageReport):
         What happened.
     recalibrator : Recalibrator, optional
         A fitted one: everything is then shown before and after it. Give rows that it was not fitted to.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
     interval_level : float
         Level of the central intervals that are scored.
-    level : float
-        Nominal coverage of the intervals of the scores.
-    title : str
-        Heading of the page.
-    source : str, optional
-        Name of the file or table that the rows come from.
-    rng : int, numpy Generator or None
-        Randomness of simulated intervals and noise floors. The same seed gives the same bytes.
+    sample_weight, level, title, source, rng
+        As in `Report`.
 
     Examples
     --------

@@ -102,17 +102,15 @@ class Report(pages.PageReport):
         known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        self._summary = _summary_of_rows(
-            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
-        )
+        what = {"title": title, "source": source, "score_names": names}
+        self._summary = _summary_of_rows(rows, group_name, n_bins, level, rng, **what)
 
     @classmethod
     def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
         names, group_name = [clean(each) for each in rows.columns or ()], next(iter(rows.groups), "")
-        return cls.__new__(cls).keep(
-            _summary_of_rows(rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names)
-        )
+        what = {"title": title, "source": source, "score_names": names}
+        return cls.__new__(cls).keep(_summary_of_rows(rows, group_name, n_bins, level, rng, **what))
 
     @classmethod
     def from_source(
@@ -139,9 +137,7 @@ class Report(pages.PageReport):
         ----------
         source, score, label, weight, group, classes, max_distinct, format, table
             As in `cb.engines.summarise`: a file, a folder, a DuckDB database, a relation, a frame or a stream.
-        pos_label : scalar, optional
-            The positive one of two labels; the larger one by default.
-        n_bins, level, title, rng
+        pos_label, n_bins, level, title, rng
             As in `Report`.
 
         Returns
