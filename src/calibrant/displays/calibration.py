@@ -180,7 +180,7 @@ class CalibrationDisplay:
         rng : int, Generator or None
             Seed of the band.
         """
-        rows = metrics.read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
+        rows = metrics.read_curve_rows(y_true, y_prob, sample_weight, pos_label)
         bins = metrics.curve_bins(rows, n_bins, strategy)
         kind: metrics.CurveStrategy = "isotonic" if isinstance(strategy, str) and strategy == "isotonic" else "uniform"
         settings = metrics.curve_settings(n_bins, kind, _LEVEL if level is None else level, band, rng)

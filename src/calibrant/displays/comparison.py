@@ -167,9 +167,7 @@ class ComparisonDisplay:
 
 
 def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
-    fields: Any = (
-        row if isinstance(row, tuple) else [getattr(row, key, None) for key in ("name", "value", "low", "high")]
-    )
+    fields: Any = row if isinstance(row, tuple) else [getattr(row, key, None) for key in ComparisonRow._fields]
     if len(fields) != 4 or any(field is None for field in fields):
         raise InvalidTypeError(
             f"rows holds {row!r:.80}, which is no (name, value, low, high). Pass such tuples, or Score objects."
@@ -225,9 +223,7 @@ class DecompositionDisplay:
     ('Miscalibration (lower is better)', 'Discrimination (higher is better)')
     """
 
-    def __init__(
-        self, decompositions: Mapping[str, Decomposition], *, score: Literal["brier", "log"] = "brier"
-    ) -> None:
+    def __init__(self, decompositions: Mapping[str, Decomposition], *, score: ScoreName = "brier") -> None:
         check_choice("score", score, get_args(ScoreName))
         advice = "Pass a mapping of names to what metrics.decompose returns, or use from_predictions."
         style.check_kind("decompositions is", decompositions, Mapping, advice)

@@ -176,12 +176,9 @@ class MimicDisplay:
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
             label = style.legible(name if i else f"{name}, {count(final.size, 'bin')}") + ("" if i else f"\n{size}")
-            properties: dict[str, Any] = {
-                "linestyle": style.LINES[i % len(style.LINES)],
-                "linewidth": 1.4 if i else 2.0,
-            }
-            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **properties)
-            line.set_color(style.COLOURS[i % len(style.COLOURS)])
+            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves))
+            line.set(linestyle=style.LINES[i % len(style.LINES)], color=style.COLOURS[i % len(style.COLOURS)])
+            line.set_linewidth(1.4 if i else 2.0)
             self.lines_[name] = line
 
 

@@ -90,9 +90,7 @@ class MulticlassReliabilityDisplay:
         settings = metrics.curve_settings(n_bins, strategy, level, band, rng)
         rows = metrics.measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
         if rows.is_binary:
-            raise ShapeError(
-                "y_prob has one column. Pass one column per class, shape (n, K), or use ReliabilityDisplay."
-            )
+            raise ShapeError("y_prob has one column. Pass one for each class, shape (n, K), or use ReliabilityDisplay.")
         top = metrics.curve_of_event(rows.one_column(), settings, label="top label")
         labels = rows.classes.tolist()
         shown = list(range(len(labels)))

@@ -147,7 +147,7 @@ def audit(
 
     Parameters
     ----------
-    y_true, y_prob, pos_label, classes
+    y_true, y_prob, sample_weight, pos_label, classes
         As in `evaluate`; of several classes the top label is judged.
     groups : dict or frame of columns of shape (n,)
         Booleans, integers, strings or categoricals. Numbers have to be cut into ranges first.
@@ -159,8 +159,6 @@ def audit(
         Each group is also cut by score, into these bins of near-equal weight over all rows; 1 for none.
     level : float
         Coverage of all bounds at once.
-    sample_weight : array-like of shape (n,), optional
-        A weight of zero takes a row away.
 
     Returns
     -------

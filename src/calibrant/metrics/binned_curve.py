@@ -87,14 +87,12 @@ def calibration_curve(
     >>> cb.calibration_curve([0, 0, 1, 1], [0.1, 0.2, 0.4, 0.9], strategy=[0.0, 0.3, 1.0])
     (array([0., 1.]), array([0.15, 0.65]))
     """
-    rows = read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
+    rows = read_curve_rows(y_true, y_prob, sample_weight, pos_label)
     bins = curve_bins(rows, n_bins, strategy)
     return bins.rate, bins.mean_score
 
 
-def read_curve_rows(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None, pos_label: object
-) -> Rows:
+def read_curve_rows(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, pos_label: object) -> Rows:
     """Check the arguments of a calibration curve and drop rows of weight zero."""
     positive = _positive(label_values(_flat(y_true), "y_true"), pos_label)
     prob = as_probabilities(_flat(y_prob)).values

@@ -122,9 +122,8 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
         parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))
         parts = parts[:, np.argsort(parts[4])]
     first = np.flatnonzero(np.diff(equal_mass_bins(parts[0], n_bins), prepend=-1))
-    return Bins(
-        _edges_between(parts[5, first[1:] - 1], parts[4, first[1:]]), *np.add.reduceat(parts[:4], first, axis=1)
-    )
+    edges = _edges_between(parts[5, first[1:] - 1], parts[4, first[1:]])
+    return Bins(edges, *np.add.reduceat(parts[:4], first, axis=1))
 
 
 def _edges_between(last: FloatArray, first: FloatArray) -> FloatArray:

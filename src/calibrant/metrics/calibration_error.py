@@ -259,10 +259,7 @@ def calibration_in_the_large(
 
     Of K columns: the mean confidence in the most probable class minus the accuracy.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `evaluate`.
+    Parameters are as in `evaluate`.
 
     Returns
     -------

@@ -131,12 +131,14 @@ class Overfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassParts:
-    """One class's decomposition, its overfit, and what gives each row's share of both parts."""
+    """One class's decomposition, its overfit, its uncertainty, and what gives each row's share of both parts."""
 
     decomposition: Decomposition
     overfit: Overfit
+    uncertainty: Estimate
     refit: StepMap
     base_rate: float
+    smooth_base_rate: float
 
     def of_rows(self, own: Rows) -> tuple[FloatArray, FloatArray]:
         """Return what recalibration saves, and what the base rate loses, on each row."""
@@ -164,31 +166,44 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
         mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)),
     )
     return {
-        **part_estimates(split(summary, brier_losses, blocks), spreads=spreads, overfit=overfit, level=level),
+        **_part_estimates(split(summary, brier_losses, blocks), spreads, overfit, level),
         "uncertainty": uncertainty_estimate(summary, level),
     }
 
 
-def class_parts(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> ClassParts:
+def class_parts(summary: ScoreSummary, n_classes: int, level: float, rng: np.random.Generator) -> ClassParts:
     """Decompose one of K classes against the rest."""
     blocks, _, overfit = _fit(summary, n_classes, rng)
+    split_up, uncertainty = split(summary, brier_losses, blocks), uncertainty_estimate(summary, level)
     refit = StepMap(blocks.last[:-1], blocks.rate)
-    return ClassParts(split(summary, brier_losses, blocks), overfit, refit, summary.base_rate)
+    return ClassParts(split_up, overfit, uncertainty, refit, summary.base_rate, smooth_base_rate(summary))
 
 
-def part_estimates(
-    parts: Decomposition, *, spreads: tuple[Mean, Mean], overfit: Overfit, level: float
+def sum_estimates(classes: list[ClassParts], spreads: tuple[Mean, Mean], level: float) -> dict[str, Estimate]:
+    """Estimate the sums of the parts over classes; `spreads` are what recalibration saves and gains by row.
+
+    Standard deviations of overfits add up as if the classes' noise were one and the same, the worst case. The sum of
+    the uncertainties can't exceed that of equally frequent classes.
+    """
+    overfits = zip(*(each.overfit for each in classes), strict=True)
+    overfit = Overfit(*(Mean(*map(sum, zip(*means, strict=True))) for means in overfits))
+    ends = np.array([(e.value, e.low, e.high) for e in (each.uncertainty for each in classes)])
+    value, low, high = ends.sum(axis=0).tolist()
+    high = max(value, min(high, 1.0 - 1.0 / len(classes)))
+    return {
+        **_part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level),
+        "uncertainty": Estimate(value, low, high, classes[0].uncertainty.method),
+    }
+
+
+def _part_estimates(
+    parts: Decomposition, spreads: tuple[Mean, Mean], overfit: Overfit, level: float
 ) -> dict[str, Estimate]:
     """Estimate miscalibration and discrimination, given means with their standard errors, and the overfit in both."""
     return {
         "miscalibration": _corrected(parts.miscalibration, spreads[0].error, overfit.miscalibration, level),
         "discrimination": _corrected(parts.discrimination, spreads[1].error, overfit.discrimination, level),
     }
-
-
-def sum_of_overfits(parts: list[Overfit]) -> Overfit:
-    """Sum over classes; standard deviations add up as if the classes' noise were one and the same, the worst case."""
-    return Overfit(*(Mean(*map(sum, zip(*means, strict=True))) for means in zip(*parts, strict=True)))
 
 
 def uncertainty_estimate(summary: ScoreSummary, level: float) -> Estimate:
@@ -232,9 +247,8 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     share = weight / summary.total_weight
     size = np.maximum(np.rint(share * summary.effective_size), 1.0).astype(np.int64)
     blocks = np.empty(share.size), np.empty(share.size)  # scratch of the refits
-    draws = np.array(
-        [kernels.refit_drawn_labels(draw_hits(size, truth, rng), size, share, truth, *blocks) for _ in range(n_draws)]
-    )
+    drawn = (draw_hits(size, truth, rng) for _ in range(n_draws))
+    draws = np.array([kernels.refit_drawn_labels(hits, size, share, truth, *blocks) for hits in drawn])
     excess, shift = draws.T
     return Overfit(_mean_of_draws(excess), _mean_of_draws(excess - shift**2))
 

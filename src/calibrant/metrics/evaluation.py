@@ -22,11 +22,7 @@ from calibrant.metrics.decomposition import (
     ClassParts,
     class_parts,
     decomposition_estimates,
-    part_estimates,
-    smooth_base_rate,
-    sum_of,
-    sum_of_overfits,
-    uncertainty_estimate,
+    sum_estimates,
 )
 from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import (
@@ -260,7 +256,6 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     rows, level, size, rng = classes.rows, classes.settings.level, classes.size, classes.settings.rng
     uniform: list[Bins] = []
     quantile: list[Bins] = []
-    uncertainties, base_rates = [], []
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
     judged: dict[object, Mapping[str, Score]] = {}
@@ -269,9 +264,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         summary = column.summary
         uniform.append(column.uniform)
         quantile.append(column.quantile)
-        uncertainties.append(uncertainty_estimate(summary, level))
-        base_rates.append(smooth_base_rate(summary))
-        parts.append(class_parts(summary, classes.n_classes, rng))
+        parts.append(class_parts(summary, classes.n_classes, level, rng))
         judged[label] = class_scores(classes, k, column)
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
@@ -287,7 +280,8 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         return sums
 
     saved, gained, influence = rows.moments(of_rows)
-    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(np.array(base_rates))
+    base_rates = np.array([part.smooth_base_rate for part in parts])
+    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
     spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
     return {
         "classwise_ece": ece_estimate(uniform, size, level, rng),
@@ -295,13 +289,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         "auc": macro_auc_estimate(
             list(influences.values()), influence[1] + influence[0] ** 2, size, n_classes=classes.n_classes, level=level
         ),
-        **part_estimates(
-            sum_of([part.decomposition for part in parts]),
-            spreads=spreads,
-            overfit=sum_of_overfits([part.overfit for part in parts]),
-            level=level,
-        ),
-        "uncertainty": _sum_of_uncertainties(uncertainties),
+        **sum_estimates(parts, spreads, level),
         **class_gap_estimates(judged),
     }
 
@@ -309,10 +297,3 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
 def _brier_of_each_class(prob: FloatArray) -> FloatArray:
     """Return what the Brier score of one row would be if it were of each class, for the same prediction."""
     return np.asarray(1.0 + float(prob @ prob) - 2.0 * prob)
-
-
-def _sum_of_uncertainties(parts: list[Estimate]) -> Estimate:
-    """Sum over classes; the sum can't exceed that of equally frequent classes."""
-    columns: FloatArray = np.array([(e.value, e.low, e.high) for e in parts])
-    value, low, high = columns.sum(axis=0).tolist()
-    return Estimate(value, low, max(value, min(high, 1.0 - 1.0 / len(parts))), parts[0].method)

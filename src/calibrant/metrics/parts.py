@@ -251,8 +251,8 @@ class GroupScores(PartScores):
         if len(self.groups) == 1:
             return f"One group is judged, so its intervals need no correction: they have the level {each}."
         return (
-            f"{len(self.groups):,} groups are judged, so the intervals of each have the level {each}: those of the mean "
-            f"gap hold for all groups at once with {all_at_once}."
+            f"{len(self.groups):,} groups are judged, so the intervals of each have the level {each}: those of the "
+            f"mean gap hold for all groups at once with {all_at_once}."
         )
 
     def __str__(self) -> str:

@@ -107,10 +107,7 @@ def brier_score(
 ) -> float:
     """Return the Brier score: the mean squared distance between probability and outcome.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `evaluate`.
+    Parameters are as in `evaluate`.
 
     Returns
     -------
@@ -175,9 +172,7 @@ def log_loss(
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if clip is not None:
         if check_fraction("clip", clip) >= 0.5:
-            raise InvalidInputError(
-                f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9."
-            )
+            raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small one such as 1e-9.")
         rows = rows.with_scores(clip_open(rows.scores, clip))
     if rows.is_binary:
         ties = rows.one_column().tied()

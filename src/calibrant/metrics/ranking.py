@@ -43,11 +43,8 @@ def roc_auc(
 ) -> float:
     """Return the area under the ROC curve: the share of pairs of both classes that are ranked rightly.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `evaluate`; of several classes each is judged against the rest by its own column, and the areas are
-        averaged.
+    Parameters are as in `evaluate`; of several classes each is judged against the rest by its own column, and the
+    areas are averaged.
 
     Returns
     -------
@@ -145,10 +142,8 @@ def influence_of(summary: ScoreSummary) -> Influence:
     """
     ranks, scores = rank(summary), summary.scores
     kept = np.unique(np.linspace(0, scores.size - 1, min(scores.size, _KNOTS)).astype(np.int64))
-    of_positive, of_negative = (
-        InterpolatedMap(scores[kept], share[kept]) for share in (ranks.of_positive, ranks.of_negative)
-    )
-    return Influence(ranks.auc, summary.base_rate, of_positive, of_negative)
+    of_both = (InterpolatedMap(scores[kept], share[kept]) for share in (ranks.of_positive, ranks.of_negative))
+    return Influence(ranks.auc, summary.base_rate, *of_both)
 
 
 def macro_auc_estimate(

@@ -43,10 +43,7 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Return slope and intercept of the logistic regression of the outcomes on the logit of the probability.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `evaluate`; of several classes the top label is judged.
+    Parameters are as in `evaluate`; of several classes the top label is judged.
 
     Returns
     -------

@@ -34,10 +34,7 @@ def smooth_ece(
 ) -> float:
     """Return the smooth calibration error: the mean absolute gap under a kernel whose width is that error.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `evaluate`; of several classes the top label is judged.
+    Parameters are as in `evaluate`; of several classes the top label is judged.
 
     Returns
     -------

@@ -57,9 +57,8 @@ def class_sections(summary: dict[str, Any]) -> list[pages.Section]:
     curves, classes, data = summary["class_curves"], summary["classes"], summary["data"]
     if not curves:
         return []
-    pictures = panels(
-        curves, "class", [f"{pages.count(each['events'])} of {pages.count(data['total_weight'])}" for each in curves]
-    )
+    captions = [f"{pages.count(each['events'])} of {pages.count(data['total_weight'])}" for each in curves]
+    pictures = panels(curves, "class", captions)
     weight = "Weight" if data["is_weighted"] else "Rows"
     if classes is None:
         return [_of_curves(curves, pictures, len(data["classes"]), weight)]

@@ -92,9 +92,8 @@ def reliability_section(summary: dict[str, Any]) -> pages.Section:
     digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
     picture = pages.Picture(lambda: _diagram(curve), _caption(summary, level))
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
-    bold = (
-        ", bold where the prediction lies outside the interval" if any(b["is_outside"] for b in curve["bins"]) else ""
-    )
+    is_any_off = any(b["is_outside"] for b in curve["bins"])
+    bold = ", bold where the prediction lies outside the interval" if is_any_off else ""
     lead = (
         f'The bins: gap is mean prediction less observed frequency{bold}; "if calibrated", on wide screens, is where '
         f"{level} of calibrated forecasts would be observed."
@@ -220,11 +219,9 @@ def _title(curve: dict[str, Any]) -> str:
 
 
 def _words(curve: dict[str, Any]) -> str:
-    bins = curve["bins"]
-    points = "; ".join(
-        f"{pages.percent(b['predicted'])} predicted, {pages.percent(b['observed'])} observed" for b in bins
-    )
+    bins, share = curve["bins"], pages.percent
+    points = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
     if curve["has_band"]:
-        band = "; ".join(f"{pages.percent(b['band_low'])} to {pages.percent(b['band_high'])}" for b in bins)
+        band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in bins)
         points += f". Calibrated forecasts would be observed within {band}"
     return f"Mean prediction and observed frequency of {len(bins)} bins: {points}."

@@ -201,9 +201,8 @@ def _data_section(summary: dict[str, Any]) -> pages.Section:
     if data["source"] is not None:
         facts.append(("Source", pages.name(data["source"])))
     if data["score_names"]:
-        facts.append(
-            ("Scores from", listed([pages.name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED))
-        )
+        names = [pages.name(each, _SHORT) for each in data["score_names"]]
+        facts.append(("Scores from", listed(names, most=_MOST_NAMED)))
     classes = [
         f"{pages.name(each['label'], _SHORT)} ({pages.count(each['n'])} rows"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"

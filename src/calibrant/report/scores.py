@@ -9,26 +9,23 @@ from calibrant.phrases import percent_level
 from calibrant.report import pages
 from calibrant.results import Scores
 
+_GAP = "Mean gap between predicted and observed"
+_NOISE = "Noise alone makes it positive."
+_OF_THE_TOP = "Mean gap between the probability of the most probable class and"
 #: Title and meaning of each score that the page shows, in the order of the table.
 MEANINGS = {
     "brier": ("Brier score", "Mean squared distance between prediction and outcome. Lower is better, 0 is perfect."),
     "log_loss": ("Log loss", "Mean surprise at what happened. Confident mistakes cost most; lower is better."),
-    "ece": ("Calibration error", "Mean gap between predicted and observed over bins. Noise alone makes it positive."),
+    "ece": ("Calibration error", f"{_GAP} over bins. {_NOISE}"),
     "ece_debiased": (
         "Calibration error, debiased",
         "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
     ),
-    "smooth_ece": (
-        "Calibration error, smooth",
-        "Mean gap between predicted and observed, smoothed without bins. Noise alone makes it positive.",
-    ),
-    "ici": (
-        "Integrated calibration index",
-        "Mean gap between predictions and a smooth fit to the outcomes. Noise alone makes it positive.",
-    ),
+    "smooth_ece": ("Calibration error, smooth", f"{_GAP}, smoothed without bins. {_NOISE}"),
+    "ici": ("Integrated calibration index", f"Mean gap between predictions and a smooth fit to the outcomes. {_NOISE}"),
     "classwise_ece": (
         "Class-wise calibration error",
-        "The mean gap for each class against the rest, averaged over the classes. Noise alone makes it positive.",
+        f"The mean gap for each class against the rest, averaged over the classes. {_NOISE}",
     ),
     "marginal_calibration_error": (
         "Marginal calibration error",
@@ -49,12 +46,9 @@ MEANINGS = {
 }
 #: What differs where there is one probability per class.
 _MULTICLASS_MEANINGS = {
-    "ece": "Mean gap between the probability of the most probable class and how often it was right, over bins. Noise "
-    "alone makes it positive.",
-    "smooth_ece": "Mean gap between the probability of the most probable class and how often it was right, smoothed "
-    "without bins. Noise alone makes it positive.",
-    "ici": "Mean gap between the probability of the most probable class and a smooth fit of how often it was right. "
-    "Noise alone makes it positive.",
+    "ece": f"{_OF_THE_TOP} how often it was right, over bins. {_NOISE}",
+    "smooth_ece": f"{_OF_THE_TOP} how often it was right, smoothed without bins. {_NOISE}",
+    "ici": f"{_OF_THE_TOP} a smooth fit of how often it was right. {_NOISE}",
     "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
     "calibration.",
     "discrimination": "Part of the Brier score that is earned by telling classes apart.",
