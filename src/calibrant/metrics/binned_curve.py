@@ -7,23 +7,13 @@ from typing import Any, Literal, NoReturn, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import kernels
+from calibrant import kernels, validation
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.metrics.bins import Bins, bin_rows
 from calibrant.numerics import TINY, BoolArray, FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import (
-    ArrayLike,
-    Labels,
-    as_probabilities,
-    as_scores,
-    as_weight,
-    check_choice,
-    check_integer,
-    label_values,
-    normalise_labels,
-)
+from calibrant.validation import ArrayLike, Labels
 
 CurveBins: TypeAlias = Literal["uniform", "quantile", "isotonic"]
 #: From this many rows, quantiles are found without partitioning all of them.
@@ -94,8 +84,8 @@ def calibration_curve(
 
 def read_curve_rows(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, pos_label: object) -> Rows:
     """Check the arguments of a calibration curve and drop rows of weight zero."""
-    positive = _positive(label_values(_flat(y_true), "y_true"), pos_label)
-    prob = as_probabilities(_flat(y_prob)).values
+    positive = _positive(validation.label_values(_flat(y_true), "y_true"), pos_label)
+    prob = validation.as_probabilities(_flat(y_prob)).values
     if prob.ndim == 2:
         raise ShapeError(
             f"y_prob has {prob.shape[1]} columns, shape {prob.shape}. Pass that of one class, such as y_prob[:, 1], "
@@ -106,17 +96,17 @@ def read_curve_rows(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLi
             f"Found input variables with inconsistent numbers of samples: y_true has {positive.size:,} rows and y_prob "
             f"has {prob.size:,}. Pass one row of each per observation."
         )
-    weight = as_weight(sample_weight, prob.size)
+    weight = validation.as_weight(sample_weight, prob.size)
     labels = Labels(positive.view(np.uint8), np.array([False, True]))
     return Rows(prob, labels, weight).counted().one_column()
 
 
 def curve_bins(rows: Rows, n_bins: int, strategy: CurveBins | ArrayLike) -> Bins:
     """Sum rows in the bins of a calibration curve; empty bins are dropped."""
-    check_integer("n_bins", n_bins, minimum=1)
+    validation.check_integer("n_bins", n_bins, minimum=1)
     if not isinstance(strategy, str):
         return _sum_between(rows, _own_edges(strategy, rows.scores))
-    check_choice("strategy", strategy, get_args(CurveBins))
+    validation.check_choice("strategy", strategy, get_args(CurveBins))
     if strategy == "isotonic":
         return bin_rows(rows, n_bins, "isotonic")
     edges = np.linspace(0.0, 1.0, n_bins + 1)
@@ -139,7 +129,7 @@ def _positive(values: npt.NDArray[Any], pos_label: object) -> BoolArray:
     if hasattr(pos_label, "__len__") and not isinstance(pos_label, str):
         raise InvalidLabelError(f"pos_label={pos_label!r} is not a single label. Pass one of the labels of y_true.")
     if values.dtype.kind not in "biuf":
-        values = normalise_labels(values, "y_true")
+        values = validation.normalise_labels(values, "y_true")
     positive = np.asarray(values == (1 if pos_label is None else pos_label), dtype=np.bool_)
     pair = values[[positive.argmax(), positive.argmin()]]
     is_odd = values.dtype.kind == "f" and bool((~np.isfinite(pair) | (pair != np.floor(pair))).any())
@@ -160,7 +150,7 @@ def _refuse_other_labels(values: npt.NDArray[Any], pos_label: object) -> NoRetur
             f"The target y is not binary. Got continuous type of target. y_true row {row}: {values[row].item()!r} is "
             "not a class label. Are labels and probabilities swapped? Pass labels first."
         )
-    found = _distinct(normalise_labels(values, "y_true"))
+    found = _distinct(validation.normalise_labels(values, "y_true"))
     if len(found) > 2:
         raise InvalidLabelError(
             f"The target y is not binary. Got multiclass type of target. y_true holds {len(found)} classes, "
@@ -196,7 +186,7 @@ def _distinct(values: npt.NDArray[Any]) -> list[Any]:
 
 def _own_edges(edges: ArrayLike, scores: FloatArray) -> FloatArray:
     """Check the edges of bins that a caller has chosen: rising, and no probability outside them."""
-    values = as_scores(edges, name="strategy").values
+    values = validation.as_scores(edges, name="strategy").values
     if values.ndim != 1 or values.size < 2:
         raise ShapeError(f"strategy has shape {values.shape}. Pass a name, or two or more rising edges of bins.")
     if (np.diff(values) <= 0.0).any():

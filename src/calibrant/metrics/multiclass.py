@@ -77,8 +77,7 @@ class HeldRows(ClassRows):
 
     @property
     def classes(self) -> Sequence[Any]:
-        found: list[Any] = self.rows.classes.tolist()
-        return found
+        return list(self.rows.classes.tolist())
 
     @property
     def effective_size(self) -> float:

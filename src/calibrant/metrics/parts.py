@@ -7,19 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
 from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import Column, Estimate, Settings, check_settings, measured_rows, named_scores
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
-from calibrant.metrics.multiclass import (
-    OF_A_CLASS,
-    ROWS_PER_BIN,
-    Classes,
-    HeldRows,
-    chernoff_estimate,
-    class_scores,
-    worst_first,
-)
 from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.verdict import at_least, excludes, side, verdict
 from calibrant.phrases import difference, listed, percent_level
@@ -198,18 +190,18 @@ def evaluate_classes(
 def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassScores:
     """Measure each class of checked rows, as `evaluate_classes` does."""
     settings = replace(settings, effect=settings.effect * design_effect(rows))
-    classes = Classes(HeldRows(as_independent(rows)), settings)
+    classes = multiclass.Classes(multiclass.HeldRows(as_independent(rows)), settings)
     measured: dict[Any, Scores] = {}
     bins = []
     for k, label in enumerate(classes.rows.classes):
         column = replace(classes.column(classes.rows.class_summary(k)), n_bins=classes.n_bins_of_class)
         bins.append(column.quantile)
-        scores = class_scores(classes, k, column, OF_A_CLASS, evaluated_on)
+        scores = multiclass.class_scores(classes, k, column, multiclass.OF_A_CLASS, evaluated_on)
         measured[label] = Scores(list(scores.values()), verdict=str(verdict(scores, of="class")))
     top = replace(classes.top, n_bins=classes.n_bins_of_class)
     overall = {
         "marginal_calibration_error": ece_debiased_estimate(bins, classes.size, settings.level),
-        "mean_gap": chernoff_estimate(gap_bounds_of_summaries([top.summary], top.level), 0),
+        "mean_gap": multiclass.chernoff_estimate(gap_bounds_of_summaries([top.summary], top.level), 0),
         "ece_debiased": ece_debiased_estimate([top.quantile], top.size, settings.level),
         "accuracy": top.rate,
     }
@@ -217,7 +209,7 @@ def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassS
     gap, words = of_all["mean_gap"], "The top label is not found off on average."
     if excludes(gap):
         words = f"The top label is too {side(gap)}, by {difference(abs(gap.value))} on average."
-    ranked = {label: measured[label] for label in worst_first(measured)}
+    ranked = {label: measured[label] for label in multiclass.worst_first(measured)}
     return ClassScores(Scores(list(of_all.values()), verdict=words), ranked, settings.level, classes.gap_level)
 
 
@@ -369,9 +361,9 @@ def evaluate_group_summaries(
 
 def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, evaluated_on: str) -> Scores:
     """Measure one group, whose bounds have the number `code`."""
-    few = replace(column, n_bins=max(1, min(column.n_bins, column.n_rows // ROWS_PER_BIN)))
+    few = replace(column, n_bins=max(1, min(column.n_bins, column.n_rows // multiclass.ROWS_PER_BIN)))
     estimates = {
-        "mean_gap": chernoff_estimate(bounds, code),
+        "mean_gap": multiclass.chernoff_estimate(bounds, code),
         "ece_debiased": ece_debiased_estimate([few.quantile], few.size, few.level),
         "base_rate" if is_binary else "accuracy": few.rate,
     }

@@ -8,25 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import forecasts
 from calibrant._version import __version__
 from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.errors import InvalidTypeError
-from calibrant.forecasts import (
-    Forecast,
-    LevelCurve,
-    Outcomes,
-    PitHistogram,
-    Recalibrator,
-    ReliabilityGaps,
-    crps_change,
-    forecast_verdict,
-    gaps_off,
-    level_curve,
-    pit_histogram,
-    read_outcomes,
-    reliability_gaps,
-    scores_and_floors,
-)
 from calibrant.phrases import clean, percent_level
 from calibrant.report import pages
 from calibrant.report.figures import inline_axes, strip
@@ -106,10 +91,10 @@ class ForecastReport(pages.PageReport):
 
     def __init__(
         self,
-        forecast: Forecast,
+        forecast: forecasts.Forecast,
         y: ArrayLike,
         *,
-        recalibrator: Recalibrator | None = None,
+        recalibrator: forecasts.Recalibrator | None = None,
         sample_weight: ArrayLike | None = None,
         interval_level: float = 0.9,
         level: float = 0.95,
@@ -117,21 +102,21 @@ class ForecastReport(pages.PageReport):
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        if recalibrator is not None and not isinstance(recalibrator, Recalibrator):
+        if recalibrator is not None and not isinstance(recalibrator, forecasts.Recalibrator):
             raise InvalidTypeError(
                 f"recalibrator is a {type(recalibrator).__name__}. Pass a fitted one, such as "
                 "ThresholdRecalibrator().fit(forecast, y)."
             )
         interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
         generator = as_generator(rng)
-        rows = read_outcomes(forecast, y, sample_weight)
+        rows = forecasts.read_outcomes(forecast, y, sample_weight)
         parts = [_part(rows, "", interval_level, level, generator)]
         change = None
         if recalibrator is not None:
-            after = Outcomes(recalibrator.transform(rows.forecast), rows.y, rows.weight)
+            after = forecasts.Outcomes(recalibrator.transform(rows.forecast), rows.y, rows.weight)
             parts.append(_part(after, "after", interval_level, level, generator))
             parts[0]["label"] = "before"
-            estimate = crps_change(rows, after, level)
+            estimate = forecasts.crps_change(rows, after, level)
             change = {end: plain(getattr(estimate, end)) for end in ("value", "low", "high")}
         headline = parts[-1]["headline"]
         if recalibrator is not None:
@@ -168,13 +153,15 @@ class ForecastReport(pages.PageReport):
         return f"<ForecastReport: {self._summary['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
 
 
-def _part(rows: Outcomes, label: str, interval_level: float, level: float, rng: np.random.Generator) -> dict[str, Any]:
+def _part(
+    rows: forecasts.Outcomes, label: str, interval_level: float, level: float, rng: np.random.Generator
+) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
-    scores, floors = scores_and_floors(rows, interval_level, level, rng, "given data")
-    gaps = reliability_gaps(rows.forecast, rows.y, sample_weight=rows.weight)
-    found, off = forecast_verdict(scores, floors, interval_level), gaps_off(scores, floors)
-    histogram = pit_histogram(rows.forecast, rows.y, sample_weight=rows.weight, level=level)
-    curve = level_curve(rows.forecast, rows.y, sample_weight=rows.weight, level=level, label=label)
+    scores, floors = forecasts.scores_and_floors(rows, interval_level, level, rng, "given data")
+    gaps = forecasts.reliability_gaps(rows.forecast, rows.y, sample_weight=rows.weight)
+    found, off = forecasts.forecast_verdict(scores, floors, interval_level), forecasts.gaps_off(scores, floors)
+    histogram = forecasts.pit_histogram(rows.forecast, rows.y, sample_weight=rows.weight, level=level)
+    curve = forecasts.level_curve(rows.forecast, rows.y, sample_weight=rows.weight, level=level, label=label)
     return {
         "label": label,
         "state": found.state,
@@ -201,7 +188,7 @@ def _part(rows: Outcomes, label: str, interval_level: float, level: float, rng: 
     }
 
 
-def _gaps(gaps: ReliabilityGaps) -> dict[str, Any]:
+def _gaps(gaps: forecasts.ReliabilityGaps) -> dict[str, Any]:
     """Return the map of gaps, means over losses, and the rule and loss of the greatest."""
     k, a, c = np.unravel_index(int(gaps.values.argmax()), gaps.values.shape)
     return {
@@ -353,7 +340,7 @@ def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str
     found = part["pit"]
     low, high, low_all, high_all = (float(found[end]) for end in ("low", "high", "low_all", "high_all"))
     edges, density = np.array(found["edges"]), np.array(found["density"])
-    histogram = PitHistogram(edges, density, low, high, low_all, high_all, level, found["n"])
+    histogram = forecasts.PitHistogram(edges, density, low, high, low_all, high_all, level, found["n"])
 
     def draw(ax: Axes) -> None:
         PitDisplay(histogram).plot(ax)
@@ -370,7 +357,7 @@ def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
     for part in parts:
         found = part["levels"]
         levels, share, low, high = (np.array(found[key]) for key in ("levels", "share", "low", "high"))
-        curves.append(LevelCurve(levels, share, low, high, found["error"], found["n"], level, part["label"]))
+        curves.append(forecasts.LevelCurve(levels, share, low, high, found["error"], found["n"], level, part["label"]))
 
     def draw(ax: Axes) -> None:
         ForecastReliabilityDisplay(curves).plot(ax)

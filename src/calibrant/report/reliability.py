@@ -204,14 +204,11 @@ def _with_histogram(curve: dict[str, Any]) -> Figure:
 
 
 def _as_curve(curve: dict[str, Any]) -> Curve:
-    columns = ("predicted", "observed", "low", "high", "n")
-    x, y, low, high, n = (np.array([b[column] for b in curve["bins"]]) for column in columns)
+    columns = ("predicted", "observed", "low", "high", "n", "band_low", "band_high")
+    x, y, low, high, n, *band = (np.array([b[column] for b in curve["bins"]]) for column in columns)
     edges = np.array([(b["from"], b["to"]) for b in curve["bins"]])
     found = Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
-    if not curve["has_band"]:
-        return found
-    band_low, band_high = (np.array([b[column] for b in curve["bins"]]) for column in ("band_low", "band_high"))
-    return replace(found, band_low=band_low, band_high=band_high)
+    return replace(found, band_low=band[0], band_high=band[1]) if curve["has_band"] else found
 
 
 def _title(curve: dict[str, Any]) -> str:
