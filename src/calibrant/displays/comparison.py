@@ -262,10 +262,8 @@ class DecompositionDisplay:
         ----------
         y_true, y_prob, sample_weight, score, pos_label, classes
             As in `metrics.decompose`; `y_prob` can be a mapping of the names of models to their probabilities.
-        name : str, optional
-            What the legend calls a single model.
-        ax : matplotlib Axes, optional
-            Where to draw; by default a figure of its own.
+        name, ax
+            What the legend calls a single model, and where to draw; by default in a figure of its own.
         """
         what: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
         models = as_models(y_prob, name)

@@ -115,8 +115,7 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     index = np.empty(rows.scores.size, np.int64)
     index = index[: kernels.rows_in_bins(rows.scores, fine, is_open, index)]
     weight = None if rows.weight is None else rows.weight[index]
-    is_whole = ~is_open & (sums[0] > 0.0)
-    parts = sums[:, is_whole]
+    parts = sums[:, ~is_open & (sums[0] > 0.0)]
     if index.size:
         scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
         parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))

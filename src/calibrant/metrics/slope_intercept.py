@@ -128,8 +128,7 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
     rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
     """
-    summary = column.summary
-    ties = _on_logits(summary.tied())
+    summary, ties = column.summary, _on_logits(column.summary.tied())
     reason = _why_no_line(ties)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")

@@ -60,9 +60,7 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     settings = replace(settings, effect=metrics.design_effect(rows))
     rows = metrics.as_independent(rows)
     n_classes = rows.n_classes
-    classes = None
-    if n_classes > 2:
-        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON))
+    classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
     return Measured(
         metrics.evaluate_rows(rows, settings, ON),
         rows.one_column().summary(),

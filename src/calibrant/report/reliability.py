@@ -69,12 +69,8 @@ def curve_of(
             }
             for b in range(curve.x.size)
         ],
-        "histogram": {
-            "edges": histogram.edges.tolist(),
-            "n": histogram.n.tolist(),
-            "events": histogram.events.tolist(),
-            "is_weighted": histogram.is_weighted,
-        },
+        "histogram": {key: getattr(histogram, key).tolist() for key in ("edges", "n", "events")}
+        | {"is_weighted": histogram.is_weighted},
     }
 
 

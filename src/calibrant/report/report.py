@@ -301,9 +301,7 @@ def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
 def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
     data = summary["data"]
-    facts = []
-    if data["source"] is not None:
-        facts.append(("Source", pages.name(data["source"])))
+    facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
     if data["score_names"]:
         names = [pages.name(each, _SHORT) for each in data["score_names"]]
         facts.append(("Scores from", listed(names, most=_MOST_NAMED)))
