@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calibrant.phrases import percent_level, shorten
-from calibrant.report.page import decimals, percent, signed
+from calibrant.report.pages import decimals, percent, signed
 
 
 @pytest.mark.parametrize(

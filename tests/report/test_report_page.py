@@ -13,7 +13,7 @@ from parsed_page import ParsedPage
 from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, multiclass
 
 import calibrant as cb
-from calibrant.report.scores import MEANINGS, score_section
+from calibrant.report.report import MEANINGS, score_section
 
 URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
 

@@ -133,20 +133,10 @@ class CalibrationDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: object = None, name: str | None = None, **options: Any
     ) -> CalibrationDisplay:
-        """Draw the calibration curve of a fitted binary classifier.
+        """Draw the calibration curve of a fitted binary classifier, or of a pipeline that ends in one.
 
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, with `predict_proba` and two `classes_`; or a pipeline that ends in one.
-        X, y : array-like or sparse matrix, and array-like
-            Rows to predict, and their labels.
-        pos_label : scalar, optional
-            The positive class; the last of `classes_` by default.
-        name : str, optional
-            What the legend calls the curve; the estimator's class by default.
-        **options
-            As in `from_predictions`: `n_bins`, `strategy`, `ax`, `ref_line` and the others, and those of the line.
+        Parameters are those of `ReliabilityDisplay.from_estimator`; the options are those of `from_predictions`:
+        `n_bins`, `strategy`, `ax`, `ref_line` and the others, and those of the line.
         """
         y_prob, pos_label = response(estimator, X, is_binary=True).positive(pos_label)
         name = type(estimator).__name__ if name is None else name
@@ -190,7 +180,7 @@ class CalibrationDisplay:
         rng : int, Generator or None
             Seed of the band.
         """
-        rows = metrics.read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
+        rows = metrics.read_curve_rows(y_true, y_prob, sample_weight, pos_label)
         bins = metrics.curve_bins(rows, n_bins, strategy)
         kind: metrics.CurveStrategy = "isotonic" if isinstance(strategy, str) and strategy == "isotonic" else "uniform"
         settings = metrics.curve_settings(n_bins, kind, _LEVEL if level is None else level, band, rng)

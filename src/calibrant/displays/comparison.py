@@ -167,9 +167,7 @@ class ComparisonDisplay:
 
 
 def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
-    fields: Any = (
-        row if isinstance(row, tuple) else [getattr(row, key, None) for key in ("name", "value", "low", "high")]
-    )
+    fields: Any = row if isinstance(row, tuple) else [getattr(row, key, None) for key in ComparisonRow._fields]
     if len(fields) != 4 or any(field is None for field in fields):
         raise InvalidTypeError(
             f"rows holds {row!r:.80}, which is no (name, value, low, high). Pass such tuples, or Score objects."
@@ -225,9 +223,7 @@ class DecompositionDisplay:
     ('Miscalibration (lower is better)', 'Discrimination (higher is better)')
     """
 
-    def __init__(
-        self, decompositions: Mapping[str, Decomposition], *, score: Literal["brier", "log"] = "brier"
-    ) -> None:
+    def __init__(self, decompositions: Mapping[str, Decomposition], *, score: ScoreName = "brier") -> None:
         check_choice("score", score, get_args(ScoreName))
         advice = "Pass a mapping of names to what metrics.decompose returns, or use from_predictions."
         style.check_kind("decompositions is", decompositions, Mapping, advice)
@@ -266,10 +262,8 @@ class DecompositionDisplay:
         ----------
         y_true, y_prob, sample_weight, score, pos_label, classes
             As in `metrics.decompose`; `y_prob` can be a mapping of the names of models to their probabilities.
-        name : str, optional
-            What the legend calls a single model.
-        ax : matplotlib Axes, optional
-            Where to draw; by default a figure of its own.
+        name, ax
+            What the legend calls a single model, and where to draw; by default in a figure of its own.
         """
         what: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
         models = as_models(y_prob, name)

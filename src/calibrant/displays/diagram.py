@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -93,9 +93,8 @@ def draw_curve(ax: Axes, curve: Curve, *, k: int, label: str, upper: float, is_a
     if is_isotonic:  # each block is level from its first score to its last
         x, y = curve.edges.ravel(), np.repeat(y, 2)
         properties |= {"marker": "", "linestyle": style.LINES[k % len(style.LINES)]}
-    width = 1.6 if is_isotonic else 1.0
-    size = 3.0 if curve.x.size > MAX_BARS else 5.5
-    (line,) = ax.plot(x, y, linewidth=width, markersize=size, clip_on=is_clipped, zorder=3, label=label, **properties)
+    properties |= {"linewidth": 1.6 if is_isotonic else 1.0, "markersize": 3.0 if curve.x.size > MAX_BARS else 5.5}
+    (line,) = ax.plot(x, y, clip_on=is_clipped, zorder=3, label=label, **properties)
     return line
 
 
@@ -122,15 +121,13 @@ class ScoreHistogram:
     is_weighted: bool = False
 
     @classmethod
-    def from_rows(cls, rows: Rows) -> ScoreHistogram:
+    def from_rows(cls, rows: Rows) -> Self:
         """Count rows of probabilities in equal bins of [0, 1]."""
         weighted = rows.positive if rows.weight is None else rows.positive * rows.weight
         return cls(*_count_in_bins(rows.scores, rows.weight, weighted, 1.0), rows.n_rows, rows.weight is not None)
 
     @classmethod
-    def from_summary(
-        cls, summary: ScoreSummary, *, n_rows: int, is_weighted: bool, upper: float = 1.0
-    ) -> ScoreHistogram:
+    def from_summary(cls, summary: ScoreSummary, *, n_rows: int, is_weighted: bool, upper: float = 1.0) -> Self:
         """Count the rows of a summary in equal bins of [0, upper]; those above `upper` fall in the last."""
         bins = _count_in_bins(summary.scores, summary.weight, summary.positives, upper)
         return cls(*bins, n_rows, is_weighted)

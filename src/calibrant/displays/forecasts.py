@@ -45,8 +45,7 @@ class PitDisplay:
 
     def __init__(self, histogram: PitHistogram) -> None:
         advice = "Pass what pit_histogram returns, or use PitDisplay.from_forecast(forecast, y)."
-        style.check_kind("histogram is", histogram, PitHistogram, advice)
-        self.histogram = histogram
+        self.histogram = style.check_kind("histogram is", histogram, PitHistogram, advice)
 
     @classmethod
     def from_forecast(
@@ -152,12 +151,12 @@ class ForecastReliabilityDisplay:
             ax.plot(curve.levels, curve.share, linewidth=1.8, label=f"{name}error {curve.error:.3f}", **style.line(k))
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
         ax.set(xlabel="Level of the quantile", ylabel="Share of outcomes at or below it")
-        if len(self.curves) <= _MAX_INSIDE:
-            ax.legend(loc="upper left", frameon=False, fontsize="small")
-        elif is_own:
+        is_inside = len(self.curves) <= _MAX_INSIDE
+        if is_own and not is_inside:
             style.add_legend(ax, is_own=True)
         else:
-            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize="small")
+            where = {"loc": "upper left"} if is_inside else {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
+            ax.legend(frameon=False, fontsize="small", **where)
         if is_own:
             style.fit_height(self.figure_)
         return self

@@ -27,6 +27,7 @@ _LIGHTEST = 0.35
 #: More recorded points than this are drawn smaller.
 _MANY_BINS = 40
 _GRID = 1001
+_ADVICE = "Pass a MimicCalibrator; ReliabilityDisplay draws the outputs of any other."
 _X_LABELS = {"probability": "Predicted probability", "logit": "Logit", "score": "Score"}
 
 
@@ -62,8 +63,7 @@ class MimicDisplay:
     """
 
     def __init__(self, calibrator: MimicCalibrator, *, rivals: Mapping[str, Calibrator] | None = None) -> None:
-        _check_mimic(calibrator)
-        self.calibrator = calibrator
+        self.calibrator = style.check_kind("calibrator is", calibrator, MimicCalibrator, _ADVICE)
         self.rivals = dict(rivals or {})
         #: Each pass's bins, the first binning first.
         self.passes: list[BinTable] = calibrator.history_ or [calibrator.calibrated_model_]
@@ -98,8 +98,7 @@ class MimicDisplay:
         ax : matplotlib Axes, optional
             Where to draw; by default a figure of two panels.
         """
-        _check_mimic(calibrator)
-        kind = calibrator.input
+        kind = style.check_kind("calibrator is", calibrator, MimicCalibrator, _ADVICE).input
         copy = calibrator.fresh().set_params(record_history=True).fit(scores, y, sample_weight=sample_weight)
         if calibrator.is_fitted and not _is_same(calibrator, copy):
             raise InvalidInputError(
@@ -176,18 +175,10 @@ class MimicDisplay:
             knots, _ = _knots(calibrator)
             x = np.union1d(np.linspace(low, high, _GRID), knots[(knots >= low) & (knots <= high)])
             label = style.legible(name if i else f"{name}, {count(final.size, 'bin')}") + ("" if i else f"\n{size}")
-            properties: dict[str, Any] = {
-                "linestyle": style.LINES[i % len(style.LINES)],
-                "linewidth": 1.4 if i else 2.0,
-            }
-            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves), **properties)
-            line.set_color(style.COLOURS[i % len(style.COLOURS)])
+            (line,) = ax.plot(x, calibrator.map_.apply(x), label=label, zorder=4 - i / len(curves))
+            line.set(linestyle=style.LINES[i % len(style.LINES)], color=style.COLOURS[i % len(style.COLOURS)])
+            line.set_linewidth(1.4 if i else 2.0)
             self.lines_[name] = line
-
-
-def _check_mimic(calibrator: object) -> None:
-    advice = "Pass a MimicCalibrator; ReliabilityDisplay draws the outputs of any other."
-    style.check_kind("calibrator is", calibrator, MimicCalibrator, advice)
 
 
 def _is_same(one: MimicCalibrator, other: MimicCalibrator) -> bool:

@@ -90,9 +90,7 @@ class MulticlassReliabilityDisplay:
         settings = metrics.curve_settings(n_bins, strategy, level, band, rng)
         rows = metrics.measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=None, classes=classes)
         if rows.is_binary:
-            raise ShapeError(
-                "y_prob has one column. Pass one column per class, shape (n, K), or use ReliabilityDisplay."
-            )
+            raise ShapeError("y_prob has one column. Pass one for each class, shape (n, K), or use ReliabilityDisplay.")
         top = metrics.curve_of_event(rows.one_column(), settings, label="top label")
         labels = rows.classes.tolist()
         shown = list(range(len(labels)))
@@ -104,16 +102,9 @@ class MulticlassReliabilityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **options: Any) -> MulticlassReliabilityDisplay:
-        """Measure the curves of a fitted classifier and draw them.
+        """Measure the curves of a fitted classifier of three or more classes and draw them.
 
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, with `predict_proba` and three or more `classes_`.
-        X, y : array-like
-            Rows that it was not fitted to, and their labels.
-        **options
-            As in `from_predictions`.
+        Parameters are those of `ReliabilityDisplay.from_estimator`, and options those of `from_predictions`.
         """
         answer = response(estimator, X)
         return cls.from_predictions(y, answer.prob, classes=answer.classes, **options)

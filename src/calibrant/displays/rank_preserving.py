@@ -57,8 +57,7 @@ class RankPreservingDisplay:
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         advice = "Pass what rank_preserving.diagnose returned, or use from_matrices."
-        style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
-        self.diagnostics = diagnostics
+        self.diagnostics = style.check_kind("diagnostics is", diagnostics, Diagnostics, advice)
 
     @classmethod
     def from_matrices(
@@ -75,13 +74,7 @@ class RankPreservingDisplay:
         return [every[j] for j in sorted(farthest)]
 
     def plot(self, axes: list[Axes] | None = None) -> RankPreservingDisplay:
-        """Draw a panel for each column; return self.
-
-        Parameters
-        ----------
-        axes : list of matplotlib Axes, optional
-            One for each of `columns`; by default those of a new figure.
-        """
+        """Draw a panel for each of `columns`, on one of the given axes each or in a new figure; return self."""
         columns = self.columns
         is_own = axes is None
         if axes is None:

@@ -241,9 +241,7 @@ class ReliabilityDisplay:
     def _legend_texts(self, names: list[str]) -> tuple[list[str], str]:
         """Return what the legend says of each curve, and what it says once as all of several curves have it."""
         several = len(self.curves) > 1
-        sizes = [histogram.size_texts() for histogram in self.histograms] or [
-            diagram.size_texts(each) for each in self.curves
-        ]
+        sizes = [each.size_texts() for each in self.histograms] or [diagram.size_texts(each) for each in self.curves]
         has_interval = [not (several and curve.strategy == "isotonic") for curve in self.curves]
         intervals = [f"{100.0 * c.level:g}% interval" * has for c, has in zip(self.curves, has_interval, strict=True)]
         columns = [*zip(*sizes, strict=True), intervals]

@@ -11,12 +11,10 @@ import numpy.typing as npt
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.validation import ArrayLike
 
-Model = TypeVar("Model")
+T = TypeVar("T")
 
 
-def as_models(
-    given: Model | Mapping[str, Model], name: str | None = None, *, argument: str = "y_prob"
-) -> list[tuple[str, Model]]:
+def as_models(given: T | Mapping[str, T], name: str | None = None, *, argument: str = "y_prob") -> list[tuple[str, T]]:
     """Return names and models: those of a mapping, or the single one that is given, by default without a name."""
     if not isinstance(given, Mapping):
         return [(name or "", given)]
@@ -79,9 +77,7 @@ def response(estimator: Any, X: Any, *, is_binary: bool = False) -> Response:
         check_is_fitted(estimator)
         raise InvalidInputError(f"{wanted} Got {name} instead, without classes_.")
     if is_binary and len(classes) != 2:
-        raise InvalidInputError(
-            f"{wanted} Got {len(classes)} classes instead. For these use MulticlassReliabilityDisplay."
-        )
+        raise InvalidInputError(f"{wanted} Got {len(classes)} classes instead. Use MulticlassReliabilityDisplay.")
     if not hasattr(estimator, "predict_proba"):
         raise InvalidTypeError(
             f"{name} has none of the following attributes: predict_proba. Calibrate it with CalibratedClassifierCV."

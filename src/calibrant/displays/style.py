@@ -109,17 +109,17 @@ def legible(text: str, *, width: int = 34) -> str:
     return f"\N{ZERO WIDTH SPACE}{wrapped}" if wrapped.startswith("_") else wrapped
 
 
-def check_kind(what: str, value: object, kind: type, advice: str) -> None:
-    """Raise InvalidTypeError unless a value is what a display draws; `what` says which value, with its verb."""
+def check_kind(what: str, value: object, kind: type[Part], advice: str) -> Part:
+    """Return a value if it is what a display draws, else raise InvalidTypeError; `what` says which, with its verb."""
     if not isinstance(value, kind):
         raise InvalidTypeError(f"{what} a {type(value).__name__}. {advice}")
+    return value
 
 
 def as_parts(argument: str, given: Part | Sequence[Part], kind: type[Part], advice: str) -> tuple[Part, ...]:
     """Return what a display draws, one or several of a kind, as a tuple; raise where it is of another kind or empty."""
-    parts = (given,) if isinstance(given, kind) else tuple(given)  # type: ignore[arg-type]
-    for each in parts:
-        check_kind(f"{argument} holds", each, kind, advice)
+    every: Any = (given,) if isinstance(given, kind) else given
+    parts = tuple(check_kind(f"{argument} holds", each, kind, advice) for each in every)
     if not parts:
         raise ShapeError(f"{argument} is an empty sequence. Pass at least one {kind.__name__}.")
     return parts

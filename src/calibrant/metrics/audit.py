@@ -147,8 +147,8 @@ def audit(
 
     Parameters
     ----------
-    y_true, y_prob, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+    y_true, y_prob, sample_weight, pos_label, classes
+        As in `evaluate`; of several classes the top label is judged.
     groups : dict or frame of columns of shape (n,)
         Booleans, integers, strings or categoricals. Numbers have to be cut into ranges first.
     max_order : int
@@ -159,8 +159,6 @@ def audit(
         Each group is also cut by score, into these bins of near-equal weight over all rows; 1 for none.
     level : float
         Coverage of all bounds at once.
-    sample_weight : array-like of shape (n,), optional
-        A weight of zero takes a row away.
 
     Returns
     -------
@@ -188,10 +186,8 @@ def audit(
     >>> audit(y, p, groups={"sex": sex, "city": city}).findings[0].label
     'sex = f, city = Rome'
     """
-    named = _columns(groups)
-    rows = measured_rows(
-        y_true, y_prob, groups=named, sample_weight=sample_weight, pos_label=pos_label, classes=classes
-    )
+    what = {"groups": _columns(groups), "pos_label": pos_label, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, **what)
     return audit_rows(rows, max_order=max_order, min_rows=min_rows, n_score_bins=n_score_bins, level=level)
 
 

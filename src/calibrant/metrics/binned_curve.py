@@ -7,23 +7,13 @@ from typing import Any, Literal, NoReturn, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant import kernels
+from calibrant import kernels, validation
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
 from calibrant.metrics.bins import Bins, bin_rows
 from calibrant.numerics import TINY, BoolArray, FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import (
-    ArrayLike,
-    Labels,
-    as_probabilities,
-    as_scores,
-    as_weight,
-    check_choice,
-    check_integer,
-    label_values,
-    normalise_labels,
-)
+from calibrant.validation import ArrayLike, Labels
 
 CurveBins: TypeAlias = Literal["uniform", "quantile", "isotonic"]
 #: From this many rows, quantiles are found without partitioning all of them.
@@ -87,23 +77,15 @@ def calibration_curve(
     >>> cb.calibration_curve([0, 0, 1, 1], [0.1, 0.2, 0.4, 0.9], strategy=[0.0, 0.3, 1.0])
     (array([0., 1.]), array([0.15, 0.65]))
     """
-    rows = read_curve_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label)
+    rows = read_curve_rows(y_true, y_prob, sample_weight, pos_label)
     bins = curve_bins(rows, n_bins, strategy)
     return bins.rate, bins.mean_score
 
 
-def read_curve_rows(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None, pos_label: object
-) -> Rows:
-    """Check the arguments of a calibration curve and drop rows of weight zero.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-    """
-    positive = _positive(label_values(_flat(y_true), "y_true"), pos_label)
-    prob = as_probabilities(_flat(y_prob)).values
+def read_curve_rows(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, pos_label: object) -> Rows:
+    """Check the arguments of a calibration curve and drop rows of weight zero."""
+    positive = _positive(validation.label_values(_flat(y_true), "y_true"), pos_label)
+    prob = validation.as_probabilities(_flat(y_prob)).values
     if prob.ndim == 2:
         raise ShapeError(
             f"y_prob has {prob.shape[1]} columns, shape {prob.shape}. Pass that of one class, such as y_prob[:, 1], "
@@ -114,39 +96,30 @@ def read_curve_rows(
             f"Found input variables with inconsistent numbers of samples: y_true has {positive.size:,} rows and y_prob "
             f"has {prob.size:,}. Pass one row of each per observation."
         )
-    weight = as_weight(sample_weight, prob.size)
+    weight = validation.as_weight(sample_weight, prob.size)
     labels = Labels(positive.view(np.uint8), np.array([False, True]))
     return Rows(prob, labels, weight).counted().one_column()
 
 
 def curve_bins(rows: Rows, n_bins: int, strategy: CurveBins | ArrayLike) -> Bins:
-    """Sum rows in the bins of a calibration curve; empty bins are dropped.
-
-    Raises
-    ------
-    CalibrantError
-        If `n_bins` or `strategy` can't be used.
-    """
-    check_integer("n_bins", n_bins, minimum=1)
+    """Sum rows in the bins of a calibration curve; empty bins are dropped."""
+    validation.check_integer("n_bins", n_bins, minimum=1)
     if not isinstance(strategy, str):
         return _sum_between(rows, _own_edges(strategy, rows.scores))
-    check_choice("strategy", strategy, get_args(CurveBins))
+    validation.check_choice("strategy", strategy, get_args(CurveBins))
     if strategy == "isotonic":
         return bin_rows(rows, n_bins, "isotonic")
-    if strategy == "uniform":
-        return _sum_between(rows, np.linspace(0.0, 1.0, n_bins + 1))
-    levels = np.linspace(0.0, 1.0, n_bins + 1) * 100.0 / 100.0  # rounded as scikit-learn and NumPy round them
-    return _sum_between(rows, _quantiles(rows, levels))
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    if strategy == "quantile":
+        edges = _quantiles(rows, edges * 100.0 / 100.0)  # levels rounded as scikit-learn and NumPy round them
+    return _sum_between(rows, edges)
 
 
 def _flat(values: ArrayLike) -> ArrayLike:
     """Return a single column of shape (n, 1) as one of shape (n,), as scikit-learn does."""
-    if (
-        isinstance(values, (list, tuple))
-        and values
-        and all(isinstance(v, (list, tuple)) and len(v) == 1 for v in values)
-    ):
-        return [value for (value,) in values]
+    rows = values if isinstance(values, (list, tuple)) else ()
+    if rows and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in rows):
+        return [value for (value,) in rows]
     shape = getattr(values, "shape", ())
     return np.asarray(values)[:, 0] if isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1 else values
 
@@ -156,7 +129,7 @@ def _positive(values: npt.NDArray[Any], pos_label: object) -> BoolArray:
     if hasattr(pos_label, "__len__") and not isinstance(pos_label, str):
         raise InvalidLabelError(f"pos_label={pos_label!r} is not a single label. Pass one of the labels of y_true.")
     if values.dtype.kind not in "biuf":
-        values = normalise_labels(values, "y_true")
+        values = validation.normalise_labels(values, "y_true")
     positive = np.asarray(values == (1 if pos_label is None else pos_label), dtype=np.bool_)
     pair = values[[positive.argmax(), positive.argmin()]]
     is_odd = values.dtype.kind == "f" and bool((~np.isfinite(pair) | (pair != np.floor(pair))).any())
@@ -177,7 +150,7 @@ def _refuse_other_labels(values: npt.NDArray[Any], pos_label: object) -> NoRetur
             f"The target y is not binary. Got continuous type of target. y_true row {row}: {values[row].item()!r} is "
             "not a class label. Are labels and probabilities swapped? Pass labels first."
         )
-    found = _distinct(normalise_labels(values, "y_true"))
+    found = _distinct(validation.normalise_labels(values, "y_true"))
     if len(found) > 2:
         raise InvalidLabelError(
             f"The target y is not binary. Got multiclass type of target. y_true holds {len(found)} classes, "
@@ -213,7 +186,7 @@ def _distinct(values: npt.NDArray[Any]) -> list[Any]:
 
 def _own_edges(edges: ArrayLike, scores: FloatArray) -> FloatArray:
     """Check the edges of bins that a caller has chosen: rising, and no probability outside them."""
-    values = as_scores(edges, name="strategy").values
+    values = validation.as_scores(edges, name="strategy").values
     if values.ndim != 1 or values.size < 2:
         raise ShapeError(f"strategy has shape {values.shape}. Pass a name, or two or more rising edges of bins.")
     if (np.diff(values) <= 0.0).any():

@@ -67,15 +67,19 @@ class Bins:
 
 def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bins:
     """Cut the summary of probabilities into bins; empty ones are dropped."""
-    match strategy:
-        case "uniform":
-            return _uniform_bins(summary, n_bins)
-        case "quantile":
-            return _quantile_bins(summary, n_bins)
-        case "isotonic":
-            blocks = summary.isotonic_blocks()
-            first = np.searchsorted(summary.scores, blocks.first)
-            return _collect(summary, first, np.column_stack((blocks.first, blocks.last)))
+    scores = summary.scores
+    if strategy == "isotonic":
+        blocks = summary.isotonic_blocks()
+        first, edges = np.searchsorted(scores, blocks.first), np.column_stack((blocks.first, blocks.last))
+    elif strategy == "uniform":  # equal widths; an inner edge belongs to the bin below it, 0 and 1 to the outer bins
+        grid = np.linspace(0.0, 1.0, n_bins + 1)
+        start = np.append(0, np.searchsorted(scores, grid[1:-1], side="right"))
+        held = start < np.append(start[1:], scores.size)
+        first, edges = start[held], np.column_stack((grid[:-1], grid[1:]))[held]
+    else:  # near-equal weights, ties whole; inner edges lie midway between neighbouring scores
+        first = np.flatnonzero(np.diff(equal_mass_bins(summary.weight, n_bins), prepend=-1))
+        edges = _edges_between(scores[first[1:] - 1], scores[first[1:]])
+    return Bins(edges, *_sums(summary.distinct, first))
 
 
 def bin_rows(rows: Rows, n_bins: int, strategy: CurveStrategy) -> Bins:
@@ -98,60 +102,42 @@ def _sum_between(rows: Rows, edges: FloatArray) -> FloatArray:
     sums = np.zeros((edges.size - 1, 6))
     sums[:, 4:] = np.inf, -np.inf
     kernels.sum_bins(rows.scores, rows.positive, np.empty(0) if rows.weight is None else rows.weight, edges, sums)
-    columns: FloatArray = np.ascontiguousarray(sums.T)
-    return columns
+    return np.asarray(np.ascontiguousarray(sums.T))
 
 
 def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     """Sum the rows in fine bins, and sort only those in fine bins that more than one bin has a part of."""
-    edges = np.linspace(0.0, 1.0, _FINE_BINS + 1)
-    sums = _sum_between(rows, edges)
+    fine = np.linspace(0.0, 1.0, _FINE_BINS + 1)
+    sums = _sum_between(rows, fine)
     cumulative = np.concatenate(([0.0], np.cumsum(sums[0])))
     bin_of = np.minimum((cumulative * (n_bins / sums[0].sum())).astype(np.int64), n_bins - 1)
     is_open = (bin_of[1:] > bin_of[:-1]) & (sums[4] < sums[5])
     index = np.empty(rows.scores.size, np.int64)
-    index = index[: kernels.rows_in_bins(rows.scores, edges, is_open, index)]
+    index = index[: kernels.rows_in_bins(rows.scores, fine, is_open, index)]
     weight = None if rows.weight is None else rows.weight[index]
-    is_whole = ~is_open & (sums[0] > 0.0)
-    parts = sums[:, is_whole]
+    parts = sums[:, ~is_open & (sums[0] > 0.0)]
     if index.size:
         scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
         parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))
         parts = parts[:, np.argsort(parts[4])]
     first = np.flatnonzero(np.diff(equal_mass_bins(parts[0], n_bins), prepend=-1))
-    inner = midpoints(parts[5, first[1:] - 1], parts[4, first[1:]])
-    ends = np.column_stack((np.append(0.0, inner), np.append(inner, 1.0)))
-    return Bins(ends, *np.add.reduceat(parts[:4], first, axis=1))
+    edges = _edges_between(parts[5, first[1:] - 1], parts[4, first[1:]])
+    return Bins(edges, *np.add.reduceat(parts[:4], first, axis=1))
 
 
-def _uniform_bins(summary: ScoreSummary, n_bins: int) -> Bins:
-    """Cut [0, 1] into equal widths; an inner edge belongs to the bin below it, and 0 and 1 to the outer bins."""
-    grid = np.linspace(0.0, 1.0, n_bins + 1)
-    cuts = np.searchsorted(summary.scores, grid[1:-1], side="right")
-    start = np.concatenate(([0], cuts))
-    held = start < np.concatenate((cuts, [summary.scores.size]))
-    return _collect(summary, start[held], np.column_stack((grid[:-1], grid[1:]))[held])
+def _edges_between(last: FloatArray, first: FloatArray) -> FloatArray:
+    """Return the edges of bins of [0, 1], given the last score of each but the highest, and the first of the next."""
+    inner = midpoints(last, first)
+    return np.column_stack((np.append(0.0, inner), np.append(inner, 1.0)))
 
 
-def _quantile_bins(summary: ScoreSummary, n_bins: int) -> Bins:
-    """Cut the rows into near-equal weights, ties whole; inner edges lie midway between neighbouring scores."""
-    scores = summary.scores
-    first = np.flatnonzero(np.diff(equal_mass_bins(summary.weight, n_bins), prepend=-1))
-    inner = midpoints(scores[first[1:] - 1], scores[first[1:]])
-    return _collect(summary, first, np.column_stack((np.append(0.0, inner), np.append(inner, 1.0))))
-
-
-def _collect(summary: ScoreSummary, first: IntArray, edges: FloatArray) -> Bins:
-    """Sum the distinct scores of each bin, given the index of its first."""
-    scores, weight, weight_squared, positives = summary.distinct
-    columns = (weight, weight_squared, positives, weight * scores)
-    return Bins(edges, *(np.add.reduceat(column, first) for column in columns))
+def _sums(distinct: DistinctScores, first: IntArray) -> list[FloatArray]:
+    """Sum weight, squared weight, positives and weighted scores of runs, given the index of the first of each."""
+    scores, weight, squared, positives = distinct
+    return [np.add.reduceat(column, first) for column in (weight, squared, positives, weight * scores)]
 
 
 def merged(distinct: DistinctScores, first: IntArray) -> DistinctScores:
     """Sum runs of neighbouring scores, given the index of the first of each, and put them at their mean score."""
-    scores, weight, weight_squared, positives = distinct
-    total, weight, weight_squared, positives = (
-        np.add.reduceat(column, first) for column in (weight * scores, weight, weight_squared, positives)
-    )
-    return DistinctScores(np.clip(total / weight, 0.0, 1.0), weight, weight_squared, positives)
+    weight, squared, positives, total = _sums(distinct, first)
+    return DistinctScores(np.clip(total / weight, 0.0, 1.0), weight, squared, positives)

@@ -36,7 +36,7 @@ def ece(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged, as in `top_label_ece`.
+        As in `evaluate`; of several classes the top label is judged, as in `top_label_ece`.
     n_bins : int
         Number of bins asked for; empty ones are passed over, and ties can leave fewer.
     strategy : {"uniform", "quantile"}
@@ -259,10 +259,7 @@ def calibration_in_the_large(
 
     Of K columns: the mean confidence in the most probable class minus the accuracy.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`.
+    Parameters are as in `evaluate`.
 
     Returns
     -------
@@ -325,8 +322,6 @@ def worst_bin_estimate(column: Column) -> Estimate:
 def ece_estimate(bins: list[Bins], size: float, level: float, rng: np.random.Generator) -> Estimate:
     """Estimate the mean absolute gap of the bins of a column, or its mean over classes, by the triangle inequality.
 
-    Notes
-    -----
     Noise in the rates moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute
     sum, which is what happens where the true gaps are zero. Hence the upper end is the estimate plus the normal
     quantile of the one, and the lower end the estimate minus the simulated quantile of the other; a gap of more
@@ -356,8 +351,6 @@ def _ece_ends(bins: Bins, size: float, level: float, rng: np.random.Generator) -
 def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estimate:
     """Estimate the root of the debiased mean squared gap of bins: of one column, or the mean over those of classes.
 
-    Notes
-    -----
     The ends are roots of the mean squared gaps that lie just z standard errors from the estimate, the variance being
     that which each of them would have: 2 sum w^2 v^2 from noise alone, where v is a bin's rate variance, and
     4 sum w^2 v gap^2 in proportion to the mean squared gap, with the gaps in the proportions that were seen. So the

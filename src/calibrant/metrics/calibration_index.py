@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import EPS, FloatArray, IntArray
+from calibrant.numerics import EPS, FloatArray
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
 
@@ -59,7 +59,7 @@ def integrated_calibration_index(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+        As in `evaluate`; of several classes the top label is judged.
     quantile : float, optional
         In [0, 1]: return this quantile of the absolute differences instead of their mean. 0.5 is known as E50, 0.9 as
         E90, 1 as Emax; `calibration_index` gives all of them.
@@ -99,7 +99,7 @@ def integrated_calibration_index(
         quantile = check_number("quantile", quantile, minimum=0.0, maximum=1.0, example="0.5, or None for the mean")
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     bins = _fine_bins(rows.one_column().summary())
-    error = np.abs(_smooth(bins)[1])
+    error = np.abs(_smooth(bins).gap)
     return float(np.sum(bins.share * error)) if quantile is None else _quantile(error, bins.share, quantile)
 
 
@@ -118,7 +118,6 @@ def calibration_index(
     Returns
     -------
     CalibrationIndex
-        `ici`, `e50`, `e90` and `emax`.
 
     Examples
     --------
@@ -146,7 +145,8 @@ def calibration_index_estimate(column: Column) -> Estimate:
     source = equal_mass_starts(bins.share, _SOURCES)
     influence = np.sqrt(np.add.reduceat(variance, source, axis=1)) * np.sign(np.add.reduceat(smoother, source, axis=1))
     noise = np.einsum("ds,vs->dv", column.rng.standard_normal((_DRAWS, source.size)), influence)
-    share = np.bincount(_nearest(vertices, bins.scores), bins.share, vertices.size)
+    nearest = np.searchsorted(0.5 * (vertices[1:] + vertices[:-1]), bins.scores)
+    share = np.bincount(nearest, bins.share, vertices.size)
     at_vertices = share * (vertices - fitted)
     between = max(float(np.sum(bins.share * gap**2)) - value**2, 0.0) / column.size
     return noise_bounds(value, at_vertices, noise * share, between, column.level, column.rng)
@@ -206,8 +206,7 @@ def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     normal = np.stack([np.stack(moments[i : i + 3], axis=-1) for i in range(3)], axis=-2) / moments[0][:, None, None]
     inverse = np.linalg.pinv(normal, rcond=1e-10, hermitian=True)[:, 0, :]
     a, b, c = (column[:, None] for column in inverse.T)
-    influence: FloatArray = near * (a + b * u + c * u**2) / moments[0][:, None]
-    return influence
+    return np.asarray(near * (a + b * u + c * u**2) / moments[0][:, None])
 
 
 def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
@@ -222,10 +221,6 @@ def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
         is_enough = cumulative[last] - cumulative[first] >= wanted
         low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
     return high
-
-
-def _nearest(vertices: FloatArray, scores: FloatArray) -> IntArray:
-    return np.searchsorted(0.5 * (vertices[1:] + vertices[:-1]), scores)
 
 
 def _quantile(error: FloatArray, share: FloatArray, quantile: float) -> float:

@@ -58,7 +58,7 @@ def kolmogorov_smirnov(
     Parameters
     ----------
     y_true, y_prob, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+        As in `evaluate`; of several classes the top label is judged.
     sample_weight : array-like of shape (n,), optional
         In `statistic` a weight of two counts as two rows. In `scaled` and `p_value` each row is one observation
         whatever its weight, so the scale of the weights changes nothing. A weight of zero counts as no row.
@@ -66,7 +66,6 @@ def kolmogorov_smirnov(
     Returns
     -------
     CumulativeTest
-        `statistic`, `scaled` and `p_value`.
 
     Notes
     -----
@@ -111,7 +110,6 @@ def kuiper(
     Returns
     -------
     CumulativeTest
-        `statistic`, `scaled` and `p_value`.
 
     Notes
     -----
@@ -122,9 +120,8 @@ def kuiper(
 
     References
     ----------
-    Arrieta-Ibarra, Gujral, Tannen, Tygert and Xu (2022), *Metrics of calibration for probabilistic predictions*,
-    Journal of Machine Learning Research 23: the "ECCE-R". Feller (1951), *The asymptotic distribution of the range of
-    sums of independent random variables*, Annals of Mathematical Statistics 22.
+    Arrieta-Ibarra et al. (2022), as for `kolmogorov_smirnov`: the "ECCE-R". Feller (1951), *The asymptotic distribution
+    of the range of sums of independent random variables*, Annals of Mathematical Statistics 22.
 
     Examples
     --------
@@ -164,18 +161,11 @@ def spiegelhalter_z(
 ) -> SpiegelhalterTest:
     """Test calibration by comparing the Brier score with its expectation under the probabilities.
 
-    Parameters
-    ----------
-    y_true, y_prob, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
-    sample_weight : array-like of shape (n,), optional
-        Each row is one observation whatever its weight, so the scale of the weights changes nothing; a weight of zero
-        counts as no row.
+    Parameters are those of `kolmogorov_smirnov`; each row is one observation whatever its weight.
 
     Returns
     -------
     SpiegelhalterTest
-        `z` and the two-sided `p_value`.
 
     Notes
     -----
@@ -202,10 +192,7 @@ def spiegelhalter_z(
     bend = weight * (1.0 - 2.0 * p)
     excess = float(np.sum(bend * (column.positive - p)))
     variance = float(np.sum(bend**2 * p * (1.0 - p)))
-    if variance > 0.0:
-        z = excess / math.sqrt(variance)
-    else:
-        z = 0.0 if excess == 0.0 else math.copysign(math.inf, excess)
+    z = excess / math.sqrt(variance) if variance > 0.0 else math.copysign(math.inf, excess) if excess else 0.0
     return SpiegelhalterTest(z, math.erfc(abs(z) / math.sqrt(2.0)))
 
 
@@ -243,7 +230,7 @@ def hosmer_lemeshow(
     Parameters
     ----------
     y_true, y_prob, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+        As in `evaluate`; of several classes the top label is judged.
     n_groups : int
         Number of groups asked for; equal probabilities are never split, which can leave fewer.
     in_sample : bool
@@ -256,12 +243,11 @@ def hosmer_lemeshow(
     Returns
     -------
     HosmerLemeshowTest
-        `statistic`, `dof` and `p_value`.
 
     Raises
     ------
-    CalibrantError
-        If an argument can't be used, or no degree of freedom is left; the message says where and why.
+    InvalidInputError
+        If no degree of freedom is left.
 
     Notes
     -----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -63,7 +63,7 @@ def decompose(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the Brier score of each column against the rest is split, and the parts
+        As in `evaluate`; of several classes the Brier score of each column against the rest is split, and the parts
         are summed over the classes.
     score : {"brier", "log"}
         The score to split; "log" is for one column.
@@ -119,12 +119,7 @@ def split(summary: ScoreSummary, losses: LossFunction, blocks: Blocks | None = N
 
 def sum_of(parts: list[Decomposition]) -> Decomposition:
     """Sum decompositions part by part."""
-    return Decomposition(
-        miscalibration=sum(part.miscalibration for part in parts),
-        discrimination=sum(part.discrimination for part in parts),
-        uncertainty=sum(part.uncertainty for part in parts),
-        score=sum(part.score for part in parts),
-    )
+    return Decomposition(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 class Overfit(NamedTuple):
@@ -136,12 +131,14 @@ class Overfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassParts:
-    """One class's decomposition, its overfit, and what gives each row's share of both parts."""
+    """One class's decomposition, its overfit, its uncertainty, and what gives each row's share of both parts."""
 
     decomposition: Decomposition
     overfit: Overfit
+    uncertainty: Estimate
     refit: StepMap
     base_rate: float
+    smooth_base_rate: float
 
     def of_rows(self, own: Rows) -> tuple[FloatArray, FloatArray]:
         """Return what recalibration saves, and what the base rate loses, on each row."""
@@ -152,8 +149,6 @@ class ClassParts:
 def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     """Estimate miscalibration, discrimination and uncertainty of the Brier score of one column.
 
-    Notes
-    -----
     Miscalibration is [S(p) - S(t)] + [S(t) - S(q)], with t the true rate at each probability and q the fitted one.
     The first difference is a mean over rows whose spread the fitted rates give: to first order they may stand in for
     the true ones, because t minimises the expected score. The second is the overfit, never negative, whose mean and
@@ -166,40 +161,49 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     saved = _minus(brier_losses(summary.scores), refitted)
     gained = _minus(brier_losses(np.full(summary.scores.size, summary.base_rate)), refitted)
     at_mean = _minus(brier_losses(column.mean_prob), brier_losses(np.array([smooth_base_rate(summary)])))
-    errors = (
-        mean_of(loss_parts(ties, saved), column.size, extra=np.concatenate(at_mean)).error,
-        mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)).error,
+    spreads = (
+        mean_of(loss_parts(ties, saved), column.size, extra=np.concatenate(at_mean)),
+        mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)),
     )
     return {
-        **part_estimates(split(summary, brier_losses, blocks), errors=errors, overfit=overfit, level=level),
+        **_part_estimates(split(summary, brier_losses, blocks), spreads, overfit, level),
         "uncertainty": uncertainty_estimate(summary, level),
     }
 
 
-def class_parts(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> ClassParts:
+def class_parts(summary: ScoreSummary, n_classes: int, level: float, rng: np.random.Generator) -> ClassParts:
     """Decompose one of K classes against the rest."""
     blocks, _, overfit = _fit(summary, n_classes, rng)
+    split_up, uncertainty = split(summary, brier_losses, blocks), uncertainty_estimate(summary, level)
     refit = StepMap(blocks.last[:-1], blocks.rate)
-    return ClassParts(split(summary, brier_losses, blocks), overfit, refit, summary.base_rate)
+    return ClassParts(split_up, overfit, uncertainty, refit, summary.base_rate, smooth_base_rate(summary))
 
 
-def part_estimates(
-    decomposition: Decomposition, *, errors: tuple[float, ...], overfit: Overfit, level: float
-) -> dict[str, Estimate]:
-    """Estimate miscalibration and discrimination, given their standard errors and the overfit in both."""
-    mis, dis = decomposition.miscalibration, decomposition.discrimination
+def sum_estimates(classes: list[ClassParts], spreads: tuple[Mean, Mean], level: float) -> dict[str, Estimate]:
+    """Estimate the sums of the parts over classes; `spreads` are what recalibration saves and gains by row.
+
+    Standard deviations of overfits add up as if the classes' noise were one and the same, the worst case. The sum of
+    the uncertainties can't exceed that of equally frequent classes.
+    """
+    overfits = zip(*(each.overfit for each in classes), strict=True)
+    overfit = Overfit(*(Mean(*map(sum, zip(*means, strict=True))) for means in overfits))
+    ends = np.array([(e.value, e.low, e.high) for e in (each.uncertainty for each in classes)])
+    value, low, high = ends.sum(axis=0).tolist()
+    high = max(value, min(high, 1.0 - 1.0 / len(classes)))
     return {
-        "miscalibration": _corrected(Mean(mis, errors[0]), overfit.miscalibration, level),
-        "discrimination": _corrected(Mean(dis, errors[1]), overfit.discrimination, level),
+        **_part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level),
+        "uncertainty": Estimate(value, low, high, classes[0].uncertainty.method),
     }
 
 
-def sum_of_overfits(parts: list[Overfit]) -> Overfit:
-    """Sum over classes; standard deviations add up as if the classes' noise were one and the same, the worst case."""
-    return Overfit(
-        Mean(sum(o.miscalibration.value for o in parts), sum(o.miscalibration.error for o in parts)),
-        Mean(sum(o.discrimination.value for o in parts), sum(o.discrimination.error for o in parts)),
-    )
+def _part_estimates(
+    parts: Decomposition, spreads: tuple[Mean, Mean], overfit: Overfit, level: float
+) -> dict[str, Estimate]:
+    """Estimate miscalibration and discrimination, given means with their standard errors, and the overfit in both."""
+    return {
+        "miscalibration": _corrected(parts.miscalibration, spreads[0].error, overfit.miscalibration, level),
+        "discrimination": _corrected(parts.discrimination, spreads[1].error, overfit.discrimination, level),
+    }
 
 
 def uncertainty_estimate(summary: ScoreSummary, level: float) -> Estimate:
@@ -243,9 +247,8 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     share = weight / summary.total_weight
     size = np.maximum(np.rint(share * summary.effective_size), 1.0).astype(np.int64)
     blocks = np.empty(share.size), np.empty(share.size)  # scratch of the refits
-    draws = np.array(
-        [kernels.refit_drawn_labels(draw_hits(size, truth, rng), size, share, truth, *blocks) for _ in range(n_draws)]
-    )
+    drawn = (draw_hits(size, truth, rng) for _ in range(n_draws))
+    draws = np.array([kernels.refit_drawn_labels(hits, size, share, truth, *blocks) for hits in drawn])
     excess, shift = draws.T
     return Overfit(_mean_of_draws(excess), _mean_of_draws(excess - shift**2))
 
@@ -265,12 +268,11 @@ def _mean_of_draws(draws: FloatArray) -> Mean:
     return Mean(float(np.mean(draws)), float(np.std(draws, ddof=1)) * math.sqrt(1.0 + 1.0 / draws.size))
 
 
-def _corrected(part: Mean, overfit: Mean, level: float) -> Estimate:
+def _corrected(part: float, error: float, overfit: Mean, level: float) -> Estimate:
     """Return a normal interval around the part without its overfit, stretched to hold the part as it is."""
-    half = normal_quantile(level) * math.hypot(part.error, overfit.error)
-    centre = part.value - overfit.value
-    low, high = max(min(centre - half, part.value), 0.0), max(centre + half, part.value)
-    return Estimate(part.value, low, high, "CLT less bootstrapped overfit")
+    half, centre = normal_quantile(level) * math.hypot(error, overfit.error), part - overfit.value
+    low, high = max(min(centre - half, part), 0.0), max(centre + half, part)
+    return Estimate(part, low, high, "CLT less bootstrapped overfit")
 
 
 def _minus(a: Losses, b: Losses) -> Losses:

@@ -24,17 +24,11 @@ _DRAWS = 500
 def design_effect(rows: Rows) -> float:
     """Return how many times the variance of mean gaps is that of independent rows: at least 1.
 
-    References
-    ----------
     Kish (1965), *Survey sampling*, section 5.4. Künsch (1989), *The jackknife and the bootstrap for general
     stationary observations*, Annals of Statistics 17.
     """
-    effect = 1.0
-    if rows.cluster is not None:
-        effect = max(effect, _of_clusters(rows, rows.cluster))
-    if rows.time is not None:
-        effect = max(effect, _of_times(rows))
-    return effect
+    of_clusters = 1.0 if rows.cluster is None else _of_clusters(rows, rows.cluster)
+    return max(of_clusters, 1.0 if rows.time is None else _of_times(rows))
 
 
 def as_independent(rows: Rows) -> Rows:
@@ -86,8 +80,7 @@ def _of_times(rows: Rows) -> float:
 def _weighted_deviations(rows: Rows) -> FloatArray:
     """Return each row's share in the deviations of the mean gaps, whose squares sum to the variance if independent."""
     gaps = _gaps(rows)
-    deviations: FloatArray = rows.weights[:, None] * (gaps - np.average(gaps, axis=0, weights=rows.weight))
-    return deviations
+    return np.asarray(rows.weights[:, None] * (gaps - np.average(gaps, axis=0, weights=rows.weight)))
 
 
 def _largest_ratio(together: FloatArray, alone: FloatArray) -> float:

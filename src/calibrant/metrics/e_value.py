@@ -61,7 +61,7 @@ def calibration_e_value(
     Parameters
     ----------
     y_true, y_prob, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+        As in `evaluate`; of several classes the top label is judged.
     n_splits : int
         Number of random splits into halves that the e-value is averaged over. More make it depend less on the seed.
     sample_weight : array-like of shape (n,), optional
@@ -73,7 +73,6 @@ def calibration_e_value(
     Returns
     -------
     EValueTest
-        `e_value`, `log_e_value` and `p_value`.
 
     Notes
     -----
@@ -110,13 +109,11 @@ def calibration_e_value(
     gains: list[float] = []
     for _ in range(n_splits):
         left, right = _split(column, summary, generator)
-        gains.extend(_log_gains(summary.scores, left, right))
-        gains.extend(_log_gains(summary.scores, right, left))
+        gains += _log_gains(summary.scores, left, right) + _log_gains(summary.scores, right, left)
     largest = max(gains)
-    if math.isinf(largest):
-        log_e = largest
-    else:
-        log_e = largest + math.log(math.fsum(math.exp(gain - largest) for gain in gains) / len(gains))
+    log_e = largest
+    if not math.isinf(largest):
+        log_e += math.log(math.fsum(math.exp(gain - largest) for gain in gains) / len(gains))
     return EValueTest(math.exp(log_e) if log_e < 709.0 else math.inf, log_e, min(1.0, math.exp(-max(log_e, 0.0))))
 
 

@@ -10,24 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
-from calibrant.metrics.calibration_error import (
-    ece_debiased_estimate,
-    ece_estimate,
-    mean_gap_estimate,
-    worst_bin_estimate,
-)
 from calibrant.metrics.calibration_index import calibration_index_estimate
-from calibrant.metrics.decomposition import (
-    ClassParts,
-    class_parts,
-    decomposition_estimates,
-    part_estimates,
-    smooth_base_rate,
-    sum_of,
-    sum_of_overfits,
-    uncertainty_estimate,
-)
+from calibrant.metrics.decomposition import ClassParts, class_parts, decomposition_estimates, sum_estimates
 from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import (
     Column,
@@ -40,13 +26,6 @@ from calibrant.metrics.estimates import (
     normal_estimate,
 )
 from calibrant.metrics.multiclass import Classes, ClassRows, HeldRows, class_gap_estimates, class_scores
-from calibrant.metrics.proper_scores import (
-    bounded_log_loss,
-    brier_estimate,
-    log_loss_estimate,
-    row_brier,
-    row_log_loss,
-)
 from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
@@ -59,21 +38,21 @@ from calibrant.validation import ArrayLike
 
 #: The scores of one column.
 OF_A_COLUMN: dict[str, Callable[[Column], Estimate]] = {
-    "brier": brier_estimate,
-    "log_loss": log_loss_estimate,
-    "ece": lambda c: ece_estimate([c.uniform], c.size, c.level, c.rng),
-    "ece_debiased": lambda c: ece_debiased_estimate([c.quantile], c.size, c.level),
+    "brier": proper_scores.brier_estimate,
+    "log_loss": proper_scores.log_loss_estimate,
+    "ece": lambda c: calibration_error.ece_estimate([c.uniform], c.size, c.level, c.rng),
+    "ece_debiased": lambda c: calibration_error.ece_debiased_estimate([c.quantile], c.size, c.level),
     "auc": auc_estimate,
     "miscalibration": lambda c: c.once(decomposition_estimates)["miscalibration"],
     "discrimination": lambda c: c.once(decomposition_estimates)["discrimination"],
     "uncertainty": lambda c: c.once(decomposition_estimates)["uncertainty"],
-    "mean_gap": mean_gap_estimate,
+    "mean_gap": calibration_error.mean_gap_estimate,
     "base_rate": lambda c: c.rate,
     "smooth_ece": smooth_ece_estimate,
     "slope": lambda c: c.once(slope_intercept_estimates)["slope"],
     "intercept": lambda c: c.once(slope_intercept_estimates)["intercept"],
     "ici": calibration_index_estimate,
-    "worst_bin_gap": worst_bin_estimate,
+    "worst_bin_gap": calibration_error.worst_bin_estimate,
 }
 #: Those of one column that a verdict needs, and the number of bins that it goes by.
 TO_JUDGE = ("brier", "log_loss", "ece_debiased", "auc", "mean_gap", "base_rate", "slope", "worst_bin_gap")
@@ -91,10 +70,10 @@ OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
     "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
     "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
     "accuracy": lambda c: c.top.rate,
-    "mean_gap": lambda c: mean_gap_estimate(c.top),
+    "mean_gap": lambda c: calibration_error.mean_gap_estimate(c.top),
     "smooth_ece": lambda c: smooth_ece_estimate(c.top),
     "ici": lambda c: calibration_index_estimate(c.top),
-    "worst_bin_gap": lambda c: worst_bin_estimate(c.top),
+    "worst_bin_gap": lambda c: calibration_error.worst_bin_estimate(c.top),
     "class_gap": lambda c: c.once(_one_vs_rest)["class_gap"],
     "class_share_gap": lambda c: c.once(_one_vs_rest)["class_share_gap"],
 }
@@ -155,11 +134,6 @@ def evaluate(
         `class_gap` and `class_share_gap` (of the classes that are furthest off, as in `evaluate_classes`). Its
         `verdict` says what they mean in words. `evaluate_classes` measures each class.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Rows are taken to be independent, unless `cluster`, or `time` and `label_end`, say that they are not. Then their
@@ -201,10 +175,8 @@ def evaluate(
     0.75
     """
     settings = check_settings(n_bins, level, rng)
-    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = measured_rows(
-        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
-    )
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     return evaluate_rows(rows, settings, evaluated_on)
 
 
@@ -253,12 +225,12 @@ def _judged(estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, 
 def _losses(classes: Classes) -> dict[str, Estimate]:
     """Estimate the mean losses of the rows: the spread as if two more were seen at the mean prediction."""
     level, size, mean_prob = classes.settings.level, classes.size, classes.rows.mean_prob
-    brier, log = classes.rows.moments(lambda held: (row_brier(held), row_log_loss(held)))
+    brier, log = classes.rows.moments(lambda held: (proper_scores.row_brier(held), proper_scores.row_log_loss(held)))
     log_extra = -np.log(np.maximum(mean_prob, 1.0 / (size + 2.0)))
     found = mean_of_moments(*brier, size, extra=_brier_of_each_class(mean_prob))
     return {
         "brier": normal_estimate(found, level, least=0.0, most=2.0),
-        "log_loss": bounded_log_loss(mean_of_moments(*log, size, extra=log_extra), level),
+        "log_loss": proper_scores.bounded_log_loss(mean_of_moments(*log, size, extra=log_extra), level),
     }
 
 
@@ -267,23 +239,18 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     rows, level, size, rng = classes.rows, classes.settings.level, classes.size, classes.settings.rng
     uniform: list[Bins] = []
     quantile: list[Bins] = []
-    uncertainties, base_rates = [], []
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
     judged: dict[object, Mapping[str, Score]] = {}
-    rarest = 0.5
     for k, label in enumerate(rows.classes):
         column = classes.column(rows.class_summary(k))
         summary = column.summary
         uniform.append(column.uniform)
         quantile.append(column.quantile)
-        uncertainties.append(uncertainty_estimate(summary, level))
-        base_rates.append(smooth_base_rate(summary))
-        parts.append(class_parts(summary, classes.n_classes, rng))
+        parts.append(class_parts(summary, classes.n_classes, level, rng))
         judged[label] = class_scores(classes, k, column)
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
-            rarest = min(rarest, summary.base_rate, 1.0 - summary.base_rate)
 
     def of_rows(held: Rows) -> tuple[FloatArray, ...]:
         """Sum what each class's parts save and gain, and the influences on its AUC, over the classes."""
@@ -296,29 +263,16 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         return sums
 
     saved, gained, influence = rows.moments(of_rows)
-    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(np.array(base_rates))
-    errors = (
-        mean_of_moments(*saved, size, extra=at_mean).error,
-        mean_of_moments(*gained, size, extra=np.zeros(1)).error,
-    )
+    base_rates = np.array([part.smooth_base_rate for part in parts])
+    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
+    spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
     return {
-        "classwise_ece": ece_estimate(uniform, size, level, rng),
-        "marginal_calibration_error": ece_debiased_estimate(quantile, size, level),
+        "classwise_ece": calibration_error.ece_estimate(uniform, size, level, rng),
+        "marginal_calibration_error": calibration_error.ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
-            [found.auc for found in influences.values()],
-            influence[1] + influence[0] ** 2,
-            size=size,
-            n_classes=classes.n_classes,
-            rarest=rarest,
-            level=level,
+            list(influences.values()), influence[1] + influence[0] ** 2, size, n_classes=classes.n_classes, level=level
         ),
-        **part_estimates(
-            sum_of([part.decomposition for part in parts]),
-            errors=errors,
-            overfit=sum_of_overfits([part.overfit for part in parts]),
-            level=level,
-        ),
-        "uncertainty": _sum_of_uncertainties(uncertainties),
+        **sum_estimates(parts, spreads, level),
         **class_gap_estimates(judged),
     }
 
@@ -326,10 +280,3 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
 def _brier_of_each_class(prob: FloatArray) -> FloatArray:
     """Return what the Brier score of one row would be if it were of each class, for the same prediction."""
     return np.asarray(1.0 + float(prob @ prob) - 2.0 * prob)
-
-
-def _sum_of_uncertainties(parts: list[Estimate]) -> Estimate:
-    """Sum over classes; the sum can't exceed that of equally frequent classes."""
-    columns: FloatArray = np.array([(e.value, e.low, e.high) for e in parts])
-    value, low, high = columns.sum(axis=0).tolist()
-    return Estimate(value, low, max(value, min(high, 1.0 - 1.0 / len(parts))), parts[0].method)

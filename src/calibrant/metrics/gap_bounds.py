@@ -51,16 +51,12 @@ def gap_bounds(
 
     `positive` may be shares of rows, `level` one for each group; each entry stands for `count` rows, by default one.
 
-    Notes
-    -----
     The alternatives to calibrated predictions are the same predictions with all logits of the group shifted by d
     (by d times the row's weight). By Chernoff's bound a weighted count of events as far out as the one seen has
     probability at most exp(-D(d)), D being the log loss at d less the smallest over d; so twice that is a p-value
     of d, for any number of rows, and the bounds are the gaps at the d whose p-value is 1 - `level`. They exclude
     zero just where the p-value of d = 0 is below 1 - `level`.
 
-    References
-    ----------
     Chernoff (1952), *A measure of asymptotic efficiency for tests of a hypothesis based on the sum of
     observations*, Annals of Mathematical Statistics 23, theorem 1. Cox (1958), *Two further applications of a model
     for binary regression*, Biometrika 45, for the shift.

@@ -77,8 +77,7 @@ class HeldRows(ClassRows):
 
     @property
     def classes(self) -> Sequence[Any]:
-        found: list[Any] = self.rows.classes.tolist()
-        return found
+        return list(self.rows.classes.tolist())
 
     @property
     def effective_size(self) -> float:
@@ -218,11 +217,8 @@ def class_scores(
 
 def worst_first(scores: Mapping[Any, Mapping[str, Score]]) -> list[Any]:
     """Return the classes: those that are off first, and among these and the others the largest errors first."""
-
-    def badness(label: Any) -> tuple[bool, float]:
-        return not verdict(scores[label], of="class").is_off, -scores[label]["ece_debiased"].value
-
-    return sorted(scores, key=badness)
+    badness = {k: (not verdict(of, of="class").is_off, -of["ece_debiased"].value) for k, of in scores.items()}
+    return sorted(scores, key=badness.__getitem__)
 
 
 def class_gap_estimates(scores: Mapping[Any, Mapping[str, Score]]) -> dict[str, Estimate]:

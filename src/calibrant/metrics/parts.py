@@ -7,19 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
 from calibrant.metrics.dependent_rows import as_independent, design_effect
 from calibrant.metrics.estimates import Column, Estimate, Settings, check_settings, measured_rows, named_scores
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
-from calibrant.metrics.multiclass import (
-    OF_A_CLASS,
-    ROWS_PER_BIN,
-    Classes,
-    HeldRows,
-    chernoff_estimate,
-    class_scores,
-    worst_first,
-)
 from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.verdict import at_least, excludes, side, verdict
 from calibrant.phrases import difference, listed, percent_level
@@ -190,28 +182,26 @@ def evaluate_classes(
     True
     """
     settings = check_settings(n_bins, level, 0)
-    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = measured_rows(
-        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
-    )
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     return classes_of_rows(rows, settings, evaluated_on)
 
 
 def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassScores:
     """Measure each class of checked rows, as `evaluate_classes` does."""
     settings = replace(settings, effect=settings.effect * design_effect(rows))
-    classes = Classes(HeldRows(as_independent(rows)), settings)
+    classes = multiclass.Classes(multiclass.HeldRows(as_independent(rows)), settings)
     measured: dict[Any, Scores] = {}
     bins = []
     for k, label in enumerate(classes.rows.classes):
         column = replace(classes.column(classes.rows.class_summary(k)), n_bins=classes.n_bins_of_class)
         bins.append(column.quantile)
-        scores = class_scores(classes, k, column, OF_A_CLASS, evaluated_on)
+        scores = multiclass.class_scores(classes, k, column, multiclass.OF_A_CLASS, evaluated_on)
         measured[label] = Scores(list(scores.values()), verdict=str(verdict(scores, of="class")))
     top = replace(classes.top, n_bins=classes.n_bins_of_class)
     overall = {
         "marginal_calibration_error": ece_debiased_estimate(bins, classes.size, settings.level),
-        "mean_gap": chernoff_estimate(gap_bounds_of_summaries([top.summary], top.level), 0),
+        "mean_gap": multiclass.chernoff_estimate(gap_bounds_of_summaries([top.summary], top.level), 0),
         "ece_debiased": ece_debiased_estimate([top.quantile], top.size, settings.level),
         "accuracy": top.rate,
     }
@@ -219,12 +209,8 @@ def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassS
     gap, words = of_all["mean_gap"], "The top label is not found off on average."
     if excludes(gap):
         words = f"The top label is too {side(gap)}, by {difference(abs(gap.value))} on average."
-    return ClassScores(
-        Scores(list(of_all.values()), verdict=words),
-        {label: measured[label] for label in worst_first(measured)},
-        settings.level,
-        classes.gap_level,
-    )
+    ranked = {label: measured[label] for label in multiclass.worst_first(measured)}
+    return ClassScores(Scores(list(of_all.values()), verdict=words), ranked, settings.level, classes.gap_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +239,12 @@ class GroupScores(PartScores):
 
     @property
     def multiplicity(self) -> str:
-        n = len(self.groups)
         each, all_at_once = percent_level(self.interval_level), percent_level(self.level)
-        if n == 1:
+        if len(self.groups) == 1:
             return f"One group is judged, so its intervals need no correction: they have the level {each}."
         return (
-            f"{n:,} groups are judged, so the intervals of each have the level {each}: those of the mean gap hold for "
-            f"all groups at once with {all_at_once}."
+            f"{len(self.groups):,} groups are judged, so the intervals of each have the level {each}: those of the "
+            f"mean gap hold for all groups at once with {all_at_once}."
         )
 
     def __str__(self) -> str:
@@ -351,7 +336,7 @@ def groups_of_rows(
 
 
 def evaluate_group_summaries(
-    overall: ScoreSummary,
+    all_rows: ScoreSummary,
     by_group: Mapping[Any, ScoreSummary],
     *,
     n_rows: Mapping[Any, int],
@@ -367,21 +352,18 @@ def evaluate_group_summaries(
         group: _measure(column, bounds, code, is_binary, evaluated_on)
         for code, (group, column) in enumerate(zip(by_group, columns, strict=True))
     }
-    all_rows = Column.of(overall, sum(n_rows.values()), settings)
-    of_all = gap_bounds_of_summaries([all_rows.summary], settings.level)
-    return GroupScores(
-        _measure(all_rows, of_all, 0, is_binary, evaluated_on),
-        dict(sorted(measured.items(), key=lambda item: _badness(item[1]))),
-        settings.level,
-        of_group.level,
-    )
+    column = Column.of(all_rows, sum(n_rows.values()), settings)
+    of_all = gap_bounds_of_summaries([column.summary], settings.level)
+    overall = _measure(column, of_all, 0, is_binary, evaluated_on)
+    ranked = sorted(measured.items(), key=lambda part: (-at_least(part[1]["mean_gap"]), -part[1]["ece_debiased"].value))
+    return GroupScores(overall, dict(ranked), settings.level, of_group.level)
 
 
 def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, evaluated_on: str) -> Scores:
     """Measure one group, whose bounds have the number `code`."""
-    few = replace(column, n_bins=max(1, min(column.n_bins, column.n_rows // ROWS_PER_BIN)))
+    few = replace(column, n_bins=max(1, min(column.n_bins, column.n_rows // multiclass.ROWS_PER_BIN)))
     estimates = {
-        "mean_gap": chernoff_estimate(bounds, code),
+        "mean_gap": multiclass.chernoff_estimate(bounds, code),
         "ece_debiased": ece_debiased_estimate([few.quantile], few.size, few.level),
         "base_rate" if is_binary else "accuracy": few.rate,
     }
@@ -393,7 +375,3 @@ def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, eval
 
 def _named(estimates: Mapping[str, Estimate], column: Column, evaluated_on: str) -> dict[str, Score]:
     return named_scores(estimates, level=column.level, n=column.n_rows, evaluated_on=evaluated_on, effect=column.effect)
-
-
-def _badness(scores: Scores) -> tuple[float, float]:
-    return -at_least(scores["mean_gap"]), -scores["ece_debiased"].value

@@ -83,18 +83,18 @@ def brier_of(rows: Rows) -> float:
 
 def row_brier(rows: Rows) -> FloatArray:
     """Return the sum over classes of squared distances, of each row of a matrix."""
-    codes = rows.codes.astype(np.intp)
-    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
     squares: FloatArray = np.einsum("ik,ik->i", rows.scores, rows.scores)
-    return np.maximum(squares + (1.0 - 2.0 * own), 0.0)
+    return np.maximum(squares + (1.0 - 2.0 * _of_own_class(rows)), 0.0)
 
 
 def row_log_loss(rows: Rows) -> FloatArray:
     """Return the negative log-probability of each row's own class, of a matrix."""
-    codes = rows.codes.astype(np.intp)
-    own = np.take_along_axis(rows.scores, codes[:, None], axis=1)[:, 0]
     with np.errstate(divide="ignore"):
-        return np.abs(np.log(own))  # -log(1) would be a negative zero
+        return np.abs(np.log(_of_own_class(rows)))  # -log(1) would be a negative zero
+
+
+def _of_own_class(rows: Rows) -> FloatArray:
+    return np.take_along_axis(rows.scores, rows.codes.astype(np.intp)[:, None], axis=1)[:, 0]
 
 
 def brier_score(
@@ -107,18 +107,7 @@ def brier_score(
 ) -> float:
     """Return the Brier score: the mean squared distance between probability and outcome.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Labels of any kind.
-    y_prob : array-like of shape (n,) or (n, K)
-        Probability of the positive class, or of each of the sorted classes.
-    sample_weight : array-like of shape (n,), optional
-        A weight of two counts as two rows, a weight of zero as none.
-    pos_label : scalar, optional
-        The positive one of two labels; the larger one by default.
-    classes : array-like of shape (K,), optional
-        All classes, sorted, where `y_true` may lack some.
+    Parameters are as in `evaluate`.
 
     Returns
     -------
@@ -157,7 +146,7 @@ def log_loss(
     Parameters
     ----------
     y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`.
+        As in `evaluate`.
     clip : float, optional
         Move probabilities into [clip, 1 - clip] first, with 0 < clip < 0.5; rows of a matrix are not divided by
         their sum again.
@@ -183,9 +172,7 @@ def log_loss(
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     if clip is not None:
         if check_fraction("clip", clip) >= 0.5:
-            raise InvalidInputError(
-                f"clip={clip!r} leaves no room for a probability. Pass a small number such as 1e-9."
-            )
+            raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small one such as 1e-9.")
         rows = rows.with_scores(clip_open(rows.scores, clip))
     if rows.is_binary:
         ties = rows.one_column().tied()

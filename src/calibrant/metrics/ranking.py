@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -42,11 +43,8 @@ def roc_auc(
 ) -> float:
     """Return the area under the ROC curve: the share of pairs of both classes that are ranked rightly.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes each is judged against the rest by its own column, and the areas are
-        averaged.
+    Parameters are as in `evaluate`; of several classes each is judged against the rest by its own column, and the
+    areas are averaged.
 
     Returns
     -------
@@ -144,37 +142,32 @@ def influence_of(summary: ScoreSummary) -> Influence:
     """
     ranks, scores = rank(summary), summary.scores
     kept = np.unique(np.linspace(0, scores.size - 1, min(scores.size, _KNOTS)).astype(np.int64))
-    of_positive, of_negative = (
-        InterpolatedMap(scores[kept], share[kept]) for share in (ranks.of_positive, ranks.of_negative)
-    )
-    return Influence(ranks.auc, summary.base_rate, of_positive, of_negative)
+    of_both = (InterpolatedMap(scores[kept], share[kept]) for share in (ranks.of_positive, ranks.of_negative))
+    return Influence(ranks.auc, summary.base_rate, *of_both)
 
 
 def macro_auc_estimate(
-    areas: list[float], mean_square: float, *, size: float, n_classes: int, rarest: float, level: float
+    influences: Sequence[Influence], mean_square: float, size: float, *, n_classes: int, level: float
 ) -> Estimate:
     """Estimate the mean over classes of the one-vs-rest AUC, with DeLong's interval on the logit scale.
 
-    `areas` are of the classes that have rows, `mean_square` is of the sum over these of a row's influence, as they
-    share their rows, and `rarest` the share of the rarest, or of its complement if that is smaller.
+    `influences` are of the classes that have rows, and `mean_square` is of the sum over these of a row's influence, as
+    they share their rows. The interval goes by the rarest class, or complement of a class.
     """
-    if not areas:
+    if not influences:
         return UNDEFINED
-    auc = float(np.mean(areas))
-    error = math.sqrt(mean_square / len(areas) ** 2 / size)
+    auc = float(np.mean([each.auc for each in influences]))
+    error = math.sqrt(mean_square / len(influences) ** 2 / size)
+    rarest = min(min(each.base_rate, 1.0 - each.base_rate) for each in influences)
     estimate = _auc_interval(auc, error, size * rarest, size * (1.0 - rarest), level)
-    if len(areas) == n_classes:
+    if len(influences) == n_classes:
         return estimate
-    return replace(estimate, note=f"mean over {len(areas)} of {n_classes} classes: the others have no rows")
+    return replace(estimate, note=f"mean over {len(influences)} of {n_classes} classes: the others have no rows")
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:
-    if error > 0.0 and 0.0 < auc < 1.0 and min(m, n) >= FEW:
-        return _on_logit_scale(auc, error, level)
-    return _newcombe(auc, m, n, level)
-
-
-def _on_logit_scale(auc: float, error: float, level: float) -> Estimate:
+    if error <= 0.0 or auc in (0.0, 1.0) or min(m, n) < FEW:
+        return _newcombe(auc, m, n, level)
     centre = math.log(auc / (1.0 - auc))
     half = normal_quantile(level) * error / (auc * (1.0 - auc))
     low, high = (0.5 + 0.5 * math.tanh(0.5 * (centre + sign * half)) for sign in (-1.0, 1.0))

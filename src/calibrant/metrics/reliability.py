@@ -47,16 +47,14 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the curve shows the confidence in the most probable one, unless
+    y_true, y_prob, sample_weight, cluster, time, label_end, pos_label, classes
+        As in `evaluate`; of several classes the curve shows the confidence in the most probable one, unless
         `class_label` picks one.
     n_bins : int
         Number of bins asked for; empty ones are dropped, and ties can leave fewer. Of no account for "isotonic".
     strategy : {"quantile", "uniform", "isotonic"}
         Bins of near-equal weight, of equal width over [0, 1], or the blocks of the isotonic regression of outcomes on
         probabilities (CORP), which need no number of bins.
-    cluster, time, label_end : array-like of shape (n,), optional
-        What says which rows are not independent, as in `evaluate`: intervals and band are then wider.
     level : float
         Nominal coverage of each interval, and of the band at each bin.
     band : {"consistency"}, optional
@@ -97,10 +95,8 @@ def reliability_curve(
     (array([0.25, 0.75]), array([0.333, 1.   ]), array([3., 1.]))
     """
     settings = curve_settings(n_bins, strategy, level, band, rng)
-    dependence = {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = measured_rows(
-        y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **dependence
-    )
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
+    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     settings = settings._replace(effect=design_effect(rows))
     return curve_of_event(event_rows(as_independent(rows), class_label), settings, label=label)
 
@@ -133,11 +129,8 @@ def curve_of_event(
 ) -> Curve:
     """Return the curve of checked rows, or of their summary, in the bins of the settings or in those given."""
     n_bins, strategy, level, band, rng, effect = settings
-    if bins is None and isinstance(event, ScoreSummary):
-        bins = make_bins(event, n_bins, strategy)
-    elif bins is None and isinstance(event, Rows):
-        bins = bin_rows(event, n_bins, strategy)
-    assert bins is not None  # noqa: S101
+    if bins is None:
+        bins = bin_rows(event, n_bins, strategy) if isinstance(event, Rows) else make_bins(event, n_bins, strategy)
     bins = replace(bins, weight_squared=effect * bins.weight_squared)
     low, high = wilson(bins.rate, bins.size, level)
     curve = Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)
@@ -166,15 +159,11 @@ def consistency_band(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the pointwise quantiles, at each bin, of curves drawn from outcomes that follow the probabilities.
 
-    Notes
-    -----
     Probabilities and weights stay as they are, and each row's outcome is drawn from its probability. Rows of equal
     probability share one binomial draw, of their effective number.
     """
-    distinct = summary.distinct
-    first_of_bin = np.searchsorted(
-        distinct.scores, bins.edges[:, 0], side="left" if strategy == "isotonic" else "right"
-    )
+    distinct, starts = summary.distinct, bins.edges[:, 0]
+    first_of_bin = np.searchsorted(distinct.scores, starts, side="left" if strategy == "isotonic" else "right")
     first_of_bin[0] = 0
     first = np.arange(distinct.scores.size)
     if first.size > _MOST_BINS:

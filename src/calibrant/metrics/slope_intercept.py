@@ -12,7 +12,6 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
 from calibrant.metrics.estimates import FEW, Column, Estimate, measured_rows
 from calibrant.numerics import FloatArray, dot, expit, normal_quantile
-from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
@@ -44,10 +43,7 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Return slope and intercept of the logistic regression of the outcomes on the logit of the probability.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+    Parameters are as in `evaluate`; of several classes the top label is judged.
 
     Returns
     -------
@@ -78,7 +74,7 @@ def calibration_slope_intercept(
     (0.6309, 0.0)
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    ties = _on_logits(rows)
+    ties = _on_logits(rows.one_column().tied())
     reason = _why_no_line(ties)
     if reason:
         _warn("calibration_slope_intercept", reason)
@@ -110,8 +106,7 @@ def calibration_intercept(
 
     References
     ----------
-    Cox (1958), *Two further applications of a model for binary regression*, Biometrika 45. Steyerberg (2019),
-    *Clinical prediction models*, section 15.3.
+    Cox (1958), as for `calibration_slope_intercept`. Steyerberg (2019), *Clinical prediction models*, section 15.3.
 
     Examples
     --------
@@ -120,7 +115,7 @@ def calibration_intercept(
     1.0986
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    ties = _on_logits(rows)
+    ties = _on_logits(rows.one_column().tied())
     if _is_one_class(ties):
         _warn("calibration_intercept", "all rows are of one class")
         return math.nan
@@ -130,20 +125,16 @@ def calibration_intercept(
 def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     """Estimate slope and intercept of one column, with normal intervals that don't take the line to be true.
 
-    Notes
-    -----
     The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
     rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
     """
-    summary = column.summary
-    ties = on_logits(summary.tied(), "probability")[0]
+    summary, ties = column.summary, _on_logits(column.summary.tied())
     reason = _why_no_line(ties)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
         return {"slope": undefined, "intercept": undefined}
-    slope, intercept = _fit(ties)
-    z = ties.scores
-    q = expit(slope * z + intercept)
+    line, z = _fit(ties), ties.scores
+    q = expit(line.slope * z + line.intercept)
     spread = summary.weight_squared / summary.weight
     spread = spread * (ties.positives * (1.0 - q) ** 2 + (ties.weight - ties.positives) * q**2)
     bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
@@ -154,12 +145,12 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     note = f"the interval is too short with fewer than {FEW:.0f} rows of a class" if rarest < FEW else ""
     return {
         name: Estimate(value, value - reach, value + reach, "normal (sandwich)", note)
-        for name, value, reach in (("slope", slope, half[0]), ("intercept", intercept, half[1]))
+        for name, value, reach in zip(line._fields, line, half, strict=True)
     }
 
 
-def _on_logits(rows: Rows) -> TiedScores:
-    return on_logits(rows.one_column().tied(), "probability")[0]
+def _on_logits(ties: TiedScores) -> TiedScores:
+    return on_logits(ties, "probability")[0]
 
 
 def _fit(ties: TiedScores) -> SlopeIntercept:

@@ -34,10 +34,7 @@ def smooth_ece(
 ) -> float:
     """Return the smooth calibration error: the mean absolute gap under a kernel whose width is that error.
 
-    Parameters
-    ----------
-    y_true, y_prob, sample_weight, pos_label, classes
-        As in `brier_score`; of several classes the top label is judged.
+    Parameters are as in `evaluate`; of several classes the top label is judged.
 
     Returns
     -------
@@ -79,8 +76,6 @@ def smooth_ece(
 def smooth_ece_estimate(column: Column) -> Estimate:
     """Estimate the smooth calibration error of one column, with an interval from the noise of the smoothed gap.
 
-    Notes
-    -----
     The interval is that of the error E at the width that was found. As E falls with the width, a bound on it there
     bounds the crossing of E and the width too.
     """
@@ -108,8 +103,7 @@ def _smoothed(values: FloatArray, width: float) -> FloatArray:
     """Apply the reflected Gaussian kernel to sums in equal parts of [0, 1], the last axis."""
     n = values.shape[-1]
     mirrored = np.concatenate((values, values[..., ::-1]), axis=-1)
-    smoothed: FloatArray = np.fft.irfft(np.fft.rfft(mirrored) * _damping(n + 1, width), 2 * n)[..., :n]
-    return smoothed
+    return np.asarray(np.fft.irfft(np.fft.rfft(mirrored) * _damping(n + 1, width), 2 * n)[..., :n])
 
 
 def _gap_series(ties: TiedScores) -> FloatArray:
@@ -125,8 +119,7 @@ def _gap_series(ties: TiedScores) -> FloatArray:
     grid[n] += grid[n + 1]
     inner = grid[1 : n + 1]
     series = np.fft.rfft(np.concatenate((inner, inner[::-1])))
-    coefficients: FloatArray = 0.5 * (series * _shift(series.size, n).conj()).real
-    return coefficients
+    return np.asarray(0.5 * (series * _shift(series.size, n).conj()).real)
 
 
 def _solve(series: FloatArray) -> float:
@@ -168,14 +161,12 @@ def _error(series: FloatArray, width: float, n: int) -> float:
 
 def _damping(n: int, width: float) -> FloatArray:
     """Return what the reflected Gaussian kernel leaves of the cosine waves 0 to n - 1 of [0, 1]."""
-    damping: FloatArray = np.exp(-0.5 * (np.pi * width * np.arange(n)) ** 2)
-    return damping
+    return np.asarray(np.exp(-0.5 * (np.pi * width * np.arange(n)) ** 2))
 
 
 def _shift(n_waves: int, n_points: int) -> npt.NDArray[np.complex128]:
     """Return the phases between the middles of equal parts and their left ends."""
-    phases: npt.NDArray[np.complex128] = np.exp(0.5j * np.pi / n_points * np.arange(n_waves))
-    return phases
+    return np.asarray(np.exp(0.5j * np.pi / n_points * np.arange(n_waves)))
 
 
 def _points(width: float, per_width: float, bounds: tuple[int, int]) -> int:

@@ -69,16 +69,8 @@ _ADVICE: dict[Action, str] = {
 class Verdict:
     """What scores say of calibration; as a string, in one to three sentences.
 
-    Attributes
-    ----------
-    state : {"calibrated", "miscalibrated", "unclear", "undefined"}
-    headline : str
-    is_it_calibrated, which_way, where, what_to_do : str
-        The answer to each question; empty where the question doesn't arise.
-    action : {"calibrate", "check", "collect", "leave", "other class"} or None
-        What it advises.
-    in_short : str
-        The headline with its evidence.
+    `in_short` is the headline with its evidence, `action` what it advises. The others answer a question each, and are
+    empty where the question doesn't arise.
     """
 
     state: State
@@ -106,15 +98,9 @@ class Verdict:
 def verdict(scores: Mapping[str, Score], *, of: Literal["rows", "class", "group"] = "rows") -> Verdict:
     """Say whether predictions are calibrated; of rows, also which way they are off, where, and what to do.
 
-    Parameters
-    ----------
-    scores : mapping of Score
-        As `evaluate` returns them of rows; or those of one class of `evaluate_classes`, or one group of
-        `evaluate_groups`.
-    of : {"rows", "class", "group"}
+    `scores` are what `evaluate` returns of rows, or those of one class of `evaluate_classes` or one group of
+    `evaluate_groups`.
 
-    Notes
-    -----
     Predictions of rows are found off where the interval of `mean_gap`, `ece_debiased` or `class_gap` excludes 0, where
     that of `slope` excludes 1 (unless a note says that it is too short), or where log loss is infinite. If none is,
     they are called calibrated where the intervals end at errors too small to matter, and else unclear. Of several
@@ -215,14 +201,13 @@ def _found_off(scores: Mapping[str, Score], spread: str, *, is_column_off: bool,
 
 
 def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool, is_class_off: bool) -> str:
-    gap, side = scores["mean_gap"], "high" if scores["mean_gap"].value > 0.0 else "low"
-    is_top = "accuracy" in scores
+    gap, is_top = scores["mean_gap"], "accuracy" in scores
     if not is_column_off:
         return "classes" if is_class_off else "impossible"
     if not is_top and scores["auc"].high < 0.5:
         return "reversed"
     if excludes(gap):
-        return f"top {side}" if is_top else side
+        return f"top {side(gap)}" if is_top else side(gap)
     return spread or "places"
 
 
@@ -236,14 +221,13 @@ def _spread(scores: Mapping[str, Score]) -> Literal["", "over", "under"]:
 def _column_sentence(scores: Mapping[str, Score], spread: str) -> str:
     """Say how the predictions of one column, or those of the most probable class, are off."""
     gap, error = scores["mean_gap"], scores["ece_debiased"]
-    what = _what(scores)
-    confident = ""
+    what, confident = _what(scores), ""
     if spread:
         place = "too far from" if spread == "over" else "too near"
         confident = f"{spread}-confident ({place} the base rate of {rate(scores['base_rate'].value)})"
     if excludes(gap):
         size = sorted((abs(gap.low), abs(gap.high)))
-        said = f"{what} too {'high' if gap.value > 0.0 else 'low'}, by {_size(gap)} on average"
+        said = f"{what} too {side(gap)}, by {_size(gap)} on average"
         said += f" ({interval(gap.level, *size)})" + (f", and {confident}" if confident else "")
     else:
         said = f"{what} right on average but {confident or 'off in places'}"

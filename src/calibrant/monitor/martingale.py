@@ -81,10 +81,7 @@ class CalibrationMartingale:
     def add(self, window: ScoreSummary) -> float:
         """Bet on the rows of a window, then learn from them; return the logarithm of the e-value.
 
-        Parameters
-        ----------
-        window : ScoreSummary
-            Scores are probabilities. Weights are stakes: none may be above 1.
+        Scores of the window are probabilities, and weights are stakes: none may be above 1.
         """
         t = self.n_windows + 1
         gains = np.concatenate([_gains(memory, window) for memory in self.memories])

@@ -132,22 +132,12 @@ class CalibrationMonitor:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-        y_prob : array-like of shape (n,) or (n, K)
-            Probability of the positive class; or of each of the sorted classes, of which the top label is watched.
+        y_true, y_prob, pos_label, classes
+            As in `evaluate`; of several classes the top label is watched.
         name : str, optional
             What to call the window, such as its date; its number by default.
         sample_weight : array-like of shape (n,), optional
             The stake on each row, relative to the largest weight.
-        pos_label : scalar, optional
-            The positive one of two labels; the larger one by default.
-        classes : array-like of shape (K,), optional
-            All classes, sorted, where a window may lack some.
-
-        Raises
-        ------
-        CalibrantError
-            If an argument can't be used; the message says where and why.
         """
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
         return self.update_summary(
@@ -189,16 +179,12 @@ class CalibrationMonitor:
         """
         name = f"window {len(self.windows) + 1}" if name is None else str(name)
         if any(window.name == name for window in self.windows):
-            raise InvalidInputError(
-                f"there was a window {name!r} before: a window counts once. Give each its own name."
-            )
+            raise InvalidInputError(f"there was a window {name!r} before: a window counts once. Give each a new name.")
         scores, weight, squared, positives = summary.distinct
         if scores.size == 0 or scores[0] < 0.0 or scores[-1] > 1.0:
             raise InvalidInputError(f"the scores of window {name!r} are no probabilities. Pass scores in [0, 1].")
-        stake = ScoreSummary(
-            DistinctScores(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
-        )
-        log_e = self.martingale.add(stake)
+        stake = DistinctScores(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
+        log_e = self.martingale.add(ScoreSummary(stake))
         n_rows = round(summary.total_weight) if n_rows is None else n_rows
         settings = check_settings(SCORE_BINS, self.level, 0)
         found = evaluate_summary(summary, n_rows, settings, "given data", names=TO_JUDGE, is_top=is_top)
@@ -236,9 +222,7 @@ class CalibrationMonitor:
         if not isinstance(state, dict) or state.get("format") != "calibrant monitor":
             raise DocumentError("this is not the state of a monitor. Pass what CalibrationMonitor.to_dict gave.")
         if state.get("version") != _VERSION:
-            raise DocumentError(
-                f"state of a monitor of version {state.get('version')!r}, which this release can't read."
-            )
+            raise DocumentError(f"state of a monitor, version {state.get('version')!r}, which this release can't read.")
         try:
             monitor = cls(alpha=state["alpha"], level=state["level"])
             monitor.windows = [Window(**window) for window in state["windows"]]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import report
 from calibrant._version import __version__
 from calibrant.displays import COLOURS, MUTED
 from calibrant.errors import InvalidInputError
 from calibrant.monitor.monitor import CalibrationMonitor, Window
 from calibrant.phrases import clean, count, legible, percent_level, shorten
+from calibrant.report import inline_figure, pages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ _SHORT = 60
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class MonitorReport(report.PageReport):
+class MonitorReport(pages.PageReport):
     """Report of a monitor, as a page.
 
     Parameters
@@ -38,11 +38,6 @@ class MonitorReport(report.PageReport):
         With at least one window.
     title : str
         Heading of the page.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no window.
     """
 
     name = "Calibration monitor"
@@ -53,22 +48,22 @@ class MonitorReport(report.PageReport):
         self._windows = list(monitor.windows)
         self._summary = _summary(monitor, clean(title))
 
-    def page(self) -> report.Page:
+    def page(self) -> pages.Page:
         found = self._summary
-        first, last = (report.name(found[key], _SHORT) for key in ("first_window", "last_window"))
+        first, last = (pages.name(found[key], _SHORT) for key in ("first_window", "last_window"))
         watched = (
             f"{count(round(found['n_rows']), 'row')} in {count(found['n_windows'], 'window')}, from {first} to {last}. "
             f"The evidence now stands at {found['e_value']}."
         )
         answers = [
-            report.Answer("What does it mean?", found["advice"]),
-            report.Answer("What was watched?", watched),
-            report.Answer("How is the last window?", found["rows"][-1]["verdict"]),
+            pages.Answer("What does it mean?", found["advice"]),
+            pages.Answer("What was watched?", watched),
+            pages.Answer("How is the last window?", found["rows"][-1]["verdict"]),
         ]
         sections = [self._timeline(), _table(found)]
-        return report.Page(found["title"], found["state"], found["headline"], answers, sections)
+        return pages.Page(found["title"], found["state"], found["headline"], answers, sections)
 
-    def _timeline(self) -> report.Section:
+    def _timeline(self) -> pages.Section:
         level = percent_level(self._summary["level"])
         lead = (
             "Above: what one unit of money has become by betting against the probabilities; one may look at it at any "
@@ -76,31 +71,31 @@ class MonitorReport(report.PageReport):
         )
         draw = partial(_draw, self._windows, self._summary["alpha"])
         words = _description(self._windows)
-        figure = partial(report.inline_figure, draw, key="timeline", title="Timeline of evidence and gaps", words=words)
-        return report.Section("Timeline", [report.Text(lead), report.Pictures([report.Picture(figure)], "wide")])
+        figure = partial(inline_figure, draw, key="timeline", title="Timeline of evidence and gaps", words=words)
+        return pages.Section("Timeline", [pages.Text(lead), pages.Pictures([pages.Picture(figure)], "wide")])
 
     def __repr__(self) -> str:
         return f"<MonitorReport: {self._summary['headline']}>"
 
 
-def _table(found: dict[str, Any]) -> report.Section:
+def _table(found: dict[str, Any]) -> pages.Section:
     shown, n = found["rows"][-_MOST_ROWS:], found["n_windows"]
-    windows = report.table(
+    windows = pages.table(
         "Windows",
         shown,
         [
-            ("Window", lambda each: report.name(each["name"], _SHORT)),
+            ("Window", lambda each: pages.name(each["name"], _SHORT)),
             ("Rows", lambda each: f"{round(each['n']):,}"),
-            ("Predicted", lambda each: report.percent(each["mean_prob"])),
-            ("Observed", lambda each: report.percent(each["base_rate"])),
-            ("Gap", lambda each: report.off_cell(report.signed(each["gap"]), each["is_off"])),
-            (f"{percent_level(found['level'])} interval", lambda each: report.ends(each, 3)),
-            ("Evidence", lambda each: report.off_cell(each["e_value"], each["is_alarm"])),
+            ("Predicted", lambda each: pages.percent(each["mean_prob"])),
+            ("Observed", lambda each: pages.percent(each["base_rate"])),
+            ("Gap", lambda each: pages.off_cell(pages.signed(each["gap"]), each["is_off"])),
+            (f"{percent_level(found['level'])} interval", lambda each: pages.ends(each, 3)),
+            ("Evidence", lambda each: pages.off_cell(each["e_value"], each["is_alarm"])),
         ],
         wide=(1, 2),
     )
-    left_out = [] if len(shown) == n else [report.Text(f"The last {len(shown)} of {n:,}.")]
-    return report.Section("Windows", [*left_out, windows])
+    left_out = [] if len(shown) == n else [pages.Text(f"The last {len(shown)} of {n:,}.")]
+    return pages.Section("Windows", [*left_out, windows])
 
 
 def _draw(windows: list[Window], alpha: float) -> Figure:

@@ -1,4 +1,7 @@
-"""Reports: what is measured, as one self-contained page, a JSON document or Markdown."""
+"""Reports: what is measured, as one self-contained page, a JSON document or Markdown.
+
+What they can't use raises a CalibrantError that says where and why.
+"""
 
 from calibrant.report.forecast import ForecastReport as ForecastReport
 from calibrant.report.rank_preserving import RankPreservingReport as RankPreservingReport
@@ -6,19 +9,5 @@ from calibrant.report.report import Report as Report
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.report import pages as pages
 from calibrant.report.figures import inline_figure as inline_figure
-from calibrant.report.page import (
-    Answer as Answer,
-    Page as Page,
-    PageReport as PageReport,
-    Picture as Picture,
-    Pictures as Pictures,
-    Section as Section,
-    Text as Text,
-    ends as ends,
-    name as name,
-    off_cell as off_cell,
-    percent as percent,
-    signed as signed,
-    table as table,
-)

@@ -54,13 +54,17 @@ def strip(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def square_panel(draw: Callable[[Axes], None]) -> Figure:
-    """Return a small figure with one square plot, to stand among others."""
-    from matplotlib.figure import Figure
+def inline_axes(draw: Callable[[Axes], None], size: tuple[float, float] | None = None, **words: str) -> str:
+    """Return the SVG of axes in a figure of `size`, or small and square to stand among others; see `inline_figure`."""
 
-    figure = Figure(figsize=(2.3, 2.3))
-    draw(figure.add_axes((0.13, 0.13, 0.82, 0.82)))
-    return figure
+    def figure() -> Figure:
+        from matplotlib.figure import Figure
+
+        made = Figure(figsize=size or (2.3, 2.3), layout="constrained" if size else None)
+        draw(made.add_subplot() if size else made.add_axes((0.13, 0.13, 0.82, 0.82)))
+        return made
+
+    return inline_figure(figure, **words)
 
 
 def _as_inline_svg(figure: Figure, key: str, title: str, words: str) -> str:

@@ -5,6 +5,7 @@ Both give the same figures, those of `evaluate`, and summaries of one score each
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -18,7 +19,6 @@ from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
 from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
 from calibrant.report.reliability import curve_of, side_by_side
-from calibrant.report.scores import plain_scores
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -60,9 +60,7 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     settings = replace(settings, effect=metrics.design_effect(rows))
     rows = metrics.as_independent(rows)
     n_classes = rows.n_classes
-    classes = None
-    if n_classes > 2:
-        classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON))
+    classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
     return Measured(
         metrics.evaluate_rows(rows, settings, ON),
         rows.one_column().summary(),
@@ -140,7 +138,7 @@ def summarise(
         "version": __version__,
         "kind": "binary" if is_binary else "multiclass",
         "verdict": _with_command(metrics.verdict(found.scores), is_binary=is_binary),
-        "scores": plain_scores(found.scores),
+        "scores": _plain_scores(found.scores),
         "curve": curve_of(found.column, n_bins, level, label, n_rows=n, effect=effect, band="consistency", rng=rng),
         "groups": None
         if groups is None
@@ -164,6 +162,14 @@ def summarise(
             "notes": list(found.notes),
         },
     }
+
+
+def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
+    """Return scores as plain values; infinity, which JSON lacks, is None and marked."""
+    plain = {name: score.to_dict() for name, score in measured.items()}
+    for name, score in plain.items():
+        score["is_infinite"] = measured[name].value == math.inf
+    return plain
 
 
 def _with_command(found: metrics.Verdict, *, is_binary: bool) -> dict[str, Any]:

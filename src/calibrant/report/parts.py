@@ -9,22 +9,7 @@ import numpy as np
 
 from calibrant.metrics import ClassScores, GroupScores, excludes
 from calibrant.phrases import clean, legible, percent_level
-from calibrant.report.page import (
-    Block,
-    Cell,
-    Pictures,
-    Section,
-    Text,
-    count,
-    decimals,
-    ends,
-    figure,
-    name,
-    off_cell,
-    percent,
-    signed,
-    table,
-)
+from calibrant.report import pages
 from calibrant.report.reliability import axes_end, curve_of, panels, side_by_side
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -67,12 +52,13 @@ def summarise_classes(rows: Rows, found: ClassScores) -> dict[str, Any]:
     }
 
 
-def class_sections(summary: dict[str, Any]) -> list[Section]:
+def class_sections(summary: dict[str, Any]) -> list[pages.Section]:
     """Return the sections on classes; of many only the worst are shown."""
     curves, classes, data = summary["class_curves"], summary["classes"], summary["data"]
     if not curves:
         return []
-    pictures = panels(curves, "class", [f"{count(each['events'])} of {count(data['total_weight'])}" for each in curves])
+    captions = [f"{pages.count(each['events'])} of {pages.count(data['total_weight'])}" for each in curves]
+    pictures = panels(curves, "class", captions)
     weight = "Weight" if data["is_weighted"] else "Rows"
     if classes is None:
         return [_of_curves(curves, pictures, len(data["classes"]), weight)]
@@ -83,17 +69,17 @@ def class_sections(summary: dict[str, Any]) -> list[Section]:
         "Debiased error is the root mean squared gap less the part that noise explains. A slope below 1 says that the "
         "probabilities of the class are over-confident, above 1 under-confident."
     )
-    against_rest = table(
+    against_rest = pages.table(
         "Classes",
         shown,
         [
             ("Class", _name),
-            ("Debiased error", lambda each: figure(each["ece_debiased"], 3)),
-            (level, lambda each: ends(each["ece_debiased"], 3)),
-            ("Slope", lambda each: figure(each["slope"], 2)),
-            (level, lambda each: ends(each["slope"], 2)),
-            ("Brier score", lambda each: figure(each["brier"], 3)),
-            ("AUC", lambda each: figure(each["auc"], 3)),
+            ("Debiased error", lambda each: pages.figure(each["ece_debiased"], 3)),
+            (level, lambda each: pages.ends(each["ece_debiased"], 3)),
+            ("Slope", lambda each: pages.figure(each["slope"], 2)),
+            (level, lambda each: pages.ends(each["slope"], 2)),
+            ("Brier score", lambda each: pages.figure(each["brier"], 3)),
+            ("AUC", lambda each: pages.figure(each["auc"], 3)),
         ],
         note=lambda each: str(each["words"]),
         is_off=lambda each: bool(each["is_off"]),
@@ -101,14 +87,18 @@ def class_sections(summary: dict[str, Any]) -> list[Section]:
         wide=(2, 4),
         note_title="What is off",
     )
-    blocks: list[Block] = [
-        Text(classes["verdict"]),
-        Text(f"{which}, the worst first. Bins have equal width; a long bar means few rows. {axes_end(curves)}"),
+    blocks: list[pages.Block] = [
+        pages.Text(classes["verdict"]),
+        pages.Text(f"{which}, the worst first. Bins have equal width; a long bar means few rows. {axes_end(curves)}"),
         pictures,
-        Text(of_table),
+        pages.Text(of_table),
         against_rest,
     ]
-    return [Section("Each class against the rest", blocks), _shares(shown, level, n, weight), _on_top(shown, level)]
+    return [
+        pages.Section("Each class against the rest", blocks),
+        _shares(shown, level, n, weight),
+        _on_top(shown, level),
+    ]
 
 
 def summarise_groups(
@@ -148,7 +138,7 @@ def summarise_groups(
     }
 
 
-def group_section(groups: dict[str, Any]) -> Section:
+def group_section(groups: dict[str, Any]) -> pages.Section:
     """Return the section on groups."""
     curves, n = groups["curves"], len(groups["rows"])
     shown = groups["rows"][: len(curves)]
@@ -156,63 +146,68 @@ def group_section(groups: dict[str, Any]) -> Section:
     lead = f"Gap is mean prediction less observed frequency{bold}. {axes_end(curves)}"
     if len(shown) < n:
         lead = f"Shown are the worst {len(shown)} of {n} groups. {lead}"
-    found = table(
+    found = pages.table(
         "Groups",
         shown,
         [
-            ("Group", lambda each: name(each["group"], _SHORT)),
-            ("Rows", lambda each: count(each["n"])),
-            ("Gap", lambda each: off_cell(signed(each["mean_gap"]), each["is_off"])),
-            (f"{percent_level(groups['level'])} interval", lambda each: ends(each, 3)),
-            ("Debiased error", lambda each: decimals(each["ece_debiased"], 3)),
+            ("Group", lambda each: pages.name(each["group"], _SHORT)),
+            ("Rows", lambda each: pages.count(each["n"])),
+            ("Gap", lambda each: pages.off_cell(pages.signed(each["mean_gap"]), each["is_off"])),
+            (f"{percent_level(groups['level'])} interval", lambda each: pages.ends(each, 3)),
+            ("Debiased error", lambda each: pages.decimals(each["ece_debiased"], 3)),
         ],
     )
-    pictures = panels(curves, "group", [f"{count(curve['n_rows'])} rows" for curve in curves])
-    return Section(f"Groups: {name(groups['by'], _SHORT)}", [Text(groups["verdict"]), pictures, Text(lead), found])
+    pictures = panels(curves, "group", [f"{pages.count(curve['n_rows'])} rows" for curve in curves])
+    return pages.Section(
+        f"Groups: {pages.name(groups['by'], _SHORT)}",
+        [pages.Text(groups["verdict"]), pictures, pages.Text(lead), found],
+    )
 
 
-def _of_curves(curves: list[dict[str, Any]], pictures: Pictures, n: int, weight: str) -> Section:
+def _of_curves(curves: list[dict[str, Any]], pictures: pages.Pictures, n: int, weight: str) -> pages.Section:
     """Return the section of classes of which only curves were measured."""
     which = "Both classes." if n == 2 else f"Shown are the largest {len(curves)} of {n} classes."
     noise = "Calibration error is the mean gap over the bins of the class, with the noise of few rows in it."
-    found = table(
+    found = pages.table(
         "Classes",
         curves,
         [
             ("Class", _name),
-            (weight, lambda curve: count(curve["events"])),
-            ("Mean predicted", lambda curve: decimals(curve["mean_predicted"])),
-            ("Observed", lambda curve: decimals(curve["mean_observed"])),
-            ("Calibration error", lambda curve: decimals(curve["mean_error"])),
+            (weight, lambda curve: pages.count(curve["events"])),
+            ("Mean predicted", lambda curve: pages.decimals(curve["mean_predicted"])),
+            ("Observed", lambda curve: pages.decimals(curve["mean_observed"])),
+            ("Calibration error", lambda curve: pages.decimals(curve["mean_error"])),
         ],
     )
-    return Section("Each class against the rest", [Text(f"{which} {axes_end(curves)}"), pictures, Text(noise), found])
+    return pages.Section(
+        "Each class against the rest", [pages.Text(f"{which} {axes_end(curves)}"), pictures, pages.Text(noise), found]
+    )
 
 
-def _shares(shown: list[dict[str, Any]], level: str, n: int, weight: str) -> Section:
+def _shares(shown: list[dict[str, Any]], level: str, n: int, weight: str) -> pages.Section:
     digits = 3 if n <= 20 else 4
     lead = (
         f"Is each class predicted as often as it occurs? Gap is predicted less observed share{_bold(shown, 'share')}."
     )
     if len(shown) < n:
         lead += f" Of {n} classes the same {len(shown)}."
-    found = table(
+    found = pages.table(
         "Shares of the classes",
         shown,
         [
             ("Class", _name),
-            (weight, lambda each: count(each["weight"])),
-            ("Predicted", lambda each: figure(each["mean_prob"], digits)),
-            ("Observed", lambda each: figure(each["base_rate"], digits)),
-            ("Gap", lambda each: off_cell(signed(each["mean_gap"]["value"], digits), each["is_share_off"])),
-            (level, lambda each: ends(each["mean_gap"], digits)),
+            (weight, lambda each: pages.count(each["weight"])),
+            ("Predicted", lambda each: pages.figure(each["mean_prob"], digits)),
+            ("Observed", lambda each: pages.figure(each["base_rate"], digits)),
+            ("Gap", lambda each: pages.off_cell(pages.signed(each["mean_gap"]["value"], digits), each["is_share_off"])),
+            (level, lambda each: pages.ends(each["mean_gap"], digits)),
         ],
         wide=(1,),
     )
-    return Section("Shares of the classes", [Text(lead), found])
+    return pages.Section("Shares of the classes", [pages.Text(lead), found])
 
 
-def _on_top(shown: list[dict[str, Any]], level: str) -> Section:
+def _on_top(shown: list[dict[str, Any]], level: str) -> pages.Section:
     lead = (
         "The rows by their most probable class: its mean probability, and how often it was right. Gap is the difference"
         f"{_bold(shown, 'top')}. Below, what the rows most often were instead, and the mean probability of that."
@@ -222,38 +217,38 @@ def _on_top(shown: list[dict[str, Any]], level: str) -> Section:
         if not each["n_on_top"]:
             return "Never the most probable class."
         others = [
-            f"{_name(other)} {percent(other['observed'])}, predicted {percent(other['predicted'])}"
+            f"{_name(other)} {pages.percent(other['observed'])}, predicted {pages.percent(other['predicted'])}"
             for other in each["instead"]
         ]
         return f"Instead {'; '.join(others)}" if others else "Always right."
 
-    def sure(each: dict[str, Any]) -> str | Cell:
-        return decimals(each["top_prob"], 3) if each["n_on_top"] else Cell("never", "undefined-value")
+    def sure(each: dict[str, Any]) -> str | pages.Cell:
+        return pages.decimals(each["top_prob"], 3) if each["n_on_top"] else pages.Cell("never", "undefined-value")
 
-    def gap(each: dict[str, Any]) -> str | Cell:
-        return off_cell(signed(each["top_gap"]["value"]), each["is_top_off"]) if each["n_on_top"] else ""
+    def gap(each: dict[str, Any]) -> str | pages.Cell:
+        return pages.off_cell(pages.signed(each["top_gap"]["value"]), each["is_top_off"]) if each["n_on_top"] else ""
 
     title = "How sure, and how often right"
-    found = table(
+    found = pages.table(
         title,
         shown,
         [
             ("It says", _name),
-            ("Rows", lambda each: count(each["n_on_top"])),
+            ("Rows", lambda each: pages.count(each["n_on_top"])),
             ("Sure", sure),
-            ("Right", lambda each: decimals(each["precision"], 3) if each["n_on_top"] else ""),
+            ("Right", lambda each: pages.decimals(each["precision"], 3) if each["n_on_top"] else ""),
             ("Gap", gap),
-            (level, lambda each: ends(each["top_gap"], 3)),
+            (level, lambda each: pages.ends(each["top_gap"], 3)),
         ],
         note=note,
         look="classes noted",
         note_title="Instead",
     )
-    return Section(title, [Text(lead), found])
+    return pages.Section(title, [pages.Text(lead), found])
 
 
 def _name(each: dict[str, Any]) -> str:
-    return name(each["label"], _SHORT)
+    return pages.name(each["label"], _SHORT)
 
 
 def _bold(shown: list[dict[str, Any]], what: str) -> str:

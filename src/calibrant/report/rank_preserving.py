@@ -11,24 +11,8 @@ from calibrant.displays import RankPreservingDisplay, draw_column
 from calibrant.metrics import State, Verdict
 from calibrant.phrases import clean, shorten
 from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
-from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.page import (
-    Answer,
-    Facts,
-    Page,
-    PageReport,
-    Picture,
-    Pictures,
-    Section,
-    Text,
-    count,
-    decimals,
-    name,
-    off_cell,
-    percent,
-    signed,
-    table,
-)
+from calibrant.report import pages
+from calibrant.report.figures import inline_axes, strip
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -41,7 +25,7 @@ _LITTLE = 0.5
 _SHORT = 60
 
 
-class RankPreservingReport(PageReport):
+class RankPreservingReport(pages.PageReport):
     """Report of a probability matrix before and after it got its margins, as a page.
 
     Parameters
@@ -54,11 +38,6 @@ class RankPreservingReport(PageReport):
         As for `rank_preserving.diagnose`.
     title : str
         Heading of the page.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Examples
     --------
@@ -85,31 +64,34 @@ class RankPreservingReport(PageReport):
         self._diagnostics = diagnose(P, Q, y=y, sample_weight=sample_weight, classes=classes)
         self._summary = _summary(self._diagnostics, Q if isinstance(Q, RankPreservingResult) else None, clean(title))
 
-    def page(self) -> Page:
+    def page(self) -> pages.Page:
         found = self._summary
         moved = (
-            f"Of each row's probability {percent(found['mean_moved'])} changed column on average, "
-            f"{percent(found['largest_moved'])} at most. Another column is on top in {percent(found['top_changed'])} "
-            f"of {count(found['n_rows'])} rows."
+            f"Of each row's probability {pages.percent(found['mean_moved'])} changed column on average, "
+            f"{pages.percent(found['largest_moved'])} at most. Another column is on top in "
+            f"{pages.percent(found['top_changed'])} of {pages.count(found['n_rows'])} rows."
         )
-        answers = [Answer("How much moved?", moved), Answer("What is left of the ranking?", found["advice"])]
+        answers = [
+            pages.Answer("How much moved?", moved),
+            pages.Answer("What is left of the ranking?", found["advice"]),
+        ]
         sections = [self._moves(), _ranking(found)]
         if found["has_auc"]:
             sections.append(_auc(found))
         sections.append(_worst(found))
         if found["solver"] is not None:
             sections.append(_solver(found["solver"]))
-        return Page(found["title"], found["state"], found["headline"], answers, sections)
+        return pages.Page(found["title"], found["state"], found["headline"], answers, sections)
 
-    def _moves(self) -> Section:
+    def _moves(self) -> pages.Section:
         """Return the section of pictures of the columns that moved most, and the table of all."""
         columns = self._summary["columns"]
         shown = RankPreservingDisplay(self._diagnostics).columns
         pictures = [
-            Picture(
+            pages.Picture(
                 partial(_column_panel, column, f"column{k}"),
-                f"mean {decimals(column.mean_before, 3)} to {decimals(column.mean_after, 3)}",
-                name(column.column, _SHORT),
+                f"mean {pages.decimals(column.mean_before, 3)} to {pages.decimals(column.mean_after, 3)}",
+                pages.name(column.column, _SHORT),
             )
             for k, column in enumerate(shown)
         ]
@@ -119,81 +101,81 @@ class RankPreservingReport(PageReport):
         )
         if len(shown) < len(columns):
             lead += f" Shown are the {len(shown)} of {len(columns)} columns that moved most."
-        moves = table(
+        moves = pages.table(
             "Moves",
             columns,
             [
                 ("Column", _name),
-                ("Mean before", lambda each: decimals(each["mean_before"], 3)),
-                ("Mean after", lambda each: decimals(each["mean_after"], 3)),
-                ("Mean move", lambda each: decimals(each["mean_move"], 3)),
-                ("Largest", lambda each: decimals(each["largest_move"], 3)),
+                ("Mean before", lambda each: pages.decimals(each["mean_before"], 3)),
+                ("Mean after", lambda each: pages.decimals(each["mean_after"], 3)),
+                ("Mean move", lambda each: pages.decimals(each["mean_move"], 3)),
+                ("Largest", lambda each: pages.decimals(each["largest_move"], 3)),
             ],
         )
-        layout = Pictures(pictures, "panels thirds" if len(shown) > 4 else "panels")
-        return Section("Each column, after against before", [Text(lead), layout, moves])
+        layout = pages.Pictures(pictures, "panels thirds" if len(shown) > 4 else "panels")
+        return pages.Section("Each column, after against before", [pages.Text(lead), layout, moves])
 
     def __repr__(self) -> str:
         return f"<RankPreservingReport: {self._summary['headline']}, n = {self._diagnostics.n_rows:,} rows>"
 
 
 def _name(column: dict[str, Any]) -> str:
-    return name(column["column"], _SHORT)
+    return pages.name(column["column"], _SHORT)
 
 
-def _ranking(found: dict[str, Any]) -> Section:
+def _ranking(found: dict[str, Any]) -> pages.Section:
     lead = (
         "Spread: standard deviation after, as a share of that before. Flattened: neighbours that differed and are "
         "equal now. Overtaken: rows below one that was not above them. Levels: the effective number of different "
         "probabilities."
     )
-    ranking = table(
+    ranking = pages.table(
         "Ranking",
         found["columns"],
         [
             ("Column", _name),
             ("Spread left", lambda each: "" if each["spread"] is None else f"{each['spread']:.0%}"),
             ("Flattened", lambda each: f"{each['flattened']:.0%}"),
-            ("Overtaken", lambda each: off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"]))),
-            ("Levels", lambda each: count(round(each["steps_before"]))),
-            ("Levels after", lambda each: count(round(each["steps_after"]))),
+            ("Overtaken", lambda each: pages.off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"]))),
+            ("Levels", lambda each: pages.count(round(each["steps_before"]))),
+            ("Levels after", lambda each: pages.count(round(each["steps_after"]))),
         ],
         wide=(4,),
     )
-    return Section("What is left of the ranking", [Text(lead), ranking])
+    return pages.Section("What is left of the ranking", [pages.Text(lead), ranking])
 
 
-def _auc(found: dict[str, Any]) -> Section:
+def _auc(found: dict[str, Any]) -> pages.Section:
     lead = "Area under the ROC curve. Where the order is kept, rows that became equal are all that can change it."
-    areas = table(
+    areas = pages.table(
         "Area under the ROC curve",
         [each for each in found["columns"] if each["auc_before"] is not None],
         [
             ("Column", _name),
-            ("AUC before", lambda each: decimals(each["auc_before"])),
-            ("AUC after", lambda each: decimals(each["auc_after"])),
-            ("Change", lambda each: signed(each["auc_after"] - each["auc_before"], 4)),
+            ("AUC before", lambda each: pages.decimals(each["auc_before"])),
+            ("AUC after", lambda each: pages.decimals(each["auc_after"])),
+            ("Change", lambda each: pages.signed(each["auc_after"] - each["auc_before"], 4)),
         ],
     )
-    return Section("How well each column tells its class from the rest", [Text(lead), areas])
+    return pages.Section("How well each column tells its class from the rest", [pages.Text(lead), areas])
 
 
-def _worst(found: dict[str, Any]) -> Section:
-    moved = table(
+def _worst(found: dict[str, Any]) -> pages.Section:
+    moved = pages.table(
         "Rows that moved most",
         found["worst"],
         [
             ("Row", lambda each: str(each["row"])),
-            ("Moved", lambda each: decimals(each["moved"], 3)),
-            ("Most came from", lambda each: name(each["source"], 40)),
-            ("Most went to", lambda each: name(each["target"], 40)),
+            ("Moved", lambda each: pages.decimals(each["moved"], 3)),
+            ("Most came from", lambda each: pages.name(each["source"], 40)),
+            ("Most went to", lambda each: pages.name(each["target"], 40)),
         ],
         look="worst",
     )
-    return Section("Rows that moved most", [moved])
+    return pages.Section("Rows that moved most", [moved])
 
 
-def _solver(solver: dict[str, Any]) -> Section:
+def _solver(solver: dict[str, Any]) -> pages.Section:
     over = "" if solver["n_groups"] is None else f" over {solver['n_groups']:,} groups"
     ended = "converged" if solver["converged"] else "stopped before it had converged"
     rows, margins, order = (f"{solver[f'{what}_residual']:.1e}" for what in ("row", "margin", "rank"))
@@ -203,7 +185,7 @@ def _solver(solver: dict[str, Any]) -> Section:
         ("Gap", f"No matrix with these margins and this order is {nearer}."),
         ("Residuals", f"Rows {rows}, margins {margins} per row, order {order}."),
     ]
-    return Section("How the solver ended", [Facts(facts)])
+    return pages.Section("How the solver ended", [pages.Facts(facts)])
 
 
 def _column_panel(column: ColumnChange, key: str) -> str:
@@ -218,9 +200,11 @@ def _column_panel(column: ColumnChange, key: str) -> str:
         ax.set(xlabel="", ylabel="")
         ax.locator_params(nbins=3)
 
-    means = f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {percent(column.flattened)} flat."
+    means = (
+        f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {pages.percent(column.flattened)} flat."
+    )
     title = f"Column {shorten(clean(column.column), _SHORT)}: probabilities after against before"
-    return inline_figure(lambda: square_panel(draw), key=key, title=title, words=means)
+    return inline_axes(draw, key=key, title=title, words=means)
 
 
 def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str) -> dict[str, Any]:

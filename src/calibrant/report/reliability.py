@@ -12,21 +12,8 @@ from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram,
 from calibrant.metrics import curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import percent_level, shorten
-from calibrant.report.figures import inline_figure, square_panel, strip
-from calibrant.report.page import (
-    Cell,
-    Picture,
-    Pictures,
-    Section,
-    Text,
-    count,
-    decimals,
-    name,
-    off_cell,
-    percent,
-    signed,
-    table,
-)
+from calibrant.report import pages
+from calibrant.report.figures import inline_axes, inline_figure, strip
 from calibrant.results import Curve
 from calibrant.summary import ScoreSummary
 
@@ -82,12 +69,8 @@ def curve_of(
             }
             for b in range(curve.x.size)
         ],
-        "histogram": {
-            "edges": histogram.edges.tolist(),
-            "n": histogram.n.tolist(),
-            "events": histogram.events.tolist(),
-            "is_weighted": histogram.is_weighted,
-        },
+        "histogram": {key: getattr(histogram, key).tolist() for key in ("edges", "n", "events")}
+        | {"is_weighted": histogram.is_weighted},
     }
 
 
@@ -98,46 +81,45 @@ def side_by_side(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**{k: v for k, v in curve.items() if k not in left_out}, "upper": upper} for curve in curves]
 
 
-def reliability_section(summary: dict[str, Any]) -> Section:
+def reliability_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section of the main curve."""
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
     level, upper = percent_level(curve["level"]), curve["upper"]
     digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
-    picture = Picture(lambda: _diagram(curve), _caption(summary, level))
+    picture = pages.Picture(lambda: _diagram(curve), _caption(summary, level))
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
-    bold = (
-        ", bold where the prediction lies outside the interval" if any(b["is_outside"] for b in curve["bins"]) else ""
-    )
+    is_any_off = any(b["is_outside"] for b in curve["bins"])
+    bold = ", bold where the prediction lies outside the interval" if is_any_off else ""
     lead = (
         f'The bins: gap is mean prediction less observed frequency{bold}; "if calibrated", on wide screens, is where '
         f"{level} of calibrated forecasts would be observed."
     )
-    bins = table(
+    bins = pages.table(
         "Bins",
         curve["bins"],
         [
-            ("Predictions", lambda b: Cell(_range(b["from"], b["to"], digits), "range")),
-            ("Mean", lambda b: decimals(b["predicted"], digits)),
-            ("Observed", lambda b: decimals(b["observed"], digits)),
-            (f"{level} interval", lambda b: Cell(_range(b["low"], b["high"], digits), "range")),
+            ("Predictions", lambda b: pages.Cell(_range(b["from"], b["to"], digits), "range")),
+            ("Mean", lambda b: pages.decimals(b["predicted"], digits)),
+            ("Observed", lambda b: pages.decimals(b["observed"], digits)),
+            (f"{level} interval", lambda b: pages.Cell(_range(b["low"], b["high"], digits), "range")),
             ("If calibrated", lambda b: _range(b["band_low"], b["band_high"], digits)),
-            (weight, lambda b: count(b["n"])),
-            ("Gap", lambda b: off_cell(signed(b["gap"], digits), b["is_outside"])),
+            (weight, lambda b: pages.count(b["n"])),
+            ("Gap", lambda b: pages.off_cell(pages.signed(b["gap"], digits), b["is_outside"])),
         ],
         look="bins",
         wide=(4,),
     )
     title = "Reliability" if is_binary else "Reliability of the most probable class"
-    return Section(title, [Pictures([picture], "main"), Text(lead), bins])
+    return pages.Section(title, [pages.Pictures([picture], "main"), pages.Text(lead), bins])
 
 
-def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> Pictures:
+def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> pages.Pictures:
     """Return small curves beside each other; `key` makes their ids unique in a page."""
     pictures = [
-        Picture(partial(_panel, curve, f"{key}{k}"), caption, name(curve["label"], _SHORT))
+        pages.Picture(partial(_panel, curve, f"{key}{k}"), caption, pages.name(curve["label"], _SHORT))
         for k, (curve, caption) in enumerate(zip(curves, captions, strict=True))
     ]
-    return Pictures(pictures, "panels")
+    return pages.Pictures(pictures, "panels")
 
 
 def axes_end(curves: list[dict[str, Any]]) -> str:
@@ -146,7 +128,7 @@ def axes_end(curves: list[dict[str, Any]]) -> str:
 
 
 def _range(low: float, high: float, digits: int) -> str:
-    return f"{decimals(low, digits)}\N{EN DASH}{decimals(high, digits)}"
+    return f"{pages.decimals(low, digits)}\N{EN DASH}{pages.decimals(high, digits)}"
 
 
 def _caption(summary: dict[str, Any], level: str) -> Markup:
@@ -155,14 +137,16 @@ def _caption(summary: dict[str, Any], level: str) -> Markup:
 
     curve, data = summary["curve"], summary["data"]
     is_binary = summary["kind"] == "binary"
-    rows = f"n = {count(curve['n_rows'])} rows"
+    rows = f"n = {pages.count(curve['n_rows'])} rows"
     if curve["histogram"]["is_weighted"]:
-        rows += f" of total weight {count(data['total_weight'])}."
+        rows += f" of total weight {pages.count(data['total_weight'])}."
     else:
-        rows += f", {count(curve['events'])} {'events' if is_binary else 'right'}."
+        rows += f", {pages.count(curve['events'])} {'events' if is_binary else 'right'}."
     if curve["upper"] < 1.0:
         above = (
-            f"; {count(curve['n_above'])} higher predictions are counted in the last bar" if curve["n_above"] else ""
+            f"; {pages.count(curve['n_above'])} higher predictions are counted in the last bar"
+            if curve["n_above"]
+            else ""
         )
         rows += f" The axes end at {curve['upper']:g}{above}."
     dot, every, event = (Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", ""))
@@ -190,7 +174,7 @@ def _panel(curve: dict[str, Any], key: str) -> str:
         ax.set_xticks((0.0, end), ["0", f"{end:g}"])
         ax.set_yticks((0.0, end), ["0", f"{end:g}"])
 
-    return inline_figure(lambda: square_panel(draw), key=key, title=_title(curve), words=_words(curve))
+    return inline_axes(draw, key=key, title=_title(curve), words=_words(curve))
 
 
 def _with_histogram(curve: dict[str, Any]) -> Figure:
@@ -216,14 +200,11 @@ def _with_histogram(curve: dict[str, Any]) -> Figure:
 
 
 def _as_curve(curve: dict[str, Any]) -> Curve:
-    columns = ("predicted", "observed", "low", "high", "n")
-    x, y, low, high, n = (np.array([b[column] for b in curve["bins"]]) for column in columns)
+    columns = ("predicted", "observed", "low", "high", "n", "band_low", "band_high")
+    x, y, low, high, n, *band = (np.array([b[column] for b in curve["bins"]]) for column in columns)
     edges = np.array([(b["from"], b["to"]) for b in curve["bins"]])
     found = Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
-    if not curve["has_band"]:
-        return found
-    band_low, band_high = (np.array([b[column] for b in curve["bins"]]) for column in ("band_low", "band_high"))
-    return replace(found, band_low=band_low, band_high=band_high)
+    return replace(found, band_low=band[0], band_high=band[1]) if curve["has_band"] else found
 
 
 def _title(curve: dict[str, Any]) -> str:
@@ -231,9 +212,9 @@ def _title(curve: dict[str, Any]) -> str:
 
 
 def _words(curve: dict[str, Any]) -> str:
-    bins = curve["bins"]
-    points = "; ".join(f"{percent(b['predicted'])} predicted, {percent(b['observed'])} observed" for b in bins)
+    bins, share = curve["bins"], pages.percent
+    points = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
     if curve["has_band"]:
-        band = "; ".join(f"{percent(b['band_low'])} to {percent(b['band_high'])}" for b in bins)
+        band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in bins)
         points += f". Calibrated forecasts would be observed within {band}"
     return f"Mean prediction and observed frequency of {len(bins)} bins: {points}."

@@ -9,11 +9,10 @@ from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
 from calibrant.phrases import clean, listed, percent_level
+from calibrant.report import pages
 from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, summarise
-from calibrant.report.page import Answer, Facts, Page, PageReport, Section, count, name
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
-from calibrant.report.scores import methods_of, score_section
 from calibrant.rows import Rows
 from calibrant.tables import open_rows
 from calibrant.validation import ArrayLike, check_integer
@@ -32,8 +31,59 @@ _QUESTIONS = {
 _MOST_NAMED = 12
 _SHORT = 60
 
+_GAP = "Mean gap between predicted and observed"
+_NOISE = "Noise alone makes it positive."
+_OF_THE_TOP = "Mean gap between the probability of the most probable class and"
+#: Title and meaning of each score that the page shows, in the order of the table.
+MEANINGS = {
+    "brier": ("Brier score", "Mean squared distance between prediction and outcome. Lower is better, 0 is perfect."),
+    "log_loss": ("Log loss", "Mean surprise at what happened. Confident mistakes cost most; lower is better."),
+    "ece": ("Calibration error", f"{_GAP} over bins. {_NOISE}"),
+    "ece_debiased": (
+        "Calibration error, debiased",
+        "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
+    ),
+    "smooth_ece": ("Calibration error, smooth", f"{_GAP}, smoothed without bins. {_NOISE}"),
+    "ici": ("Integrated calibration index", f"Mean gap between predictions and a smooth fit to the outcomes. {_NOISE}"),
+    "classwise_ece": (
+        "Class-wise calibration error",
+        f"The mean gap for each class against the rest, averaged over the classes. {_NOISE}",
+    ),
+    "marginal_calibration_error": (
+        "Marginal calibration error",
+        "Root mean squared gap of all classes over bins less the part that noise explains.",
+    ),
+    "auc": ("AUC", "Chance that an event is ranked above a non-event. Says nothing about calibration."),
+    "miscalibration": ("Miscalibration", "Part of the Brier score that a perfect recalibration would remove."),
+    "discrimination": ("Discrimination", "Part of the Brier score that is earned by telling events apart."),
+    "uncertainty": ("Uncertainty", "Brier score of predicting the base rate for every row: no skill."),
+    "accuracy": ("Accuracy", "Share of rows whose most probable class was right."),
+    "mean_gap": ("Mean gap", "Mean prediction less the share of events. Above 0, too much is predicted overall."),
+    "slope": ("Calibration slope", "Below 1, predictions are over-confident; above 1, under-confident."),
+    "intercept": (
+        "Calibration intercept",
+        "True log-odds where 50% is predicted: 0 is right, and above 0 such predictions are too low.",
+    ),
+    "base_rate": ("Base rate", "Share of events."),
+}
+#: What differs where there is one probability per class.
+_MULTICLASS_MEANINGS = {
+    "ece": f"{_OF_THE_TOP} how often it was right, over bins. {_NOISE}",
+    "smooth_ece": f"{_OF_THE_TOP} how often it was right, smoothed without bins. {_NOISE}",
+    "ici": f"{_OF_THE_TOP} a smooth fit of how often it was right. {_NOISE}",
+    "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
+    "calibration.",
+    "discrimination": "Part of the Brier score that is earned by telling classes apart.",
+    "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
+    "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
+}
+#: Scores that the verdict tells in words.
+_IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
+#: Decimals of scores of the size of 1.
+_COARSE = {"slope": 3, "intercept": 3}
 
-class Report(PageReport):
+
+class Report(pages.PageReport):
     """Calibration report of labels and predicted probabilities.
 
     Says in words whether the probabilities are calibrated, which way they are off, where, and what to do; then
@@ -59,11 +109,6 @@ class Report(PageReport):
         Name of the file or table that the rows come from.
     rng : int, numpy Generator or None
         Randomness of resampled intervals. The same seed gives the same bytes.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----
@@ -107,17 +152,15 @@ class Report(PageReport):
         known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        self._summary = _summary_of_rows(
-            rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names
-        )
+        what = {"title": title, "source": source, "score_names": names}
+        self._summary = _summary_of_rows(rows, group_name, n_bins, level, rng, **what)
 
     @classmethod
     def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
         names, group_name = [clean(each) for each in rows.columns or ()], next(iter(rows.groups), "")
-        return cls.__new__(cls).keep(
-            _summary_of_rows(rows, group_name, n_bins, level, rng, title=title, source=source, score_names=names)
-        )
+        what = {"title": title, "source": source, "score_names": names}
+        return cls.__new__(cls).keep(_summary_of_rows(rows, group_name, n_bins, level, rng, **what))
 
     @classmethod
     def from_source(
@@ -144,9 +187,7 @@ class Report(PageReport):
         ----------
         source, score, label, weight, group, classes, max_distinct, format, table
             As in `cb.engines.summarise`: a file, a folder, a DuckDB database, a relation, a frame or a stream.
-        pos_label : scalar, optional
-            The positive one of two labels; the larger one by default.
-        n_bins, level, title, rng
+        pos_label, n_bins, level, title, rng
             As in `Report`.
 
         Returns
@@ -155,11 +196,6 @@ class Report(PageReport):
             Where the distinct scores fit in memory its figures are those of `Report`. Where they don't, those of cells
             of neighbouring scores, and the page says how far scores were moved. More columns than fit in memory are
             reported without the table of classes; the page says so.
-
-        Raises
-        ------
-        CalibrantError
-            If the source can't be read, or a row can't be used; the message says where and why.
 
         Examples
         --------
@@ -180,7 +216,7 @@ class Report(PageReport):
             summarise(measured, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng)
         )
 
-    def page(self) -> Page:
+    def page(self) -> pages.Page:
         summary = self._summary
         found = summary["verdict"]
         sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
@@ -188,10 +224,10 @@ class Report(PageReport):
             sections.append(group_section(summary["groups"]))
         sections.append(_data_section(summary))
         answers = [
-            Answer(question, found[part], found["command"] if part == "what_to_do" else None)
+            pages.Answer(question, found[part], found["command"] if part == "what_to_do" else None)
             for part, question in _QUESTIONS.items()
         ]
-        return Page(summary["title"], found["state"], found["headline"], answers, sections)
+        return pages.Page(summary["title"], found["state"], found["headline"], answers, sections)
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
@@ -208,34 +244,87 @@ def _summary_of_rows(
     return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 
-def _data_section(summary: dict[str, Any]) -> Section:
+def score_section(summary: dict[str, Any]) -> pages.Section:
+    """Return the section of the scores that a summary holds."""
+    scores, data = summary["scores"], summary["data"]
+    shown = _shown(summary)
+    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
+
+    def value(name: str) -> str | pages.Cell:
+        text = pages.figure(scores[name], _COARSE.get(name, fine))
+        return text if pages.ends(scores[name]) else pages.Cell(text, "undefined-value")
+
+    def note(name: str) -> str:
+        meaning = shown[name][1]
+        said = scores[name]["note"].rstrip(".")
+        return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
+
+    found = pages.table(
+        "Scores",
+        list(shown),
+        [
+            ("Score", lambda name: shown[name][0]),
+            ("Value", value),
+            (
+                f"{percent_level(data['level'])} interval",
+                lambda name: pages.ends(scores[name], _COARSE.get(name, fine)),
+            ),
+        ],
+        note=note,
+        look="scores",
+        note_title="Meaning",
+    )
+    lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
+    return pages.Section("Scores", [pages.Text(" ".join([lead, *data["notes"]])), found])
+
+
+def _methods_of(summary: dict[str, Any]) -> str:
+    """Say how the intervals were found."""
+    methods: dict[str, list[str]] = {}
+    for name, (title, _) in _shown(summary).items():
+        if pages.ends(summary["scores"][name]):
+            methods.setdefault(summary["scores"][name]["method"], []).append(title)
+    return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
+
+
+def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return title and meaning of each score that the page shows; one that has no words yet follows by its name."""
+    scores = summary["scores"]
+    without_words = [name for name in scores if name not in MEANINGS and name not in _IN_VERDICT]
+    shown = {name: words for name, words in MEANINGS.items() if name in scores}
+    shown |= {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
+    if summary["kind"] == "multiclass":
+        shown |= {name: (shown[name][0], words) for name, words in _MULTICLASS_MEANINGS.items() if name in shown}
+    return shown
+
+
+def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
     data = summary["data"]
-    facts = []
-    if data["source"] is not None:
-        facts.append(("Source", name(data["source"])))
+    facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
     if data["score_names"]:
-        facts.append(("Scores from", listed([name(each, _SHORT) for each in data["score_names"]], most=_MOST_NAMED)))
+        names = [pages.name(each, _SHORT) for each in data["score_names"]]
+        facts.append(("Scores from", listed(names, most=_MOST_NAMED)))
     classes = [
-        f"{name(each['label'], _SHORT)} ({count(each['n'])} rows"
+        f"{pages.name(each['label'], _SHORT)} ({pages.count(each['n'])} rows"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"
         for each in data["classes"]
     ]
     weights = "None: every row counts once"
     if data["is_weighted"]:
         worth = f"{int(data['effective_rows']):,} equally weighted rows"
-        weights = f"Total {count(data['total_weight'])}; worth {worth}"
+        weights = f"Total {pages.count(data['total_weight'])}; worth {worth}"
     if data["design_effect"] > 1.0:
         worth = f"{int(data['effective_rows']):,} independent ones"
         facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
     level = percent_level(data["level"])
     facts += [
-        ("Rows", count(data["n_rows"])),
+        ("Rows", pages.count(data["n_rows"])),
         ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
-        ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
+        ("Intervals", f"Level {level}, pointwise. {_methods_of(summary)}"),
     ]
-    return Section("Data and method", [Facts(facts)])
+    return pages.Section("Data and method", [pages.Facts(facts)])
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:

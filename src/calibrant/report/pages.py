@@ -166,13 +166,7 @@ class PageReport(ABC):
         return re.sub(r"\n{3,}", "\n\n", self.page().written("page.md.j2")).strip("\n") + "\n"
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            If the folder doesn't exist or can't be written to.
-        """
+        """Write the page to a file, whole or not at all; raises OSError where the folder can't be written to."""
         text = self.html()
         with whole_file(Path(path)) as file:
             file.write(text.encode())
