@@ -28,7 +28,7 @@ from calibrant.validation import (
 )
 
 if TYPE_CHECKING:
-    from calibrant.kernels.sorting import KeyArray
+    from calibrant.kernels import KeyArray
 
 #: Below this many rows `np.sort` is as fast as any other sort.
 _SMALL = 1 << 15

@@ -167,7 +167,9 @@ class ComparisonDisplay:
 
 
 def _as_row(row: Score | tuple[str, float, float, float]) -> ComparisonRow:
-    fields: Any = row if isinstance(row, tuple) else [getattr(row, key, None) for key in ComparisonRow._fields]
+    fields: Any = (
+        row if isinstance(row, tuple) else [getattr(row, key, None) for key in ("name", "value", "low", "high")]
+    )
     if len(fields) != 4 or any(field is None for field in fields):
         raise InvalidTypeError(
             f"rows holds {row!r:.80}, which is no (name, value, low, high). Pass such tuples, or Score objects."

@@ -65,6 +65,7 @@ from calibrant.kernels.piecewise import (
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
+    KeyArray as KeyArray,
     count_distinct as count_distinct,
     finish_order as finish_order,
     pack_signed as pack_signed,

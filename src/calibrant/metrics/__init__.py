@@ -100,6 +100,7 @@ from calibrant.metrics.proper_scores import (
 from calibrant.metrics.ranking import rank as rank
 from calibrant.metrics.reliability import (
     Band as Band,
+    CurveSettings as CurveSettings,
     curve_of_event as curve_of_event,
     curve_settings as curve_settings,
     event_rows as event_rows,

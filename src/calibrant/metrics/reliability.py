@@ -97,7 +97,7 @@ def reliability_curve(
     settings = curve_settings(n_bins, strategy, level, band, rng)
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
-    settings = settings._replace(effect=design_effect(rows))
+    settings = CurveSettings(*settings[:-1], effect=design_effect(rows))
     return curve_of_event(event_rows(as_independent(rows), class_label), settings, label=label)
 
 

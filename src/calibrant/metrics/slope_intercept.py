@@ -145,7 +145,7 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     note = f"the interval is too short with fewer than {FEW:.0f} rows of a class" if rarest < FEW else ""
     return {
         name: Estimate(value, value - reach, value + reach, "normal (sandwich)", note)
-        for name, value, reach in zip(line._fields, line, half, strict=True)
+        for name, value, reach in zip(("slope", "intercept"), line, half, strict=True)
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, axis_end
-from calibrant.metrics import curve_of_event, curve_settings, make_bins
+from calibrant.metrics import CurveSettings, curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import percent_level, shorten
 from calibrant.report import pages
@@ -38,7 +38,7 @@ def curve_of(
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
     """Measure the curve of one score as plain values; weights don't tell `n_rows`, nor which rows are independent."""
-    settings = curve_settings(n_bins, strategy, level, band, rng)._replace(effect=effect)
+    settings = CurveSettings(*curve_settings(n_bins, strategy, level, band, rng)[:-1], effect=effect)
     curve = curve_of_event(data, settings)
     upper = axis_end([curve])
     is_weighted = not np.array_equal(data.weight, data.weight_squared)
