@@ -1,18 +1,16 @@
 """Every fitted thing through every capability.
 
 `SUBJECTS` are fitted objects, `CAPABILITIES` what can be done with one. A pair works, unless `REFUSED` says with which
-words it is refused: by a CalibrantError in Python, by exit status 2 on the command line. `PENDING` lists what does not
-do so yet, and why; it is empty before a release. A pair of it that works fails here until it is taken out.
+words it is refused: by a CalibrantError in Python, by exit status 2 on the command line.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,157 +29,7 @@ import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError
 from calibrant.persistence import fingerprint, load, save, to_onnx, to_sql
-
-N = 150
-CLASSES = {1: ["no", "yes"], 2: ["no", "yes"], 3: ["a", "b", "c"]}
-#: Files hold the columns in this order, which is not that of the classes.
-SHUFFLED = {1: [0], 2: [1, 0], 3: [2, 0, 1]}
-
-
-# --- what is tested ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Something fitted to so many columns of scores, with names that hold the classes or without any."""
-
-    name: str
-    make: Callable[[Subject], Any]
-    width: int
-    is_named: bool = True
-    input: str = "probability"
-    kind: str = "classes"
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns in files, in the order of the classes."""
-        if not self.is_named:
-            return [f"s{k}" for k in range(self.width)]
-        return ["p"] if self.width == 1 else [f"p_{label}" for label in CLASSES[self.width]]
-
-    @property
-    def fitted(self) -> Any:
-        """The fitted object, made once."""
-        return _fit(self.name)
-
-
-def scores_of(width: int, input: str) -> Any:
-    """Return the scores of N rows, shape (N,) or (N, K): overconfident probabilities, or logits of these."""
-    truth = np.random.default_rng(width).dirichlet([1.0] * max(width, 2), N)
-    sharp = truth**1.5 / (truth**1.5).sum(axis=1, keepdims=True)
-    if width == 1:
-        return sharp[:, 1] if input == "probability" else np.log(sharp[:, 1] / sharp[:, 0])
-    return sharp if input == "probability" else np.log(sharp)
-
-
-def labels_of(width: int) -> list[str]:
-    truth = np.random.default_rng(width).dirichlet([1.0] * max(width, 2), N)
-    rng = np.random.default_rng(0)
-    return [CLASSES[width][rng.choice(len(row), p=row)] for row in truth]
-
-
-REGIONS = np.resize(["north", "south", "south"], N)
-
-
-def given(subject: Subject) -> Any:
-    """Return the scores as the fit gets them: a frame or series with names, or an array."""
-    scores = scores_of(subject.width, subject.input)
-    if not subject.is_named:
-        return scores
-    if subject.width == 1:
-        return pd.Series(scores, name=subject.columns[0])
-    return pd.DataFrame(scores, columns=subject.columns)[[subject.columns[k] for k in SHUFFLED[subject.width]]]
-
-
-def of_method(name: str, **settings: Any) -> Callable[[Subject], Any]:
-    def make(subject: Subject) -> Any:
-        return CALIBRATORS[name](**settings).fit(given(subject), labels_of(subject.width))
-
-    return make
-
-
-def grouped(subject: Subject) -> Any:
-    regions = pd.Series(REGIONS, name="region") if subject.is_named else REGIONS
-    return cb.GroupedCalibrator("temperature").fit(given(subject), labels_of(subject.width), groups=regions)
-
-
-def multilabel(subject: Subject) -> Any:
-    has_label = np.column_stack([np.array(labels_of(subject.width)) == label for label in CLASSES[subject.width]])
-    Y = pd.DataFrame(has_label, columns=CLASSES[subject.width]) if subject.is_named else has_label
-    scores = scores_of(subject.width, "probability")
-    return cb.MultilabelCalibrator("beta").fit(
-        pd.DataFrame(scores, columns=subject.columns) if subject.is_named else scores, Y
-    )
-
-
-def facade(subject: Subject) -> Any:
-    calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(method="sigmoid", cv=2))
-    calibrator.fit(labels_of(subject.width), given(subject))
-    return calibrator
-
-
-def shift(subject: Subject) -> Any:
-    classes = CLASSES[subject.width]
-    return cb.prior.PriorShift(1.0 + np.arange(len(classes)), classes=classes)
-
-
-def chain(subject: Subject) -> Any:
-    return cb.Chain([of_method("temperature")(subject), shift(subject), of_method("beta")(subject)])
-
-
-def rank_preserving(subject: Subject) -> Any:
-    return cb.RankPreservingCalibrator().fit(given(subject), labels_of(subject.width))
-
-
-def forecast(method: str) -> Callable[[Subject], Any]:
-    def make(subject: Subject) -> Any:
-        recalibrator: Any = getattr(cb.forecasts, method)()
-        mean = np.random.default_rng(3).normal(size=N)
-        return recalibrator.fit(
-            cb.forecasts.GaussianForecast(mean, 1.0), mean + 2.0 * np.random.default_rng(4).normal(size=N)
-        )
-
-    return make
-
-
-def subjects() -> Iterator[Subject]:
-    in_words = {1: "one score", 2: "two columns", 3: "three columns"}
-
-    def each(
-        name: str, make: Any, widths: tuple[int, ...] = (1, 2, 3), input: str = "probability", kind: str = "classes"
-    ) -> Iterator[Subject]:
-        for width in widths:
-            for is_named in (True, False):
-                how = "by name" if is_named else "by position"
-                yield Subject(f"{name}, {in_words[width]}, {how}", make, width, is_named, input, kind)
-
-    for name in sorted(CALIBRATORS):
-        yield from each(name, of_method(name))
-    yield from each("one_vs_rest by likelihood", of_method("one_vs_rest", coupling="likelihood"), (3,))
-    yield from each("top_label per class", of_method("top_label", per_class=True), (3,))
-    yield from each("spline of logits", of_method("spline", input="logit"), input="logit")
-    yield from each("matrix of logits", of_method("matrix", input="logit"), (3,), input="logit")
-    yield from each("isotonic of scores", of_method("isotonic", input="score"), (1,), input="score")
-    yield from each("GroupedCalibrator", grouped, kind="grouped")
-    yield from each("MultilabelCalibrator", multilabel, (3,), kind="labels")
-    yield from each("ProbabilityCalibrator", facade)
-    for width in (1, 2, 3):  # nothing is fitted that could have names
-        yield Subject(f"PriorShift, {in_words[width]}, by position", shift, width, is_named=False)
-    yield from each("Chain", chain)
-    yield from each("RankPreservingCalibrator", rank_preserving, (3,))
-    for method in ("Average", "Conformal", "Distribution", "Threshold", "VarianceScaling"):
-        yield Subject(f"forecasts.{method}Recalibrator", forecast(f"{method}Recalibrator"), 1, kind="forecast")
-
-
-SUBJECTS = {subject.name: subject for subject in subjects()}
-
-
-@cache
-def _fit(name: str) -> Any:
-    return SUBJECTS[name].make(SUBJECTS[name])
-
-
-# --- what it must be able to do ------------------------------------------------------------------------------
+from capability_subjects import CLASSES, REGIONS, SHUFFLED, SUBJECTS, N, Subject, labels_of, scores_of
 
 
 @dataclass(frozen=True)
@@ -327,13 +175,18 @@ def in_onnx(work: Work) -> None:
     run_onnx(work, to_onnx(work.subject.fitted, n_columns=work.subject.width if work.subject.width < 3 else None))
 
 
-def run_onnx(work: Work, model: Any) -> None:
+def run_onnx(work: Work, model: Any, *, of_one_score: bool = False) -> None:
+    """Run a model; of two classes it may be that of one score, which is the probability or logit of the second."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     data = model if isinstance(model, bytes) else model.SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    (got,) = session.run(None, {"scores": work.scores})
-    np.testing.assert_allclose(got.reshape(N, -1), work.expected(), rtol=1e-9, atol=1e-12)
+    scores, expected = work.scores, work.expected()
+    if of_one_score:
+        scores = scores[:, 1] - (scores[:, 0] if work.subject.input == "logit" else 0.0)
+        expected = expected[:, 1:]
+    (got,) = session.run(None, {"scores": scores})
+    np.testing.assert_allclose(got.reshape(N, -1), expected, rtol=1e-9, atol=1e-12)
 
 
 def engine_in_memory(work: Work) -> None:
@@ -383,11 +236,9 @@ def command_export_sql(work: Work) -> None:
 
 
 def command_export_onnx(work: Work) -> None:
-    if work.subject.width == 2:
-        pytest.skip("the command exports one score of two classes")
     target = work.folder / "c.onnx"
     work.command("export", work.saved(), "--to", "onnx", "-o", target)
-    run_onnx(work, target.read_bytes())
+    run_onnx(work, target.read_bytes(), of_one_score=work.subject.width > work.subject.fitted.widths[0])
 
 
 def log_losses(document: Any) -> list[float]:
@@ -477,31 +328,15 @@ REFUSED: list[tuple[str, str, str]] = [
     ("forecasts.*", "calibrant report*", _FORECASTS),
     ("forecasts.*", "calibrant monitor*", _FORECASTS),
 ]
-#: Patterns of a subject and of a capability that do not do yet what is expected, and why. Empty before a release.
-PENDING: list[tuple[str, str, str]] = []
 
 
-def found_in(cases: list[tuple[str, str, str]], subject: str, capability: str) -> str | None:
-    """Return what the first pattern says that matches a pair."""
-    return next((text for s, c, text in cases if fnmatch(subject, s) and fnmatch(capability, c)), None)
+PAIRS = [pytest.param(s, c, id=f"{s}: {c}") for s in SUBJECTS for c in CAPABILITIES]
 
 
-def pairs() -> list[Any]:
-    """Return all pairs; of the pending ones the first of each pattern runs, and fails the test if it works."""
-    found, seen = [], set()
-    for subject in SUBJECTS:
-        for capability in CAPABILITIES:
-            reason = found_in(PENDING, subject, capability)
-            marks = [pytest.mark.xfail(reason=reason, strict=True, run=reason not in seen)] if reason else []
-            seen.add(reason)
-            found.append(pytest.param(subject, capability, marks=marks, id=f"{subject}: {capability}"))
-    return found
-
-
-@pytest.mark.parametrize(("subject", "capability"), pairs())
+@pytest.mark.parametrize(("subject", "capability"), PAIRS)
 def test_subject_has_the_capability_or_says_why_not(tmp_path: Path, subject: str, capability: str) -> None:
     work, run = Work(SUBJECTS[subject], tmp_path), CAPABILITIES[capability]
-    refused = found_in(REFUSED, subject, capability)
+    refused = next((text for s, c, text in REFUSED if fnmatch(subject, s) and fnmatch(capability, c)), None)
     if refused is None:
         run(work)
     else:

@@ -25,6 +25,7 @@ def test_import_loads_no_heavy_package() -> None:
     assert loaded.isdisjoint(LATE)
 
 
+@pytest.mark.slow
 def test_fit_and_apply_of_arrays_load_no_table_or_picture_package() -> None:
     loaded = modules_after(
         "import calibrant as cb\ncb.IsotonicCalibrator().fit([0.1, 0.6, 0.4, 0.9], [0, 1, 0, 1]).predict_proba([0.5])"

@@ -86,10 +86,11 @@ def test_heavy_packages_are_imported_inside_functions() -> None:
 
 
 def test_only_kernels_import_numba() -> None:
+    modules = top_level_modules(PACKAGE)
     importers = {
         path.relative_to(PACKAGE).parts[0]
         for path in sources(PACKAGE)
-        for found in imports(path, PACKAGE)
+        for found in imports(path, PACKAGE, modules)
         if is_within(found.target, "numba")
     }
     assert importers == {"kernels"}
@@ -184,13 +185,13 @@ def test_walker_finds_a_heavy_import_that_runs_at_import(tmp_path: Path, path: s
 
 def layer_faults(package: Path) -> Iterator[str]:
     """Name each import of a higher layer, of a neighbour, or of a module that no layer holds."""
-    level = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+    level, modules = {name: i for i, layer in enumerate(LAYERS) for name in layer}, top_level_modules(package)
     for path in sources(package):
         own = top_level_name(path, package)
-        for found in imports(path, package):
+        for found in imports(path, package, modules):
             if not is_within(found.target, "calibrant"):
                 continue
-            imported = home(found.target, package)
+            imported = home(found.target, modules)
             place = f"{path.relative_to(package).as_posix()}:{found.line}"
             if imported not in level:
                 yield f"{place} imports {imported}, which has no layer"
@@ -200,18 +201,19 @@ def layer_faults(package: Path) -> Iterator[str]:
 
 def heavy_faults(package: Path) -> Iterator[str]:
     """Name each import of a heavy package that runs when its module is imported."""
+    modules = top_level_modules(package)
     for path in sources(package):
         place = path.relative_to(package)
         may_compile = place.parts[0] == "kernels" and place.name != "__init__.py"
         is_estimator = place.parts[0] == "classifier"  # scikit-learn's own classes are its bases
-        for found in imports(path, package):
+        for found in imports(path, package, modules):
             for heavy in HEAVY:
                 may_import = (heavy == "numba" and may_compile) or (heavy == "sklearn" and is_estimator)
                 if found.runs_at_import and is_within(found.target, heavy) and not may_import:
                     yield f"{place.as_posix()}:{found.line} imports {heavy} when it is imported"
 
 
-def imports(path: Path, package: Path) -> Iterator[Import]:
+def imports(path: Path, package: Path, modules: set[str]) -> Iterator[Import]:
     """Yield every import of a file: statements and calls, at any depth."""
     inside = ("calibrant", *path.relative_to(package).parent.parts)
     tree = ast.parse(path.read_text("utf-8"))
@@ -220,15 +222,15 @@ def imports(path: Path, package: Path) -> Iterator[Import]:
     found = list(_imports_of(tree, inside, True))
     known = {(each.target, each.line) for each in found}
     yield from found
-    yield from (each for each in _named_in_strings(tree, package) if (each.target, each.line) not in known)
+    yield from (each for each in _named_in_strings(tree, modules) if (each.target, each.line) not in known)
 
 
-def _named_in_strings(tree: ast.Module, package: Path) -> Iterator[Import]:
+def _named_in_strings(tree: ast.Module, modules: set[str]) -> Iterator[Import]:
     """Yield the modules of the package that strings name; texts that go on after a name are none."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("calibrant."):
             name = node.value.replace(":", ".")
-            if all(part.isidentifier() for part in name.split(".")) and home(name, package) != "__init__":
+            if all(part.isidentifier() for part in name.split(".")) and home(name, modules) != "__init__":
                 yield Import(name, node.lineno, False)
 
 
@@ -266,12 +268,12 @@ def _constant_start(name: ast.expr) -> str:
     raise AssertionError(f"line {name.lineno}: import of a name that nobody can read from the code")
 
 
-def home(target: str, package: Path) -> str:
+def home(target: str, modules: set[str]) -> str:
     """Return the top-level module that an import of calibrant loads; "__init__" for the package's own names."""
     parts = target.split(".")
     if len(parts) == 1:
         return "__init__"
-    is_module = parts[1] in {name for layer in LAYERS for name in layer} | top_level_modules(package)
+    is_module = parts[1] in {name for layer in LAYERS for name in layer} | modules
     return parts[1] if is_module else "__init__"
 
 

@@ -28,6 +28,7 @@ class Block(NamedTuple):
     line: int
 
 
+@pytest.mark.slow
 def test_readme_runs_and_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(README.read_text("utf-8"))

@@ -190,9 +190,9 @@ class Fitted(Storable):
     def apply(self, rows: Rows) -> FloatArray:
         """Return the probabilities of checked rows, of as many columns as their scores have."""
 
+    @abstractmethod
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX; a class without a formula has an `export_problem`."""
-        raise NotImplementedError
+        """Return what `apply` does, in the terms of SQL or ONNX; not asked of a class with an `export_problem`."""
 
     def facts(self) -> dict[str, str]:
         columns = self.score_names_
@@ -254,9 +254,9 @@ class Fitted(Storable):
         rows = Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
         return rows if groups is None else replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
 
-    def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:
-        """Check the groups of `n` rows of what messages call `scores`; for what needs groups."""
-        raise NotImplementedError
+    def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:  # noqa: ARG002
+        """Check the groups of `n` rows of what messages call `scores`; what needs none has none."""
+        return {}
 
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:
         """Check scores, and match the names of their columns to those of the fit or to the classes."""

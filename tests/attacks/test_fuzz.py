@@ -92,6 +92,7 @@ def check(path: Path, data: bytes) -> None:
     assert refusal.startswith(f"{path}: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])
 @pytest.mark.parametrize("index", range(len(FITS)))
 def test_damaged_bytes_load_to_a_calibrator_or_are_refused(folder: Path, suffix: str, index: int) -> None:
@@ -133,6 +134,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_any_field_replaced_by_anything_loads_or_is_refused(data: st.DataObject) -> None:

@@ -195,6 +195,7 @@ def test_deepest_metadata_that_can_be_saved_can_be_loaded(tmp_path: Path) -> Non
             cb.save(fitted, tmp_path / f"c{suffix}", metadata={"deep": [deep]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["c.json", "c.pkl"])
 def test_file_beyond_the_size_limit_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

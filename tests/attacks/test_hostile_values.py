@@ -78,6 +78,7 @@ def test_document_that_holds_itself_is_refused() -> None:
         from_document(BINARY | {"metadata": loop})
 
 
+@pytest.mark.slow
 def test_references_that_multiply_are_refused_in_bounded_time() -> None:
     laughs: list[Any] = ["ha"] * 10
     for _ in range(20):
@@ -88,6 +89,7 @@ def test_references_that_multiply_are_refused_in_bounded_time() -> None:
     assert time.perf_counter() - start < 10.0
 
 
+@pytest.mark.slow
 def test_long_values_and_keys_make_short_messages() -> None:
     attacks: list[Callable[[], Any]] = [
         lambda: from_document(BINARY | {"k" * 10**6: 1}),

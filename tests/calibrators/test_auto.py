@@ -131,6 +131,7 @@ def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():
     assert sample.weight.tolist() == [0.5, 0.5, 0.25]
 
 
+@pytest.mark.slow
 def test_huge_weights_and_many_rows_are_sampled():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=50)

@@ -53,6 +53,7 @@ def test_calibrated_scores_are_hardly_spoilt(seed):
         np.testing.assert_allclose(made.predict_proba(new), new, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_most_draws_of_calibrated_scores_are_left_alone():
     chosen = [cb.AutoCalibrator().fit(*draw(300, seed=seed)).report_.chosen for seed in range(12)]
     assert chosen.count("none") >= 9

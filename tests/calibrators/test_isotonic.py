@@ -29,6 +29,7 @@ def centred(rows):
     return [float(s) for s, _, _ in blocks], [float(r) for _, r, _ in blocks]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(ROWS)
 def test_knots_are_those_of_the_paper_s_algorithm_in_exact_rationals(rows):

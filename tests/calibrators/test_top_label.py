@@ -54,6 +54,7 @@ def test_per_class_confidence_is_what_scikit_learn_fits_to_the_rows_of_each_top_
         np.testing.assert_allclose(q[rows, k], np.maximum(fitted.predict(p[rows]), 0.25), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_per_class_is_right_for_each_top_label_where_one_map_is_not() -> None:
     (P, y), (new, truth) = draw(20_000), draw(20_000, seed=1)
     _, top = confidence(new)
@@ -91,6 +92,7 @@ def test_confidence_below_one_in_k_is_raised_to_it_and_the_label_stays() -> None
     np.testing.assert_array_equal(q.argmax(axis=1), [2, 2])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.integers(3, 6).flatmap(lambda k: st.lists(st.integers(0, 40), min_size=k, max_size=k).filter(any)),

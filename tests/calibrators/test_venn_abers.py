@@ -72,6 +72,7 @@ def bits(fitted):
 # --- the pair ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(rows_of(TIED, st.booleans()))
 def test_unweighted_pair_is_the_rational_one_rounded_once(rows):
@@ -86,6 +87,7 @@ def test_unweighted_pair_is_the_rational_one_rounded_once(rows):
         assert merged[i] == pytest.approx(float(high / (1 - low + high)), rel=1e-15)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(rows_of(TIED, st.booleans(), WEIGHT))
 def test_weighted_pair_is_the_rational_one(rows):
@@ -97,6 +99,7 @@ def test_weighted_pair_is_the_rational_one(rows):
     np.testing.assert_allclose(np.column_stack(pairs), np.array(exact, dtype=float), rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows_of(TIED, st.booleans(), st.floats(0.1, 10.0), max_size=30))
 def test_pair_equals_refits_of_scikit_learn(rows):
@@ -151,6 +154,7 @@ def check_pair(s, y, w, new=()):
         assert (np.diff(levels) > 0.0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     rows=rows_of(st.floats(-1e300, 1e300) | TIED, st.booleans(), WEIGHT, max_size=40),
@@ -286,6 +290,7 @@ def test_one_row_alone_equals_the_row_in_a_batch_that_reads_one_table(rows, seed
     assert fitted.merged().apply(batch).tolist() == alone
 
 
+@pytest.mark.slow
 def test_the_side_of_the_label_is_perfectly_calibrated():
     """E[Y | P_Y] = P_Y for exchangeable rows, however few (Vovk and Petej 2014, theorem 1)."""
     rng = np.random.default_rng(0)

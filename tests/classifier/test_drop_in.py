@@ -54,6 +54,7 @@ def test_decision_values_give_scikit_learns_numbers(
     assert len(ours.calibrated_classifiers_) == len(theirs.calibrated_classifiers_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("method", ["isotonic", "temperature"])
 def test_probabilities_give_scikit_learns_numbers(method: str, n_classes: int) -> None:
@@ -95,6 +96,7 @@ def test_single_precision_stays_single() -> None:
     np.testing.assert_allclose(single, model.predict_proba(X), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_jobs_change_nothing(ensemble: bool) -> None:
     X, y = problem()
@@ -171,6 +173,7 @@ def test_prediction_before_fit() -> None:
     assert issubclass(NotFittedError, ValueError)
 
 
+@pytest.mark.slow
 def test_calibration_makes_a_forest_better_on_held_out_rows() -> None:
     X, y = problem(2, 3000)
     forest = RandomForestClassifier(30, max_leaf_nodes=8, random_state=0)

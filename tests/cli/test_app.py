@@ -84,6 +84,7 @@ def test_refusal_is_one_line_on_standard_error() -> None:
     assert done.stderr == b"Error: there is no file nowhere.csv.\n"
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_lacks_are_shown_by_their_codes(binary: pa.Table) -> None:
     name = "Ω".encode() + b"\xff.csv"
     Path(os.fsdecode(name)).write_bytes(Path("scores.csv").read_bytes())
@@ -100,6 +101,7 @@ def test_error_of_the_system_names_the_file(run: Run) -> None:
     assert result.output == "Error: nowhere.json: No such file or directory\n"
 
 
+@pytest.mark.slow
 def test_standard_input_and_output_of_real_processes(binary: pa.Table) -> None:
     data = Path("scores.csv").read_bytes()
     assert real("fit", "-", "-o", "c.json", stdin=data).returncode == 0
@@ -114,6 +116,7 @@ def test_standard_input_and_output_of_real_processes(binary: pa.Table) -> None:
     assert gate.stderr.startswith(b"Gate failed: brier 0.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["apply c.json big.csv -o -", "evaluate big.csv"])
 def test_reader_that_goes_away_is_no_error(binary: pa.Table, run: Run, command: str) -> None:
     run("fit scores.csv -o c.json")

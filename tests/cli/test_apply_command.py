@@ -61,6 +61,7 @@ def test_other_columns_can_be_named(run: Run, binary: pa.Table, fitted: cb.Isoto
     assert out["q"].to_pylist() == fitted.predict_proba(binary["p"]).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["", "--score p_*", "--score p_dog,p_cat,p_eel"])
 def test_several_columns_come_out_by_class(run: Run, several: pa.Table, score: str) -> None:
     run("fit several.parquet --score p_* -o c.json")
@@ -76,6 +77,7 @@ def test_several_columns_come_out_by_class(run: Run, several: pa.Table, score: s
     assert "classes by name: p_calibrated_cat = 'cat'" in checked.output
 
 
+@pytest.mark.slow
 def test_columns_that_were_named_by_classes_keep_that_order(run: Run, several: pa.Table) -> None:
     swapped = several.rename_columns(["y", "p_cat", "p_eel", "p_dog"])
     pq.write_table(swapped, "swapped.parquet")

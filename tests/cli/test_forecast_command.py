@@ -43,6 +43,7 @@ def made(kind: str, table: dict[str, Any]) -> Forecast:
     return SampleForecast(np.column_stack([table[f"draw_{k}"] for k in range(5)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["f.csv", "f.parquet"])
 @pytest.mark.parametrize(
     ("kind", "arguments", "columns"),
@@ -71,6 +72,7 @@ def test_figures_are_those_of_the_library(
     assert f"reliability_gap: {expected['reliability_gap'].note}" in shown
 
 
+@pytest.mark.slow
 def test_options_reach_the_library(run: Run, table: dict[str, Any]) -> None:
     result = run(
         "forecast evaluate f.csv --mean mu --std sigma --weight w --coverage 0.5 --level 0.9 --seed 3 --json",
@@ -95,6 +97,7 @@ def test_levels_may_be_given(run: Run, table: dict[str, Any]) -> None:
     assert named == {"outcome": "y", "quantiles": ["draw_0", "draw_1"], "levels": [0.25, 0.75], "weight": None}
 
 
+@pytest.mark.slow
 def test_gates_decide_the_exit_code(run: Run, table: dict[str, Any]) -> None:
     passed = run("forecast evaluate f.csv --mean mu --std sigma --max crps=9")
     assert passed.exit_code == 0

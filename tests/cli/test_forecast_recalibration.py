@@ -48,6 +48,7 @@ def table(folder: Path) -> dict[str, Any]:
     return columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_new_columns_are_the_quantiles_of_the_recalibrated_forecast(
@@ -69,6 +70,7 @@ def test_new_columns_are_the_quantiles_of_the_recalibrated_forecast(
     assert applied.output.startswith(f"Wrote out.{suffix}: 120 rows with recalibrated_q0.0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", RECALIBRATORS)
 def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     run: Run, table: dict[str, Any], method: str
@@ -88,6 +90,7 @@ def test_each_method_fits_saves_and_says_what_it_does_to_held_out_rows(
     assert "Next:  calibrant forecast apply r.pkl" in shown
 
 
+@pytest.mark.slow
 def test_what_is_applied_can_be_evaluated_by_its_names(run: Run, table: dict[str, Any]) -> None:
     run("forecast fit f.csv --mean mu --std sigma --method variance -o r.json")
     run("forecast apply r.json f.csv -o out.csv --output-levels 0.75,0.025,0.5 --column new_")
@@ -95,6 +98,7 @@ def test_what_is_applied_can_be_evaluated_by_its_names(run: Run, table: dict[str
     assert json.loads(result.stdout)["columns"]["levels"] == [0.025, 0.5, 0.75]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("read", "write"), [("parquet", "csv"), ("csv", "parquet")])
 def test_moments_probabilities_and_samples_are_those_of_the_library(
@@ -190,6 +194,7 @@ def test_scores_are_not_calibrated_by_a_recalibrator_of_forecasts(run: Run, tabl
     )
 
 
+@pytest.mark.slow
 def test_report_is_that_of_the_library(run: Run, table: dict[str, Any], folder: Path) -> None:
     run("forecast fit f.csv --mean mu --std sigma --method variance -o r.json")
     options = "--mean mu --std sigma --weight w --recalibrator r.json --coverage 0.8 --level 0.9 --seed 2 --title T"

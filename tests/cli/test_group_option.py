@@ -83,6 +83,7 @@ def test_apply_reads_the_column_of_groups(run: Run, cities: pa.Table, file: str,
     assert pq.read_table("out.parquet")["p_calibrated"].to_numpy().tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_apply_takes_the_name_of_another_column(run: Run, cities: pa.Table) -> None:
     run("fit cities.parquet --group city -o c.json")
     pq.write_table(cities.rename_columns(["y", "p", "w", "town", "k"]), "towns.parquet")
@@ -106,6 +107,7 @@ def test_apply_warns_once_of_groups_that_are_new(run: Run, cities: pa.Table) -> 
     assert pc.read_csv("out.csv")["p_calibrated"].to_numpy()[oslo].tolist() == pytest.approx(alone[oslo].tolist())
 
 
+@pytest.mark.slow
 def test_groups_of_numbers_meet_groups_of_text_by_their_text(run: Run, cities: pa.Table) -> None:
     run("fit cities.csv --group k -o c.json")
     Path("new.csv").write_text("p,k\n0.5,1\n0.5,x\n")

@@ -71,6 +71,7 @@ def test_files_of_too_many_rows_are_fitted_and_measured_in_passes(
     assert run("apply many.json scores.csv -o out.csv").exit_code == 0
 
 
+@pytest.mark.slow
 def test_all_options_of_evaluate_and_report_hold_for_too_many_rows(
     run: Run, binary: pa.Table, several: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_no_setting_is_touched_and_nothing_is_shown(monkeypatch: pytest.MonkeyPa
     assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.slow
 def test_drawing_twice_gives_the_same_picture() -> None:
     pictures = []
     for _ in range(2):

@@ -16,6 +16,7 @@ P = pd.DataFrame(RNG.dirichlet(np.ones(4), 80), columns=["a", "b", "c", "_d$"])
 MARGINS = [30.0, 20.0, 20.0, 10.0]
 
 
+@pytest.mark.slow
 def test_lines_and_bands_are_the_curves_of_the_columns() -> None:
     for Q in (solve(P, MARGINS), rake(P, MARGINS).Q):
         found = diagnose(P, Q)

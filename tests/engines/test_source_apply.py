@@ -92,6 +92,7 @@ cb.engines.apply(calibrator, sys.argv[2], sys.argv[3], part_rows=1_000, progress
 """
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_parts_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     source = write_source(tmp_path / "in")
     calibrator = fitted()

@@ -60,6 +60,7 @@ def run_on_full_disk(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_whole_parts_only_and_the_next_run_ends_with_the_same_bytes(
     folder: Path, calibrator: cb.IsotonicCalibrator, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_full_disk_leaves_whole_parts_only_and_the_next_run_ends_with_the_same
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_a_full_disk_leaves_the_old_file_as_it_was(
     folder: Path, calibrator: cb.IsotonicCalibrator, tmp_path: Path, suffix: str

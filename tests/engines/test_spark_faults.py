@@ -43,6 +43,7 @@ def rows(n: int = 4_000) -> pa.Table:
 # --- partitions --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_empty_and_skewed_partitions_change_nothing(spark: Any) -> None:
     table = rows()
     frame = spark.createDataFrame(table).repartitionByRange(3, "p")  # each part has scores of its own
@@ -66,6 +67,7 @@ def test_nothing_at_all_is_refused(spark: Any) -> None:
         summarise(frame, classes=[False, True])
 
 
+@pytest.mark.slow
 def test_large_results_come_from_the_workers_one_by_one(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import calibrant.tables.spark as engine
 
@@ -164,6 +166,7 @@ def wait_for(path: Path, is_running: Callable[[], bool]) -> str:
     return path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["python worker", "executor"])
 def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(spark: Any, tmp_path: Path, victim: str) -> None:
     table = rows()
@@ -198,6 +201,7 @@ cb.engines.apply(calibrator, frame, folder / "out")
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_driver_left_is_written_anew(spark: Any, tmp_path: Path) -> None:
     table = rows()
     calibrator = fit(cb.SigmoidCalibrator(), table)

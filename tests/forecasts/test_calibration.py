@@ -124,6 +124,7 @@ def test_figures_of_another_implementation():
     assert log_score(forecast, y) == pytest.approx(0.560315, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_forecast_that_is_the_truth_is_within_sampling_error():
     forecast, y = right(1500)
     for metric in (

@@ -80,12 +80,14 @@ def test_verdict_says_what_is_wrong(scores):
     assert "Intervals are too wide: those of 90% hold 100.0%" in wide.verdict
 
 
+@pytest.mark.slow
 def test_forecasts_that_are_right_are_rarely_called_wrong():
     verdicts = [evaluate(*right(120, seed)).verdict for seed in range(12)]
     fine = [text.startswith("No gap is beyond what chance gives a forecast that is right.") for text in verdicts]
     assert sum(fine) >= 9
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_values_of_many_rows():
     names = ("crps", "coverage", "average_calibration_error", "threshold_calibration_error")
     forecast, y = misjudged(60_000, 99)
@@ -107,12 +109,14 @@ def test_interval_of_the_decision_loss_is_that_of_a_mean(scores):
     assert 0.5 * (loss.low + loss.high) == pytest.approx(loss.value, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_scores():
     forecast, y = misjudged(100)
     assert evaluate(forecast, y, rng=3).to_dict() == evaluate(forecast, y, rng=3).to_dict()
     assert evaluate(forecast, y, rng=3).to_dict() != evaluate(forecast, y, rng=4).to_dict()
 
 
+@pytest.mark.slow
 def test_forecasts_without_a_density_have_no_log_score():
     sample = evaluate(forecasts(50)["sample"], np.random.default_rng(1).normal(size=50))
     assert "log_score" not in sample
@@ -173,6 +177,7 @@ def test_without_a_loss_only_the_error_is_measured():
     )
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_true_figures_as_often_as_they_say():
     """Of the rows of a large sample, small ones are drawn: its figures are the true ones."""
     forecast, y = misjudged(40_000, 3)

@@ -205,6 +205,7 @@ def test_containers_come_back_and_groups_come_in_any() -> None:
     assert series.to_numpy().tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_many_groups_are_fitted() -> None:
     rng = np.random.default_rng(0)
     p, by = rng.random(6000), rng.integers(0, 1500, 6000)

@@ -90,6 +90,7 @@ def test_scale_of_the_weights_changes_nothing():
 # --- the audit -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calibrated_predictions_are_rarely_found_off():
     n_off, n_runs = 0, 80
     for seed in range(n_runs):

@@ -31,6 +31,7 @@ def assert_same(got: tuple[Any, Any], expected: tuple[Any, Any]) -> None:
         assert ours.tolist() == theirs.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(
     rows=st.lists(st.tuples(PROBABILITIES, st.booleans()), min_size=1, max_size=60),

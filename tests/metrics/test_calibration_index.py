@@ -102,6 +102,7 @@ def test_wrong_quantile_is_refused(quantile, kind, text):
     assert text in str(caught.value)
 
 
+@pytest.mark.slow
 def test_interval_covers_the_index_of_perfect_and_of_wrong_probabilities():
     hits = {0.0: 0, 0.125: 0}
     for i in range(100):

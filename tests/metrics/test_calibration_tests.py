@@ -107,6 +107,7 @@ def test_distributions_of_brownian_motion_agree_with_simulated_walks():
         assert range_exceeds(x) == pytest.approx((spread > x - 2 * missed).mean(), abs=0.02)
 
 
+@pytest.mark.slow
 def test_distributions_have_their_known_moments_and_no_seam():
     x = np.linspace(0.0, 12.0, 24_001)
     tails = {f: np.array([f(v) for v in x.tolist()]) for f in (motion_exceeds, range_exceeds)}
@@ -151,6 +152,7 @@ def test_wrong_probabilities_are_rejected(name):
     assert TESTS[name](rng.random(2000) < p**1.5, p).p_value < (1.0 if name == "spiegelhalter_z" else 0.01)
 
 
+@pytest.mark.slow
 def test_e_value_has_expectation_one_at_most():
     rng = np.random.default_rng(5)
     for weighted in (False, True):

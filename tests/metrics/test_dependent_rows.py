@@ -59,6 +59,7 @@ def test_curves_cover_the_truth_as_often_as_they_say_and_those_of_independent_ro
     assert 0.9 < np.mean(inside["wide"]) <= 1.0
 
 
+@pytest.mark.slow
 def test_the_truth_is_called_off_as_rarely_as_of_independent_rows() -> None:
     off = {"narrow": 0, "wide": 0}
     for seed in range(20):
@@ -87,6 +88,7 @@ def intervals(part: Any) -> list[tuple[float, float]]:
     return [pair for value in part for pair in intervals(value)] if isinstance(part, list) else []
 
 
+@pytest.mark.slow
 def test_a_report_is_wider_everywhere_and_takes_back_what_overlap_alone_suggests() -> None:
     prob, what = truth(20, seed=3), dependence("labels that overlap", 20)
     taken_back = 0

@@ -154,6 +154,7 @@ def coverage(draw, truths, n_runs=120):
     return {name: hit / n_runs for name, hit in hits.items()}
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_of_perfect_probabilities():
     def draw(rng):
         p = rng.random(400)
@@ -174,6 +175,7 @@ def test_intervals_cover_the_truth_of_perfect_probabilities():
     assert min(coverage(draw, truths).values()) >= 0.9
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_of_wrong_probabilities():
     def draw(rng):
         p = rng.random(400)
@@ -193,6 +195,7 @@ def test_intervals_cover_the_truth_of_wrong_probabilities():
     assert min(coverage(draw, truths).values()) >= 0.9
 
 
+@pytest.mark.slow
 def test_classwise_interval_covers_zero_for_perfect_probabilities():
     def draw(rng):
         return draw_classes(300, n_classes=6, seed=int(rng.integers(2**31)))
@@ -200,6 +203,7 @@ def test_classwise_interval_covers_zero_for_perfect_probabilities():
     assert min(coverage(draw, {"classwise_ece": 0.0, "miscalibration": 0.0}, n_runs=40).values()) >= 0.9
 
 
+@pytest.mark.slow
 def test_miscalibration_of_many_perfect_probabilities_is_not_significant():
     for seed in range(8):
         rng = np.random.default_rng(seed)

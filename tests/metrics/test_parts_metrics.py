@@ -68,6 +68,7 @@ def test_marginal_error_averages_to_the_truth_where_cutting_each_class_would_not
     assert np.mean(values) < 0.5 * np.mean(cut)
 
 
+@pytest.mark.slow
 def test_marginal_interval_covers_zero_for_perfect_probabilities_and_excludes_it_for_others():
     for seed in range(20):
         y, P = draw_classes(400, n_classes=5, seed=seed)
@@ -152,6 +153,7 @@ def test_only_the_classes_whose_share_is_wrong_are_off_and_come_first():
     assert found.describe(lambda k: f"<{k}>").count("<") == 2
 
 
+@pytest.mark.slow
 def test_calibrated_classes_are_rarely_found_off():
     n_off = sum(bool(evaluate_classes(*draw_classes(150, n_classes=6, seed=seed), level=0.8).off) for seed in range(60))
     assert n_off <= binom.ppf(0.999, 60, 0.2)

@@ -105,6 +105,7 @@ def test_uneven_weights_widen_the_band():
     np.testing.assert_allclose(scaled.band_low, even.band_low, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["quantile", "uniform", "isotonic"])
 def test_curves_of_calibrated_probabilities_stay_inside_and_others_leave(strategy):
     inside, places, outside = 0, 0, 0

@@ -118,6 +118,7 @@ def test_noise_of_perfect_probabilities_falls_as_the_cube_root():
     assert mean_error(500) / mean_error(4000) == pytest.approx(2.0, rel=0.2)
 
 
+@pytest.mark.slow
 def test_interval_covers_the_error_of_perfect_and_of_wrong_probabilities():
     p_all = (np.arange(40_000) + 0.5) / 40_000
     # E(s) of the gap p/2 - 1/4, by the series of the kernel: a fixed point of the population

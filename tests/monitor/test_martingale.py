@@ -24,6 +24,7 @@ def window(rng: np.random.Generator, n: int, shift: float = 0.0) -> cb.ScoreSumm
     return cb.ScoreSummary.from_rows(p, rng.random(n) < p + shift, None)
 
 
+@pytest.mark.slow
 def test_false_alarms_over_2000_streams_watched_to_the_end_are_at_most_alpha() -> None:
     rng = np.random.default_rng(0)
     n_streams, n_alarms, ends = 2_000, 0, []
@@ -37,6 +38,7 @@ def test_false_alarms_over_2000_streams_watched_to_the_end_are_at_most_alpha() -
     assert np.mean(ends) < 1.0 + 3.0 * np.std(ends) / math.sqrt(n_streams)
 
 
+@pytest.mark.slow
 def test_a_fixed_interval_at_each_look_would_raise_far_more_false_alarms() -> None:
     """The reason for the martingale: looking at every window's own 95% interval is no test at level 5%."""
     rng = np.random.default_rng(1)
@@ -49,6 +51,7 @@ def test_a_fixed_interval_at_each_look_would_raise_far_more_false_alarms() -> No
     assert n_alarms / 300 > 0.2
 
 
+@pytest.mark.slow
 def test_the_wealth_is_a_martingale_exactly_in_expectation_over_all_labels() -> None:
     """Over all labels of three windows of three rows each, weighted by their probabilities, the mean is one."""
     p = np.array([0.2, 0.5, 0.7])
@@ -94,6 +97,7 @@ def test_a_change_is_found_soon_however_long_all_was_well(n_before: int) -> None
     assert np.median(delays) <= 12
 
 
+@pytest.mark.slow
 def test_a_change_is_found_sooner_than_by_fixed_windows_that_keep_the_same_rate_of_false_alarms() -> None:
     """A test of each window by itself must share alpha among all windows that anybody will ever look at."""
     alpha, n_before, n_after = 0.01, 40, 120

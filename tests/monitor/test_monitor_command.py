@@ -94,6 +94,7 @@ def test_a_state_goes_on_each_day_as_one_run_over_all_days_does() -> None:
     assert "s.json is no JSON document" in run("monitor days/3.parquet --state s.json").output
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_and_is_the_same_bytes_for_the_same_rows() -> None:
     table = rows(0.15).append_column("<b>", pa.array(["x"] * 6_000))
     pq.write_table(table, "t.parquet")

@@ -259,6 +259,7 @@ def test_what_can_not_be_read_back_is_not_written(tmp_path: Path, fitted: Any, m
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_many_knots_come_back_bit_for_bit(tmp_path: Path, fitted: Any) -> None:
     rng = np.random.default_rng(0)
     x = np.unique(rng.random(100_000))

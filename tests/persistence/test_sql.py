@@ -171,6 +171,7 @@ def test_other_kinds_of_calibrators() -> None:
         assert np.abs(run("duckdb", sql, p) - np.asarray(apply(p))).max() <= TOLERANCE, type(calibrator)
 
 
+@pytest.mark.slow
 def test_hundred_classes_stay_short_enough_to_run() -> None:
     """Stages keep engines from writing sums of sums out: a matrix of 100 classes has 10,000 weights, not 10^8."""
     rng = np.random.default_rng(5)

@@ -121,6 +121,7 @@ def test_interval_ends_where_the_profile_likelihood_has_fallen_by_the_quantile()
         assert 2 * (best - profile(end)) == pytest.approx(chi2.ppf(0.95, 1), rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rates", "least"), [([0.9, 0.1], 0.91), ([0.5, 0.3, 0.2], 0.91), ([0.9, 0.1, 0.0], 0.94)])
 def test_intervals_cover_the_rates_that_the_rows_were_drawn_with(rates: list[float], least: float) -> None:
     rng = np.random.default_rng(5)
@@ -132,6 +133,7 @@ def test_intervals_cover_the_rates_that_the_rows_were_drawn_with(rates: list[flo
     assert (covered / 200 >= least).all()  # 0.95 less 2.6 standard errors of 200 draws
 
 
+@pytest.mark.slow
 def test_no_shift_is_rejected_as_often_as_the_level_says() -> None:
     rng = np.random.default_rng(6)
     p_values = [estimate_prior(draw(rng, 200, [1 / 3] * 3, 1.2)[1], old=even(3)).p_value for _ in range(200)]

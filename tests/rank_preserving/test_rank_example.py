@@ -11,6 +11,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rank_preserving_shares.py"
 
 
+@pytest.mark.slow
 def test_example_prints_what_it_claims(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     text = capsys.readouterr().out

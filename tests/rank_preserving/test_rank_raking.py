@@ -125,6 +125,7 @@ def test_weight_two_equals_two_rows_and_zero_none() -> None:
     np.testing.assert_allclose(q.iloc[1:20], expected[1::2], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_columns_that_zeros_keep_from_their_margins_are_those_of_a_linear_programme() -> None:
     rng = np.random.default_rng(12)
     n_refused = 0

@@ -61,6 +61,7 @@ def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighte
     assert 0.85 * objective < bound <= objective
 
 
+@pytest.mark.slow
 def test_search_from_the_affine_point_saves_most_of_the_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     P, margins = draw(0, 20_000, 3)
     from_there = solve(P, margins, gap_tol=1e-3)

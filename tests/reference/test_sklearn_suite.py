@@ -76,6 +76,7 @@ def check_all_passed(outcome: Outcome, module: str, *, at_least: int, may_skip: 
     assert all(owner.startswith("calibrant.") for owner in owners.values()), owners
 
 
+@pytest.mark.slow
 def test_calibration_module(tmp_path: Path) -> None:
     private = [f"--deselect=::{name}" for name in PRIVATE]
     outcome = run(tmp_path, "sklearn.tests.test_calibration", *private)
@@ -100,6 +101,7 @@ def test_tests_left_out_are_there_and_touch_private_names_only() -> None:
         assert used & hidden != set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "n_passed"),
     [
@@ -115,6 +117,7 @@ def test_tests_that_all_displays_and_estimators_share(tmp_path: Path, module: st
     check_all_passed(outcome, module, at_least=n_passed, may_skip=own_skips)
 
 
+@pytest.mark.slow
 def test_a_broken_stub_fails(tmp_path: Path) -> None:
     """The tests reach what the plugin puts in place: a curve that is wrong is found."""
     stub = "import sklearn_plugin\nfrom sklearn_plugin import *\n\n"

@@ -154,6 +154,7 @@ def luminance(picture: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(picture @ np.array([0.2126, 0.7152, 0.0722]))
 
 
+@pytest.mark.slow
 def test_no_page_is_wider_than_its_window(measures: list[dict[str, Any]]) -> None:
     for measure in measures:
         assert measure["scrollWidth"] <= measure["width"], measure
@@ -179,6 +180,7 @@ def test_figures_have_a_height_and_nothing_was_loaded_or_run(measures: list[dict
         assert (measure["scripts"], measure["resources"]) == (0, 0), measure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize(("scheme", "is_dark"), [(LIGHT, False), (DARK, True)])
 def test_page_is_legible_in_light_and_dark(browser: Browser, width: int, scheme: str, is_dark: bool) -> None:
@@ -195,6 +197,7 @@ def test_page_is_legible_in_light_and_dark(browser: Browser, width: int, scheme:
     assert (blue - red > 0.35).sum() > 1_000
 
 
+@pytest.mark.slow
 def test_ink_of_the_figure_follows_the_scheme(browser: Browser) -> None:
     """Nothing in the diagram is drawn black on black: both schemes draw the same shapes."""
     page = CASES["over-confident"]().html()
@@ -205,6 +208,7 @@ def test_ink_of_the_figure_follows_the_scheme(browser: Browser) -> None:
     assert shapes[0].mean() == pytest.approx(shapes[1].mean(), rel=0.25)
 
 
+@pytest.mark.slow
 def test_hostile_names_run_nothing_and_keep_the_page_whole(browser: Browser) -> None:
     dom, _ = browser.run(hostile_report().html(), "--dump-dom")
     assert "<script" not in dom
@@ -213,6 +217,7 @@ def test_hostile_names_run_nothing_and_keep_the_page_whole(browser: Browser) -> 
     assert "Data and method" in dom
 
 
+@pytest.mark.slow
 def test_page_asks_the_network_for_nothing(browser: Browser) -> None:
     asked = browser.requested_urls(hostile_report().html())
     assert [url for url in asked if not url.startswith("file:")] == []

@@ -61,6 +61,7 @@ def test_noise_floor_is_what_chance_gives() -> None:
     assert part(REPORT)["scores"]["crps"]["floor"] is None
 
 
+@pytest.mark.slow
 def test_headline_says_how_intervals_err_and_what_to_do() -> None:
     summary = REPORT.summary()
     assert (summary["headline"], summary["state"]) == ("Not calibrated: intervals are too narrow", "miscalibrated")
@@ -73,6 +74,7 @@ def test_headline_says_how_intervals_err_and_what_to_do() -> None:
     assert (right["crps_change"], right["method"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_before_and_after_are_shown_with_the_paired_change() -> None:
     summary = BOTH.summary()
     assert [each["label"] for each in summary["parts"]] == ["before", "after"]
@@ -92,6 +94,7 @@ def test_before_and_after_are_shown_with_the_paired_change() -> None:
     )
 
 
+@pytest.mark.slow
 def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
     text = BOTH.html()
     assert text == cb.ForecastReport(NARROW, Y, recalibrator=FITTED, title="<b>T</b>", source="a & b").html()
@@ -107,6 +110,7 @@ def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
     assert json.loads(BOTH.json()) == BOTH.summary()
 
 
+@pytest.mark.slow
 def test_samples_have_no_log_score_and_weights_count_as_rows() -> None:
     draws = SampleForecast(MEAN[:60, None] + RNG.normal(size=(60, 9)))
     weight = np.arange(60) % 3
@@ -127,6 +131,7 @@ def test_few_rows_leave_gaps_undefined_and_the_page_whole() -> None:
     assert ">undefined</td>" in report.html()
 
 
+@pytest.mark.slow
 def test_it_is_written_whole_and_refuses_what_is_no_forecast(tmp_path: Path) -> None:
     REPORT.write_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == REPORT.html()

@@ -111,6 +111,7 @@ def test_consistency_band_is_shaded_and_in_the_table(report: cb.Report, page: Pa
     assert any("fill: var(--muted)" in style and "fill-opacity: 0.16" in style for style in styles)
 
 
+@pytest.mark.slow
 def test_same_data_gives_the_same_bytes() -> None:
     for kind in ("over-confident", "3 classes"):
         assert CASES[kind]().html() == CASES[kind]().html()
@@ -172,6 +173,7 @@ def test_each_class_has_a_panel_and_a_row() -> None:
     assert "All 4 classes, the worst first." in page.one("body").text
 
 
+@pytest.mark.slow
 def test_of_many_classes_the_worst_are_shown_and_it_is_said() -> None:
     report = CASES["15 classes"]()
     page = ParsedPage(report.html())

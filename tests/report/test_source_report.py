@@ -92,6 +92,7 @@ def test_beyond_memory_its_figures_are_close_and_it_says_how_far_off() -> None:
     assert json.loads(report.json())["data"]["notes"] == [note]
 
 
+@pytest.mark.slow
 def test_several_classes_that_fit_are_reported_as_in_memory_and_others_say_what_is_left_out() -> None:
     rng = np.random.default_rng(1)
     P = rng.dirichlet([0.7, 1.0, 1.3], 9_000)

@@ -326,6 +326,7 @@ STEMS = st.sampled_from(["a", "a-", "a-00000", "a-00001", "a--00000", "b"])
 PATHS = st.lists(st.sampled_from(["a-00000.parquet", "a.parquet", "d"]), max_size=2)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     files=st.lists(st.tuples(PATHS, STEMS, st.integers(0, 3)), min_size=1, max_size=6),

@@ -81,6 +81,7 @@ def test_a_stack_that_is_killed_leaves_nothing_that_loads_and_the_next_run_clear
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stack_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bars: Bars, tmp_path: Path) -> None:
     child = multiprocessing.get_context("fork").Process(target=stacked, args=(str(tmp_path), bars))
@@ -98,6 +99,7 @@ def test_a_disk_that_is_full_leaves_nothing_of_a_stack(most_bytes: int, bars: Ba
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_stack_that_was_killed_and_is_run_again_gives_the_same_metrics(bars: Bars, tmp_path: Path) -> None:
     assert in_child(killed_at, str(tmp_path), bars, 12) == -signal.SIGKILL
     for root in (tmp_path, tmp_path / "elsewhere"):

@@ -92,6 +92,7 @@ def test_rounding_fails_no_gate(truth: FloatArray) -> None:
     assert passed["log_loss_at_most_raw_plus_1_se"]["passed"]
 
 
+@pytest.mark.slow
 def test_calibrated_probabilities_pass_every_gate_and_overconfident_ones_fail(truth: FloatArray) -> None:
     data, sharp = rows(truth), softmax(6.0 * np.log(truth))
     good = gates(figures(data, Forecasts(sharp, truth, constant(3000))))
@@ -103,6 +104,7 @@ def test_calibrated_probabilities_pass_every_gate_and_overconfident_ones_fail(tr
     assert same["log_loss_at_most_raw_plus_1_se"]["passed"]
 
 
+@pytest.mark.slow
 def test_calibrated_probabilities_stay_within_the_noise_band_as_often_as_it_says() -> None:
     inside = []
     for seed in range(60):
@@ -120,6 +122,7 @@ def test_intervals_are_wider_where_labels_move_together(truth: FloatArray) -> No
     assert 2.2 < widths[1] / widths[0] < 4.5  # each row tenfold: the root of ten
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_expected_loss(truth: FloatArray) -> None:
     prob = truth[:1200]
     expected = float((1.0 - (prob**2).sum(axis=1)).mean())

@@ -36,6 +36,7 @@ def test_command_prints_stack_thresholds_and_sizing(
     assert shown.exit_code == 0, shown.output
 
 
+@pytest.mark.slow
 def test_command_takes_the_settings_of_a_file_and_options_win(
     make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

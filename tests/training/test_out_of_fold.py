@@ -167,6 +167,7 @@ def test_circularly_shifted_labels_are_no_better_than_their_entropy(model: str) 
         assert mean.value > entropy - 2 * mean.error
 
 
+@pytest.mark.slow
 def test_shuffled_folds_fail_the_test_of_shifted_labels() -> None:
     """The null test bites: random folds put overlapping labels on both sides."""
     from sklearn.ensemble import RandomForestClassifier

@@ -64,6 +64,7 @@ def files(run: Run) -> set[str]:
     return {file.relative_to(run.path).as_posix() for file in run.path.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_holds_every_file_and_reads_back(run: Run, bars: Bars) -> None:
     assert files(run) == FILES
     run.check()
@@ -123,6 +124,7 @@ def test_features_are_matched_by_name(run: Run) -> None:
             run.predict_proba(wrong)
 
 
+@pytest.mark.slow
 def test_figures_of_the_specified_calibrator_are_those_of_purged_blocks_in_time(bars: Bars, tmp_path: Path) -> None:
     run = run_training(replace(CONFIG, calibrator="specified"), bars=bars, root=tmp_path)
     data = run_dataset(CONFIG, bars)
@@ -135,6 +137,7 @@ def test_figures_of_the_specified_calibrator_are_those_of_purged_blocks_in_time(
     assert fitted.metrics_.brier_after != shuffled.brier_after
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path) -> None:
     again = run_training(CONFIG, bars=bars, root=tmp_path)
     assert again.run_id != run.run_id
@@ -142,6 +145,7 @@ def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path
         assert (again.path / name).read_bytes() == (run.path / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_figures(bars: Bars, tmp_path: Path) -> None:
     config = TrainConfig(model="lightgbm", horizon=8)
     runs = [run_training(config, bars=bars, root=tmp_path)]
@@ -151,6 +155,7 @@ def test_another_seed_gives_other_figures(bars: Bars, tmp_path: Path) -> None:
     assert [one.run_id for one in list_runs(tmp_path)[0]] == [one.run_id for one in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", ["temperature", "specified"])
 def test_the_saved_calibrator_of_a_balanced_run_undoes_the_weights_too(
     calibrator: str, bars: Bars, tmp_path: Path
@@ -256,6 +261,7 @@ def test_ids_never_clash_and_sort_by_time(tmp_path: Path) -> None:
     assert started == sorted(started)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["checkpoints/calibrator.json", "checkpoints/model.skops"])
 def test_checkpoints_that_were_changed_are_refused(name: str, bars: Bars, tmp_path: Path) -> None:
     run = run_training(CONFIG, bars=bars, root=tmp_path)
@@ -265,6 +271,7 @@ def test_checkpoints_that_were_changed_are_refused(name: str, bars: Bars, tmp_pa
         load_run(run.path).predict_proba(np.zeros((1, 13)))
 
 
+@pytest.mark.slow
 def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Path) -> None:
     config = TrainConfig(model="sklearn", horizon=8, params={"max_depth": 3})
     forest = RandomForestClassifier(10, random_state=5)
@@ -286,6 +293,7 @@ def test_out_of_fold_rows_are_the_validation_part(run: Run, bars: Bars) -> None:
     assert (table[["p_-1", "p_0", "p_1"]].to_numpy() != run.predict_proba(rows.X)).any()
 
 
+@pytest.mark.slow
 def test_runs_are_found_by_part_of_their_id(run: Run) -> None:
     root = run.path.parent
     for name in (run.run_id, run.run_id[-4:], "last", str(run.path)):

@@ -91,6 +91,7 @@ def test_a_skilful_forecast_is_traded_and_the_choice_grows_on_other_rows() -> No
     assert judged.growth_low > 0.0
 
 
+@pytest.mark.slow
 def test_noise_is_not_traded_however_many_thresholds_are_tried() -> None:
     traded = 0
     for seed in range(60):

@@ -51,6 +51,7 @@ def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
     assert f"Saved {run}" in result.stdout
 
 
+@pytest.mark.slow
 def test_options_win_over_the_settings_of_a_file() -> None:
     train("--model", "logistic", "--seed", "3", "--calibrator", "beta")
     (first,) = Path("experiments/runs").iterdir()
@@ -63,6 +64,7 @@ def test_options_win_over_the_settings_of_a_file() -> None:
     assert changed == {'calibrator = "beta"', 'calibrator = "specified"'}
 
 
+@pytest.mark.slow
 def test_surer_probabilities_are_left_out_unless_told() -> None:
     """On a random market with few rows, those of the last fifth but one are matched by chance."""
     for when in ("auto", "if_better", "always"):
@@ -78,6 +80,7 @@ def test_surer_probabilities_are_left_out_unless_told() -> None:
             assert block["used"] == (change is None or change < 0.0)
 
 
+@pytest.mark.slow
 def test_runs_are_listed_shown_and_compared() -> None:
     assert "No finished run in experiments/runs. Next:  calibrant train" in call("runs", "list").stdout
     train("--model", "logistic")
@@ -121,6 +124,7 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(words: tuple[str, ..
     assert not Path("experiments/runs").exists() or list(Path("experiments/runs").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["lightgbm", "catboost"])
 def test_each_library_trains(model: str) -> None:
     result = train("--model", model)
@@ -129,6 +133,7 @@ def test_each_library_trains(model: str) -> None:
     assert run.name.startswith(f"{model}_h8_")
 
 
+@pytest.mark.slow
 def test_the_script_is_the_command() -> None:
     script = Path(__file__).parents[2] / "scripts" / "train_model.py"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}

@@ -49,6 +49,7 @@ def metrics_of(config: TrainConfig, before: Dataset, test: Dataset) -> dict[str,
     return measure(config, outcome_of_several(config, stack, variant="nested", n_folds=3), rule=StakeRule())
 
 
+@pytest.mark.slow
 def test_folder_holds_all_that_was_asked_for(run: Run) -> None:
     files = {path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if path.is_file()}
     assert files >= {
@@ -111,6 +112,7 @@ def test_permuted_test_labels_leave_all_that_is_fitted_byte_identical(parts: tup
     assert json.dumps(first) == json.dumps(second)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(run: Run, parts: tuple[Dataset, Dataset]) -> None:
     texts = []
     for seed in (0, 1):
@@ -121,6 +123,7 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(run: Run, 
     assert json.loads(texts[0])["calibration"] != json.loads(texts[1])["calibration"]
 
 
+@pytest.mark.slow
 def test_shifted_labels_give_no_better_test_loss_than_the_entropy_of_the_test_labels(make_bars: MakeBars) -> None:
     gains: dict[str, list[float]] = {}
     for seed in range(6):
@@ -146,6 +149,7 @@ def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
     assert metrics["acting"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_run_that_fails(bars: Bars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no space left on device")
@@ -181,6 +185,7 @@ def test_class_weights_are_undone_before_calibration(parts: tuple[Dataset, Datas
     assert losses[0] == pytest.approx(losses[1], abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_stack_with_class_weights_reads_back(bars: Bars, tmp_path: Path) -> None:
     config = replace(CONFIG, class_weight="balanced")
     found = run_stack(config, MODELS, n_folds=3, bars=bars, root=tmp_path)

@@ -23,6 +23,7 @@ def example() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_targets_are_missed_before_and_met_after_on_untouched_rows(example: ModuleType) -> None:
     runs = [example.one_split(seed) for seed in range(4)]
     raw, temperature, isotonic, dirichlet = (np.array([run[name] for run in runs]) for name in runs[0])
@@ -36,6 +37,7 @@ def test_targets_are_missed_before_and_met_after_on_untouched_rows(example: Modu
     assert raw[:, 0].mean() > temperature[:, 0].mean() > isotonic[:, 0].mean() > brier
 
 
+@pytest.mark.slow
 def test_parts_share_no_row_and_the_example_prints_its_table(
     example: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def command(
 
     The alarm is raised where the evidence against calibration, a bet that nobody can expect to win if the
     probabilities are right, reaches 1 / alpha. At most a share alpha of calibrated streams ever raises it, however
-    often one looks. Of more than two classes the most probable one is watched.
+    often one looks. Of more than two classes the bet is on the most probable one.
 
     --calibrator watches what a saved calibrator, of any kind, makes of the scores; --group names its groups.
     """
@@ -78,13 +78,7 @@ def command(
     else:
         windows = file_windows(reader) if rows is None else row_windows(reader, rows, len(monitor.windows) + 1)
     for window in windows:
-        monitor.update_summary(
-            window.summary,
-            name=window.name,
-            largest_weight=window.largest_weight,
-            n_rows=window.n_rows,
-            is_top=window.is_top,
-        )
+        monitor.update_window(window)
     if state is not None:
         with open_target(state) as out:
             out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())

@@ -196,17 +196,13 @@ def evaluate_summary(
     evaluated_on: str,
     *,
     names: Collection[str] = OF_A_COLUMN,
-    is_top: bool = False,
 ) -> Scores:
     """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 
     `summary` is of rows as they are: the design effect comes in here. `names` hold those that the verdict needs.
-    `is_top` says that the event is that the most probable class is the right one: its rate is then called accuracy.
     """
-    column = replace(Column.of(summary, n_rows, settings), is_top=is_top)
+    column = Column.of(summary, n_rows, settings)
     estimates = {name: OF_A_COLUMN[name](column) for name in names}
-    if is_top:
-        estimates["accuracy"] = estimates.pop("base_rate")
     return _judged(estimates, n_rows, settings, evaluated_on)
 
 

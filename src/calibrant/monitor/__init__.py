@@ -11,7 +11,7 @@ from calibrant.monitor.page import MonitorReport as MonitorReport
 # For other folders of calibrant; no part of the public API.
 from calibrant.monitor.monitor import (
     PERIODS as PERIODS,
-    NamedSummary as NamedSummary,
+    WindowRows as WindowRows,
     date_windows as date_windows,
     file_windows as file_windows,
     row_windows as row_windows,

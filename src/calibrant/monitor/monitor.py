@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -13,9 +13,10 @@ import numpy as np
 
 from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
-from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_summary, measured_rows
+from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_rows, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
 from calibrant.numerics import IntArray, dot
+from calibrant.row_stream import joined
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
@@ -40,11 +41,12 @@ class Window:
     n : float
         Number of rows, or their weight.
     mean_prob, base_rate : float
-        Mean probability, and share of positives.
+        Mean probability, and share of positives; of several classes those of the top label.
     gap, low, high : float
         Mean probability less base rate, with the interval that `evaluate` has for these rows alone: of a hundred
         windows of calibrated probabilities, some exclude zero.
     brier : float
+        Of several classes the sum over them.
     verdict : str
         What `evaluate` says of these rows alone.
     log_e_value : float
@@ -133,20 +135,14 @@ class CalibrationMonitor:
         Parameters
         ----------
         y_true, y_prob, pos_label, classes
-            As in `evaluate`; of several classes the top label is watched.
+            As in `evaluate`; of several classes the bets are on the top label.
         name : str, optional
             What to call the window, such as its date; its number by default.
         sample_weight : array-like of shape (n,), optional
             The stake on each row, relative to the largest weight.
         """
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-        return self.update_summary(
-            rows.one_column().summary(),
-            name=name,
-            largest_weight=float(rows.weights.max()),
-            n_rows=rows.n_rows,
-            is_top=not rows.is_binary,
-        )
+        return self.update_window(WindowRows.of(self._name(name), [rows]))
 
     def update_summary(
         self,
@@ -155,42 +151,48 @@ class CalibrationMonitor:
         name: str | None = None,
         largest_weight: float = 1.0,
         n_rows: int | None = None,
-        is_top: bool = False,
     ) -> Window:
         """Add the summary of the next window.
 
         Parameters
         ----------
         summary : ScoreSummary
-            Scores are probabilities.
+            Of one score; scores are probabilities.
         name : str, optional
             What to call the window.
         largest_weight : float
             The largest weight of a row, by which stakes are divided.
         n_rows : int, optional
             The number of rows; by default their weight.
-        is_top : bool
-            Whether scores are the confidence in the most probable class, and positives the rows where it was right.
 
         Raises
         ------
         InvalidInputError
             If the scores are no probabilities, or there was a window of that name.
         """
-        name = f"window {len(self.windows) + 1}" if name is None else str(name)
-        if any(window.name == name for window in self.windows):
-            raise InvalidInputError(f"there was a window {name!r} before: a window counts once. Give each a new name.")
+        n_rows = round(summary.total_weight) if n_rows is None else n_rows
+        return self.update_window(WindowRows(self._name(name), summary, largest_weight, n_rows))
+
+    def update_window(self, new: WindowRows) -> Window:
+        """Add the next window."""
+        if any(window.name == new.name for window in self.windows):
+            raise InvalidInputError(
+                f"there was a window {new.name!r} before: a window counts once. Give each a new name."
+            )
+        summary, largest = new.summary, new.largest_weight
         scores, weight, squared, positives = summary.distinct
         if scores.size == 0 or scores[0] < 0.0 or scores[-1] > 1.0:
-            raise InvalidInputError(f"the scores of window {name!r} are no probabilities. Pass scores in [0, 1].")
-        stake = DistinctScores(scores, weight / largest_weight, squared / largest_weight**2, positives / largest_weight)
-        log_e = self.martingale.add(ScoreSummary(stake))
-        n_rows = round(summary.total_weight) if n_rows is None else n_rows
+            raise InvalidInputError(f"the scores of window {new.name!r} are no probabilities. Pass scores in [0, 1].")
+        stake = DistinctScores(scores, weight / largest, squared / largest**2, positives / largest)
         settings = check_settings(SCORE_BINS, self.level, 0)
-        found = evaluate_summary(summary, n_rows, settings, "given data", names=TO_JUDGE, is_top=is_top)
+        if new.of_classes is None:
+            found = evaluate_summary(summary, new.n_rows, settings, "given data", names=TO_JUDGE)
+        else:
+            found = evaluate_rows(new.of_classes, settings, "given data")
+        log_e = self.martingale.add(ScoreSummary(stake))
         gap = found["mean_gap"]
         window = Window(
-            name=name,
+            name=new.name,
             n=summary.total_weight,
             mean_prob=dot(weight, scores) / summary.total_weight,
             base_rate=summary.base_rate,
@@ -204,6 +206,9 @@ class CalibrationMonitor:
         )
         self.windows.append(window)
         return window
+
+    def _name(self, name: str | None) -> str:
+        return f"window {len(self.windows) + 1}" if name is None else str(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that the monitor knows as plain values, for the next run to go on from."""
@@ -240,51 +245,69 @@ class CalibrationMonitor:
         return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
 
 
-class NamedSummary(NamedTuple):
-    """The rows of a window, and the number of the largest weight among them; `is_top` as in `update_summary`."""
+class WindowRows(NamedTuple):
+    """The rows of a window: the summary of their one score, or of the top label of several classes.
+
+    `largest_weight` is that of a row; `of_classes` are the rows of several classes, which are judged class by class.
+    """
 
     name: str
     summary: ScoreSummary
     largest_weight: float
     n_rows: int
-    is_top: bool
+    of_classes: Rows | None = None
+
+    @classmethod
+    def of(cls, name: str, parts: Sequence[Rows]) -> WindowRows:
+        """Return the window of all rows of some parts."""
+        window = _OpenWindow(name)
+        for rows in parts:
+            window.add(rows)
+        return window.close()
 
 
 @dataclass
 class _OpenWindow:
-    """A window that still gets rows."""
+    """A window that still gets rows: sorted runs of one score, and the rows of several classes as they are."""
 
     name: str
-    reader: RowReader
     state: FoldState = field(default_factory=FoldState)
+    of_classes: list[Rows] = field(default_factory=list)
     n_rows: int = 0
     largest_weight: float = 0.0
+
+    @property
+    def n_held(self) -> int:
+        """How many numbers are held."""
+        return self.state.runs.size + sum(rows.scores.size for rows in self.of_classes)
 
     def add(self, rows: Rows) -> None:
         column = rows.one_column()
         self.state.add(column.scores, column.positive, column.weight)
         self.state.flush()
+        if not rows.is_binary:
+            self.of_classes.append(rows)
         self.n_rows += column.n_rows
         self.largest_weight = max(self.largest_weight, 1.0 if column.weight is None else float(column.weight.max()))
 
-    def close(self) -> NamedSummary:
-        is_top = len(self.reader.score) > 1
-        return NamedSummary(self.name, self.state.summary(), self.largest_weight, self.n_rows, is_top)
+    def close(self) -> WindowRows:
+        rows = joined(self.of_classes) if self.of_classes else None
+        return WindowRows(self.name, self.state.summary(), self.largest_weight, self.n_rows, rows)
 
 
-def file_windows(reader: RowReader) -> Iterator[NamedSummary]:
+def file_windows(reader: RowReader) -> Iterator[WindowRows]:
     """Yield a window for each file of a folder, in the order of their names."""
     is_folder = Path(reader.source.name).is_dir()
     for name, parts in groupby(reader, key=lambda batch: batch.where):
-        window = _OpenWindow(Path(name).name if is_folder else name, reader)
+        window = _OpenWindow(Path(name).name if is_folder else name)
         for batch in parts:
             window.add(batch.rows)
         yield window.close()
 
 
-def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[NamedSummary]:
+def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[WindowRows]:
     """Yield a window for each `size` rows, in their order; the last one may be shorter."""
-    window = _OpenWindow(f"window {first}", reader)
+    window = _OpenWindow(f"window {first}")
     for rows, _, _ in reader:
         start = 0
         while start < rows.n_rows:
@@ -294,15 +317,16 @@ def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[NamedS
             if window.n_rows == size:
                 yield window.close()
                 first += 1
-                window = _OpenWindow(f"window {first}", reader)
+                window = _OpenWindow(f"window {first}")
     if window.n_rows:
         yield window.close()
 
 
-def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTINCT) -> Iterator[NamedSummary]:
+def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTINCT) -> Iterator[WindowRows]:
     """Yield a window for each period of the column of dates that the reader keeps, in the order of time.
 
-    Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores.
+    Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores, those
+    of each class included.
     """
     opened: dict[str, _OpenWindow] = {}
     for rows, where, kept in reader:
@@ -312,8 +336,8 @@ def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTI
         distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
         codes = np.array([distinct[name] for name in names])[place]
         for name, i in distinct.items():
-            opened.setdefault(name, _OpenWindow(name, reader)).add(rows.take(codes == i))
-        if sum(window.state.runs.size for window in opened.values()) > max_distinct:
+            opened.setdefault(name, _OpenWindow(name)).add(rows.take(codes == i))
+        if sum(window.n_held for window in opened.values()) > max_distinct:
             raise InvalidInputError(
                 f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "
                 "one period at a time and keep the state (--state), or one file for each window."

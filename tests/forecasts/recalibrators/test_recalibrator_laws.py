@@ -264,6 +264,7 @@ def test_a_truthful_forecast_is_left_nearly_alone(n: int) -> None:
     assert cb.forecasts.crps(after, y) < 1.01 * cb.forecasts.crps(new, y)
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_calibrated_base_stays_at_its_noise_floor() -> None:
     """Under 1.3 noise floors, over six samples: measured on new rows, and the floor on outcomes drawn for them."""
     cost = np.linspace(0.05, 0.95, 10)
@@ -291,6 +292,7 @@ def test_recalibrating_a_calibrated_forecast_changes_nothing_beyond_noise(method
     assert np.mean(change) < (1.5 if method == "threshold, paper" else 0.5) / np.sqrt(n)
 
 
+@pytest.mark.slow
 def test_what_was_recalibrated_needs_little_more() -> None:
     once = ThresholdRecalibrator().fit(*misspecified(2_000, 1))
     forecast, y = misspecified(2_000, 2)
@@ -301,6 +303,7 @@ def test_what_was_recalibrated_needs_little_more() -> None:
     assert second < 0.3 * first
 
 
+@pytest.mark.slow
 def test_held_out_errors_fall_where_the_forecast_is_wrong() -> None:
     new, y = misspecified(3_000, 8)
     errors = {}
@@ -315,6 +318,7 @@ def test_held_out_errors_fall_where_the_forecast_is_wrong() -> None:
     assert errors["threshold"][1] < 0.8 * errors["average"][1]
 
 
+@pytest.mark.slow
 def test_fitting_more_goes_on_where_the_fit_ended() -> None:
     forecast, y = misspecified(1_500)
     fitted = ThresholdRecalibrator().fit(forecast[:300], y[:300])

@@ -56,6 +56,7 @@ def test_average_is_the_official_one(name: str) -> None:
     assert_like(figures(AverageRecalibrator().fit(*calibration).transform(test), y), expected["average_official"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_has_the_same_splits_and_figures(name: str) -> None:
     calibration, (test, y), expected = fixture(name)
@@ -66,6 +67,7 @@ def test_paper_has_the_same_splits_and_figures(name: str) -> None:
     assert_like(figures(fitted.transform(test), y), expected["paper_T40"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_is_the_rendering_in_numpy_to_the_last_round(name: str) -> None:
     (forecast, y), _, _ = fixture(name)
@@ -77,6 +79,7 @@ def test_paper_is_the_rendering_in_numpy_to_the_last_round(name: str) -> None:
     np.testing.assert_allclose(fitted.transform(forecast).cdf(y), levels, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_default_matches_or_beats_the_prototype(name: str) -> None:
     calibration, (test, y), expected = fixture(name)
@@ -87,6 +90,7 @@ def test_default_matches_or_beats_the_prototype(name: str) -> None:
     assert found["nll"] <= min(expected["none"]["nll"], expected["average_official"]["nll"]) + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_direct_layer_matches_the_prototype(name: str) -> None:
     calibration, (test, y), expected = fixture(name)
