@@ -178,6 +178,7 @@ def test_parts_of_a_row_count_by_their_share(sharpened):
     np.testing.assert_allclose(np.average(made.predict_proba(p), axis=0, weights=weight), share, atol=0.03)
 
 
+@pytest.mark.slow
 def test_huge_weights_are_sampled():
     p, y = draw(60)
     made = cb.AutoCalibrator().fit(p, y, sample_weight=np.full(60, 1e9))
@@ -222,6 +223,7 @@ def test_few_rows_that_are_all_right_make_no_class_impossible():
     assert q.max(axis=1).min() > 0.9
 
 
+@pytest.mark.slow
 def test_zeros_cost_no_infinite_loss():
     p, y = draw(500)
     hard = np.eye(3)[p.argmax(axis=1)]
@@ -231,6 +233,7 @@ def test_zeros_cost_no_infinite_loss():
     assert q.max(axis=1).mean() == pytest.approx(rate, abs=0.03)
 
 
+@pytest.mark.slow
 def test_many_classes_are_left_to_temperature_and_vector_scaling():
     p, y = draw(600, 120)
     made = cb.AutoCalibrator(input="logit").fit(2.0 * np.log(p), y, classes=range(120))

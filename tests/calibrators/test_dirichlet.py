@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from scipy.stats import dirichlet
@@ -43,6 +44,7 @@ def test_map_is_the_stated_optimum():
     np.testing.assert_allclose(fitted.predict_proba(p), wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_scores_of_dirichlet_classes_get_their_posterior():
     p, y, _ = draw(30_000)
     density = np.column_stack([s * dirichlet.pdf(p.T, a) for s, a in zip(SHARES, ALPHAS, strict=True)])

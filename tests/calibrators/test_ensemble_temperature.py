@@ -50,6 +50,7 @@ def test_calibrated_scores_keep_their_probabilities():
     assert np.abs(q - softmax(z, axis=1)).max() < 0.02
 
 
+@pytest.mark.slow
 def test_label_noise_is_found_by_the_uniform_part_as_temperature_cannot():
     z, y, _ = draw(20_000, shares=(0.0, 0.7, 0.3))
     new, truth, _ = draw(20_000, seed=1, shares=(0.0, 0.7, 0.3))

@@ -278,6 +278,7 @@ def test_merged_summaries_give_the_bits_of_all_rows():
     assert bits(cb.VennAbersCalibrator().fit_summary(merged).map_) == bits(cb.VennAbersCalibrator().fit(p, y).map_)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(rows_of(st.floats(0, 1), st.booleans(), WEIGHT, max_size=30), st.integers(0, 10_000))
 def test_one_row_alone_equals_the_row_in_a_batch_that_reads_one_table(rows, seed):

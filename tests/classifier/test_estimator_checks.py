@@ -27,6 +27,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "base", "ensemble"), CASES)
 def test_scikit_learns_checks_of_estimators(name: str, base: object, ensemble: bool) -> None:

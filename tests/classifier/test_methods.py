@@ -41,6 +41,7 @@ def test_every_name_calibrates_either_output(name: str, base: object, n_classes:
         assert len({type(c).name for c in model.calibrators_}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "beta", "spline", "temperature", "isotonic"])
 def test_a_pair_is_its_calibrator_applied_to_the_classifiers_output(name: str) -> None:
     X, y = problem(3)

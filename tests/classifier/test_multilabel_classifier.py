@@ -44,6 +44,7 @@ def test_each_label_is_calibrated_as_a_problem_of_its_own(base: object, ensemble
             np.testing.assert_allclose(q[:, j], single.fit(X, Y[:, j]).predict_proba(X)[:, 1], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_indicators_in_other_containers() -> None:
     base = OneVsRestClassifier(LogisticRegression())
     plain = cb.CalibratedClassifierCV(base, cv=3).fit(X, Y).predict_proba(X)

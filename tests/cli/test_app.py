@@ -77,6 +77,7 @@ def test_near_option_is_suggested(run: Run) -> None:
     assert "--label" in result.output
 
 
+@pytest.mark.slow
 def test_refusal_is_one_line_on_standard_error() -> None:
     done = real("evaluate", "nowhere.csv")
     assert done.returncode == 2

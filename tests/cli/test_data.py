@@ -87,6 +87,7 @@ def test_calibrated_rows_are_measured_as_python_measures_them(run: Run, several:
     assert document["columns"]["score"] == ["p_calibrated_cat", "p_calibrated_dog", "p_calibrated_eel"]
 
 
+@pytest.mark.slow
 def test_a_file_of_too_many_rows_is_calibrated_as_it_is_read(
     run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

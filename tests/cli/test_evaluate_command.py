@@ -86,6 +86,7 @@ def test_columns_are_matched_to_classes_by_name(run: Run, several: pa.Table, sco
     )
 
 
+@pytest.mark.slow
 def test_columns_without_names_of_classes_keep_their_order(run: Run, several: pa.Table) -> None:
     renamed = several.rename_columns(["y", "c", "a", "b"])
     pq.write_table(renamed, "renamed.parquet")

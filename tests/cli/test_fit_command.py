@@ -25,6 +25,7 @@ def same_map(path: str, calibrator: cb.calibrators.Calibrator) -> bool:
     return bool(persistence.read_document(path)["map"] == persistence.to_document(calibrator)["map"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "calibrator"),
     [

@@ -125,6 +125,7 @@ def test_moments_probabilities_and_samples_are_those_of_the_library(
     assert "new_q0.5, new_mean, new_std" in both.output
 
 
+@pytest.mark.slow
 def test_standard_input_gives_the_bytes_of_a_file(run: Run, table: dict[str, Any], folder: Path) -> None:
     run("forecast fit f.csv --quantiles q* --method average -o r.json")
     run("forecast apply r.json f.csv -o out.csv")
@@ -184,6 +185,7 @@ def test_errors_are_one_line_and_leave_no_file(
     assert {path.name for path in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_scores_are_not_calibrated_by_a_recalibrator_of_forecasts(run: Run, table: dict[str, Any]) -> None:
     run("forecast fit f.csv --mean mu --std sigma --method average -o r.json")
     result = run("apply r.json f.csv -o o.csv")

@@ -159,6 +159,7 @@ def test_comparison_ranks_the_methods_of_several_classes_in_80_columns(run: Run,
     assert "brier_difference" in document["methods"][0]
 
 
+@pytest.mark.slow
 def test_report_of_several_classes_advises_the_automatic_choice(run: Run, several: pa.Table) -> None:
     assert run("report several.parquet --score p_* -o page.html").exit_code == 0
     page = Path("page.html").read_text("utf-8")

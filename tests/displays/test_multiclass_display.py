@@ -72,6 +72,7 @@ def test_classes_that_the_rows_lack_are_drawn() -> None:
     assert display.curves[2].y.tolist() == [0.0] * 10
 
 
+@pytest.mark.slow
 def test_classes_share_axes_and_nothing_overlaps() -> None:
     y, p = rows(7)
     display = cb.MulticlassReliabilityDisplay.from_predictions(y, p)

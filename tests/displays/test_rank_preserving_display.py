@@ -42,6 +42,7 @@ def test_lines_and_bands_are_the_curves_of_the_columns() -> None:
             assert max(x.max(), high.max()) <= ax.get_xlim()[1] == ax.get_ylim()[1]
 
 
+@pytest.mark.slow
 def test_only_the_columns_that_moved_most_are_drawn_where_there_are_many() -> None:
     many = RNG.dirichlet(np.ones(12), 60)
     display = cb.RankPreservingDisplay.from_matrices(many, rake(many, np.arange(1.0, 13.0) * 60 / 78).Q)

@@ -254,6 +254,7 @@ def test_close_up_ends_where_it_is_told() -> None:
     assert display.ax_.get_xlim() == display.ax_.get_ylim() == (0.0, 0.2)
 
 
+@pytest.mark.slow
 def test_weights_are_named_as_weights() -> None:
     histogram = make_histogram(np.full(1000, 0.5))
     display = cb.ReliabilityDisplay(make_curve(), histogram=histogram).plot()

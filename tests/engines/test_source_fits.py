@@ -216,6 +216,7 @@ def test_calibrators_made_of_others_are_fitted_beyond_memory(calibrator: Calibra
     assert type(found.map_) is type(wanted.map_)
 
 
+@pytest.mark.slow
 def test_auto_of_several_classes_is_that_of_memory_where_rows_fit() -> None:
     z, y = classes(3_000)
     source = in_parts({**{f"p{k}": softmax(z)[:, k] for k in range(4)}, "y": y})

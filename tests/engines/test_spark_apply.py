@@ -46,6 +46,7 @@ def calibrators() -> list[tuple[str, Any, list[str]]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(7))
 def test_a_data_frame_gets_the_probabilities_of_memory_and_keeps_what_it_has(spark: Any, at: int) -> None:
     """Maps of a few numbers become SQL; one with many, and one without a closed form, run in Python."""
@@ -105,6 +106,7 @@ def test_what_can_not_be_used_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_rows_of_probabilities_that_do_not_sum_to_one_are_counted(spark: Any) -> None:
     _, calibrator, inputs = calibrators()[5]
     frame = spark.createDataFrame(pa.table({"c0": [0.5, 0.5, 0.2], "c1": [0.2, 0.9, 0.2], "c2": [0.3, 0.0, 0.2]}))

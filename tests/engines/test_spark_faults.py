@@ -78,12 +78,14 @@ def test_large_results_come_from_the_workers_one_by_one(spark: Any, monkeypatch:
     np.testing.assert_array_equal(found.positives, wanted.positives)
 
 
+@pytest.mark.slow
 def test_rows_come_to_the_driver_where_these_are_asked_for(spark: Any) -> None:
     table = rows(500)
     found = open_rows(spark.createDataFrame(table).repartition(3)).read(["y", "p"])
     assert found.select(["p", "y"]).sort_by("p").equals(table.sort_by("p"))
 
 
+@pytest.mark.slow
 def test_a_table_of_the_session_is_a_source(spark: Any) -> None:
     table = rows()
     spark.createDataFrame(table).createOrReplaceTempView("scores")

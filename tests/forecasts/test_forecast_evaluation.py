@@ -64,6 +64,7 @@ def test_figures_are_those_of_the_functions(scores):
         assert scores[name].evaluated_on == "held-out"
 
 
+@pytest.mark.slow
 def test_gaps_stand_beside_their_noise_floor(scores):
     gaps = [name for name in scores if name.endswith(("_error", "_gap"))]
     assert len(gaps) == 6
@@ -132,6 +133,7 @@ def test_few_rows_are_scored_without_a_silent_nan(n):
         assert np.isfinite([score.value, score.low, score.high]).all() or score.note
 
 
+@pytest.mark.slow
 def test_weights_count_as_rows():
     forecast, y = misjudged(80)
     weight = np.random.default_rng(1).integers(1, 3, 80)
@@ -192,6 +194,7 @@ def test_intervals_hold_the_true_figures_as_often_as_they_say():
     assert min(inside.values()) >= 88
 
 
+@pytest.mark.slow
 def test_the_verdict_tells_the_truth_from_what_is_misjudged():
     accused = sum("beyond" in evaluate_rule(*right(300, seed), RULE, TABLE).verdict for seed in range(40))
     assert accused <= 6

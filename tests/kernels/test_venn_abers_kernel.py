@@ -25,6 +25,7 @@ def fit_at(ties, i, label):
     return max(min(mean(low, high) for high in range(i, len(rows))) for low in range(i + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [0, 1])
 @settings(max_examples=80, deadline=None)
 @given(ties=TIES)

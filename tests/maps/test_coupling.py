@@ -52,6 +52,7 @@ def test_distribution_is_the_one_that_slsqp_finds(k: int) -> None:
         np.testing.assert_allclose(found, best.x, atol=2e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ORDINARY, min_size=2, max_size=7), st.integers(0, 2**32 - 1))
 def test_no_other_distribution_is_nearer(row: list[float], seed: int) -> None:
@@ -64,6 +65,7 @@ def test_no_other_distribution_is_nearer(row: list[float], seed: int) -> None:
             assert least <= divergence(r, p + step * (other - p)) + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(ROWS)
 def test_rows_are_distributions_and_larger_rates_stay_larger(row: list[float]) -> None:

@@ -21,6 +21,7 @@ def both(fitted, values, monkeypatch):
     return compiled, fitted.apply(values)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(x=KNOTS, data=st.data())
 def test_interpolation_gives_the_same_bits_compiled_and_not(x, data):
@@ -41,6 +42,7 @@ def test_interpolation_of_rising_knots_rises(x, data):
     assert (np.diff(InterpolatedMap(np.array(x), np.array(y)).apply(values)) >= 0).all()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(edges=KNOTS, data=st.data())
 def test_steps_give_the_same_bits_compiled_and_not(edges, data):

@@ -138,6 +138,7 @@ def test_debiased_error_equals_a_loop_over_bins():
     assert metrics.ece_debiased(y, p, n_bins=10) == pytest.approx(sqrt(square))
 
 
+@pytest.mark.slow
 def test_debiased_square_is_unbiased():
     rng = np.random.default_rng(3)
     p = np.repeat([0.2, 0.5, 0.9], 8)

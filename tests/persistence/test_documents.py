@@ -520,6 +520,7 @@ def test_document_of_an_older_version_is_read_by_what_its_class_knows_of_it() ->
         from_document(older | {"version": 3})
 
 
+@pytest.mark.slow
 def test_kind_of_a_higher_module_is_found_in_a_fresh_process(tmp_path: Path) -> None:
     p = np.random.default_rng(0).random(200)
     fitted = cb.GroupedCalibrator("sigmoid").fit(p, p > 0.5, groups=np.arange(200) % 2)

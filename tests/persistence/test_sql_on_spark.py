@@ -17,6 +17,7 @@ TOLERANCE = 1e-12
 IN_SQL = [name for name, (_, fitted) in CASES.items() if not is_likelihood(fitted)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_SQL)
 def test_every_map_on_spark_gives_what_predict_proba_gives(spark: Any, tmp_path: Path, name: str) -> None:
     """Large maps by joined tables, which others are too where a tree of 30 is the largest."""

@@ -21,7 +21,10 @@ import calibrant as cb
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # A browser can't come from the package index: CI installs one first, elsewhere a missing one is said with -ra.
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ...")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ..."),
+    pytest.mark.slow,
+]
 
 DESKTOP, PHONE = 1280, 360
 #: Chromium's settings number: 0 dark, 1 light.
@@ -154,7 +157,6 @@ def luminance(picture: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(picture @ np.array([0.2126, 0.7152, 0.0722]))
 
 
-@pytest.mark.slow
 def test_no_page_is_wider_than_its_window(measures: list[dict[str, Any]]) -> None:
     for measure in measures:
         assert measure["scrollWidth"] <= measure["width"], measure
@@ -180,7 +182,6 @@ def test_figures_have_a_height_and_nothing_was_loaded_or_run(measures: list[dict
         assert (measure["scripts"], measure["resources"]) == (0, 0), measure
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize(("scheme", "is_dark"), [(LIGHT, False), (DARK, True)])
 def test_page_is_legible_in_light_and_dark(browser: Browser, width: int, scheme: str, is_dark: bool) -> None:
@@ -197,7 +198,6 @@ def test_page_is_legible_in_light_and_dark(browser: Browser, width: int, scheme:
     assert (blue - red > 0.35).sum() > 1_000
 
 
-@pytest.mark.slow
 def test_ink_of_the_figure_follows_the_scheme(browser: Browser) -> None:
     """Nothing in the diagram is drawn black on black: both schemes draw the same shapes."""
     page = CASES["over-confident"]().html()
@@ -208,7 +208,6 @@ def test_ink_of_the_figure_follows_the_scheme(browser: Browser) -> None:
     assert shapes[0].mean() == pytest.approx(shapes[1].mean(), rel=0.25)
 
 
-@pytest.mark.slow
 def test_hostile_names_run_nothing_and_keep_the_page_whole(browser: Browser) -> None:
     dom, _ = browser.run(hostile_report().html(), "--dump-dom")
     assert "<script" not in dom
@@ -217,7 +216,6 @@ def test_hostile_names_run_nothing_and_keep_the_page_whole(browser: Browser) -> 
     assert "Data and method" in dom
 
 
-@pytest.mark.slow
 def test_page_asks_the_network_for_nothing(browser: Browser) -> None:
     asked = browser.requested_urls(hostile_report().html())
     assert [url for url in asked if not url.startswith("file:")] == []

@@ -218,6 +218,7 @@ def test_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         cb.Report(*binary(200)).write_html(tmp_path / "nowhere" / "report.html")
 
 
+@pytest.mark.slow
 def test_notebook_shows_the_page_in_a_sandboxed_frame() -> None:
     report = hostile_report()
     frame = ParsedPage(report._repr_html_())

@@ -104,6 +104,7 @@ def test_a_run_is_copied_whole_and_once(run: Run, client: Client) -> None:
     assert copy["metrics"]["gate.ece_within_noise_band"] in (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_refused_is_made_again(run: Run, client: Client) -> None:
     client.create_experiment("artifacts")
     with pytest.raises(CalibrantError, match="MLflow at 'x' refused the run: the disk is full"):
@@ -113,6 +114,7 @@ def test_a_copy_that_was_refused_is_made_again(run: Run, client: Client) -> None
     assert [one["status"] for one in client.runs.values()] == ["RUNNING", "FINISHED"]
 
 
+@pytest.mark.slow
 def test_without_mlflow_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mlflow", "mlflow.tracking", "mlflow.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -81,6 +81,7 @@ def test_a_run_holds_every_file_and_reads_back(run: Run, bars: Bars) -> None:
     assert (run.models.keys(), run.calibrators.keys()) == ({"logistic"}, {"logistic"})
 
 
+@pytest.mark.slow
 def test_the_log_ends_with_the_specified_line(run: Run) -> None:
     entries = [json.loads(line) for line in (run.path / "log.jsonl").read_text().splitlines()]
     assert all(set(entry) == {"time", "level", "name", "message"} for entry in entries)

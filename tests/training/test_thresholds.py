@@ -42,6 +42,7 @@ def test_figures_are_those_of_a_table_by_hand() -> None:
     assert some.growth == pytest.approx(np.log1p(earned[[0, 4]]).sum() / 5)
 
 
+@pytest.mark.slow
 def test_calibrated_forecasts_keep_their_promises_and_sharpened_ones_don_t() -> None:
     prob, y = forecasts(8_000, 1.0, 0)
     for row in threshold_table(y, prob, thresholds=[0.4, 0.5, 0.6, 0.7], level=0.999):

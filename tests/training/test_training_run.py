@@ -73,6 +73,7 @@ def test_folder_holds_all_that_was_asked_for(run: Run) -> None:
     assert "lightgbm, folds 2 and 3 of 3: training on" in log
 
 
+@pytest.mark.slow
 def test_out_of_fold_table_gives_the_figures_of_metrics_json(run: Run, parts: tuple[Dataset, Dataset]) -> None:
     table = pq.read_table(run.path / "oof.parquet").to_pydict()
     before, _ = parts
@@ -85,6 +86,7 @@ def test_out_of_fold_table_gives_the_figures_of_metrics_json(run: Run, parts: tu
     np.testing.assert_allclose(table["p_0"], average, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_test_predictions_come_from_the_saved_models_and_calibrators(run: Run, parts: tuple[Dataset, Dataset]) -> None:
     table = pq.read_table(run.path / "predictions.parquet").to_pydict()
     _, test = parts
@@ -100,6 +102,7 @@ def test_no_label_before_the_test_part_ends_in_it(parts: tuple[Dataset, Dataset]
     assert before.label_end.max() < test.time.min()
 
 
+@pytest.mark.slow
 def test_permuted_test_labels_leave_all_that_is_fitted_byte_identical(parts: tuple[Dataset, Dataset]) -> None:
     before, test = parts
     permuted = replace(test, y=np.random.default_rng(0).permutation(test.y))
