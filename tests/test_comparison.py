@@ -72,6 +72,7 @@ def test_instances_are_compared_under_their_own_name():
     assert {m.name for m in ranked.methods} == {"sigmoid", "IsotonicCalibrator(bounded=True)", "none"}
 
 
+@pytest.mark.slow
 def test_raw_scores_are_compared_with_sigmoid():
     p, y = draw()
     ranked = cb.compare(np.log(p), y, input="score", methods=["isotonic", "spline", "sigmoid"])
@@ -162,6 +163,7 @@ def draw_classes(n=500, n_classes=3, seed=0):
     return truth**2 / (truth**2).sum(axis=1, keepdims=True), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])
 def test_several_classes_have_every_method_that_takes_such_scores_once(input):
     p, y = draw_classes()

@@ -154,6 +154,7 @@ def test_a_row_alone_gets_the_bits_that_it_gets_in_a_batch(fitted, sharpened):
     np.testing.assert_array_equal(alone, fitted.predict_proba(p))
 
 
+@pytest.mark.slow
 def test_classes_can_be_called_otherwise(fitted, sharpened):
     p, y = sharpened
     order = np.array([2, 0, 1])
@@ -161,6 +162,7 @@ def test_classes_can_be_called_otherwise(fitted, sharpened):
     np.testing.assert_allclose(other.predict_proba(p[:, order]), fitted.predict_proba(p)[:, order], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_weight_two_is_two_rows_and_weight_zero_is_none(sharpened):
     p, y = sharpened[0][:200], sharpened[1][:200]
     weight = np.arange(200) % 3
@@ -170,6 +172,7 @@ def test_weight_two_is_two_rows_and_weight_zero_is_none(sharpened):
     assert weighted.report_.n_rows == repeated.report_.n_rows == weight.sum()
 
 
+@pytest.mark.slow
 def test_parts_of_a_row_count_by_their_share(sharpened):
     p, y = sharpened[0][:300], sharpened[1][:300]
     weight = np.where(y == 0, 0.5, 1.5)
@@ -185,6 +188,7 @@ def test_huge_weights_are_sampled():
     assert made.report_.n_rows == 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])
 def test_a_class_without_rows_keeps_some_probability(input):
     p, y = draw(400, 4)
@@ -241,6 +245,7 @@ def test_many_classes_are_left_to_temperature_and_vector_scaling():
     assert [type(m) for m in made.map_.maps] == [SoftmaxMap]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])
 def test_files_give_the_same_bits(tmp_path, sharpened, input, suffix):

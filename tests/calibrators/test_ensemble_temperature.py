@@ -44,6 +44,7 @@ def test_weights_are_the_stated_optimum():
     assert isinstance(fitted.map_, MixtureMap)
 
 
+@pytest.mark.slow
 def test_calibrated_scores_keep_their_probabilities():
     z, y, _ = draw(20_000, shares=(0.0, 1.0, 0.0))
     q = cb.EnsembleTemperatureCalibrator(input="logit").fit(z, y).predict_proba(z)

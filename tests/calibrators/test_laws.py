@@ -77,6 +77,7 @@ def multiclass(n=400, seed=0):
     return P, y
 
 
+@pytest.mark.slow
 @every
 @settings(max_examples=25, deadline=None)
 @given(

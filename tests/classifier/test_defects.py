@@ -215,6 +215,7 @@ def test_infinite_scores_are_refused_by_row() -> None:
         cb.CalibratedClassifierCV(frozen(GivenScores())).fit(scores, [0, 1, 0, 1])
 
 
+@pytest.mark.slow
 def test_a_calibrated_forest_is_little_larger_than_the_forest() -> None:
     X, y = make_classification(n_samples=600, random_state=0)
     forest = RandomForestClassifier(20, random_state=0, max_depth=6).fit(X, y)

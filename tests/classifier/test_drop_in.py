@@ -107,6 +107,7 @@ def test_jobs_change_nothing(ensemble: bool) -> None:
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_cloning_pickling_and_searching() -> None:
     X, y = problem()
     model = cb.CalibratedClassifierCV(LogisticRegression(), method=cb.HistogramCalibrator(n_bins=7), cv=3)

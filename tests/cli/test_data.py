@@ -49,6 +49,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "isotonic", "beta"])
 def test_fit_reads_the_file_once_and_checks_scores_and_labels_once(
     run: Run, binary: pa.Table, calls: Counter[str], method: str
@@ -103,6 +104,7 @@ def test_a_file_of_too_many_rows_is_calibrated_as_it_is_read(
     assert [g["group"] for g in many["groups"]["groups"]] == [g["group"] for g in one["groups"]["groups"]]
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_independent_are_measured_so(run: Run, binary: pa.Table) -> None:
     times = np.arange(600)
     table = binary.append_column("patient", pa.array(times // 6)).append_column("day", pa.array(times))

@@ -100,6 +100,7 @@ def test_logits_are_compared_as_probabilities_and_raw_scores_are_not(run: Run, b
     assert re.search(r"^metric +after +95% interval$", raw, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_infinite_loss_is_explained(run: Run, binary: pa.Table) -> None:
     output = run("fit scores.csv -o c.json").output
     assert ("log_loss: infinite" in output) == bool(re.search(r"^log_loss .* inf", output, re.MULTILINE))
@@ -130,6 +131,7 @@ def test_class_without_rows_is_a_warning_line(run: Run) -> None:
         cb.SigmoidCalibrator().fit([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], ["u", "v"], classes=["u", "v", "w"])
 
 
+@pytest.mark.slow
 def test_next_command_can_be_typed(run: Run, binary: pa.Table) -> None:
     output = run("fit scores.csv -o", "my calibrator.json").output
     command = output.rpartition("Next:  ")[2]

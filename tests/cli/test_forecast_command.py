@@ -91,6 +91,7 @@ def test_options_reach_the_library(run: Run, table: dict[str, Any]) -> None:
     assert json.loads(result.stdout)["scores"] == expected.to_dict()["scores"]
 
 
+@pytest.mark.slow
 def test_levels_may_be_given(run: Run, table: dict[str, Any]) -> None:
     given = run("forecast evaluate f.csv --quantiles draw_0,draw_1 --levels 0.25,0.75 --json")
     named = json.loads(given.stdout)["columns"]

@@ -154,6 +154,7 @@ def test_report_has_a_section_of_groups(run: Run, cities: pa.Table, suffix: str)
         assert re.search(r"^\| Rome \| \d+ \| \*\*\+0\.\d+\*\* \|", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_report_of_many_groups_with_hostile_names_shows_the_worst(run: Run, cities: pa.Table) -> None:
     names = [f"<script>{i}</script>|`" for i in range(30)]
     pq.write_table(cities.append_column("<b>", pa.array([names[i % 30] for i in range(900)])), "many.parquet")
@@ -199,6 +200,7 @@ def test_column_that_names_no_groups_is_refused(run: Run, cities: pa.Table, comm
     assert not Path("c.json").exists()
 
 
+@pytest.mark.slow
 def test_group_of_a_calibrator_without_groups_is_refused(run: Run, cities: pa.Table) -> None:
     run("fit cities.csv -o c.json")
     result = run("apply c.json cities.csv --group city -o out.csv")

@@ -18,6 +18,7 @@ from calibrant.numerics import expit
 Run = Callable[..., Result]
 
 
+@pytest.mark.slow
 def test_json_is_the_document(run: Run, binary: pa.Table) -> None:
     run("fit scores.csv -o c.json")
     result = run("inspect c.json --json")

@@ -78,6 +78,7 @@ def test_curves_include_every_knot() -> None:
     assert set(fitted.y) <= set(y)
 
 
+@pytest.mark.slow
 def test_weights_reach_every_fit() -> None:
     w = RNG.integers(1, 4, P.size)
     weighted = cb.MimicDisplay.from_calibrator(cb.MimicCalibrator(), P, Y, sample_weight=w)
@@ -155,6 +156,7 @@ def test_given_axes_take_bins_and_curves_and_stay_the_callers() -> None:
     assert other.collections
 
 
+@pytest.mark.slow
 def test_close_up_of_rare_events_hides_what_lies_outside() -> None:
     display = draw().plot(upper=0.2)
     assert display.ax_.get_xlim() == display.ax_.get_ylim() == (0.0, 0.2)

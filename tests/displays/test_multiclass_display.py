@@ -49,6 +49,7 @@ def test_titles_state_class_and_events_and_the_rows_once() -> None:
     display.figure_.canvas.draw()  # drawing parses what matplotlib takes for mathematics
 
 
+@pytest.mark.slow
 def test_weight_two_equals_two_rows() -> None:
     y, p = rows(3, 200)
     weighted = cb.MulticlassReliabilityDisplay.from_predictions(y, p, sample_weight=np.full(200, 2.0), n_bins=4)

@@ -263,6 +263,7 @@ def test_weights_are_named_as_weights() -> None:
     assert "n = 1,000 rows of total weight 500" in texts(display.figure_.legends[0])[1]
 
 
+@pytest.mark.slow
 def test_drawing_twice_gives_the_same_picture() -> None:
     pictures = []
     for _ in range(2):

@@ -186,6 +186,7 @@ def test_every_calibrator_of_two_classes_is_fitted_beyond_memory(name: str, kind
     assert found.classes_.tolist() == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibrator", "tolerance"),
     [

@@ -87,6 +87,7 @@ def test_tables_and_folders_come_and_go(spark: Any, tmp_path: Path) -> None:
         apply(calibrator, table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "kind", "said"),
     [

@@ -59,6 +59,7 @@ def test_empty_and_skewed_partitions_change_nothing(spark: Any) -> None:
     assert summarise(lone, classes=[False, True]).total_weight == 1.0
 
 
+@pytest.mark.slow
 def test_nothing_at_all_is_refused(spark: Any) -> None:
     frame = spark.createDataFrame(rows(10)).filter("p > 2")
     with pytest.raises(ShapeError, match="the Spark data frame has no rows"):
@@ -104,6 +105,7 @@ def test_a_table_of_the_session_is_a_source(spark: Any) -> None:
 # --- columns that can't be used ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "kind", "said"),
     [

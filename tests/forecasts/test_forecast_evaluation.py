@@ -36,6 +36,7 @@ def scores():
     return evaluate(*misjudged(600), evaluated_on="held-out")
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_functions(scores):
     forecast, y = misjudged(600)
     errors, gaps = threshold_calibration_errors(forecast, y), reliability_gaps(forecast, y)
@@ -73,6 +74,7 @@ def test_gaps_stand_beside_their_noise_floor(scores):
     assert all(0.0 < floor < scores[name].value for name, floor in floors.items())
 
 
+@pytest.mark.slow
 def test_verdict_says_what_is_wrong(scores):
     assert scores.verdict.startswith("Not calibrated: on average over levels (error ")
     assert "in the losses that they promise (gap " in scores.verdict

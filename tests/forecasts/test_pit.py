@@ -37,6 +37,7 @@ def test_pit_test_is_that_of_scipy(n):
     assert test.n == n
 
 
+@pytest.mark.slow
 def test_p_values_of_a_forecast_that_is_right_are_uniform():
     found = [pit_test(*right(60, seed)) for seed in range(200)]
     for name in ("kolmogorov_smirnov_p_value", "cramer_von_mises_p_value"):

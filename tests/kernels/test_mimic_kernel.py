@@ -55,6 +55,7 @@ def test_bins_are_filled_until_they_hold_enough_positives(ties, least):
     np.testing.assert_array_equal(bins[2, :n], bins[3, :n])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(TIES, st.integers(1, 3))
 def test_each_pass_merges_what_the_original_merges(ties, n_passes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import isotonic_regression
 
@@ -28,6 +29,7 @@ TIES = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), min_size=1, max
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(TIES)
 def test_blocks_of_weighted_ties_are_those_of_exact_arithmetic(ties):

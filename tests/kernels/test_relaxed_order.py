@@ -50,6 +50,7 @@ def all_pairs_cost(q: np.ndarray, value: np.ndarray, weight: np.ndarray, price: 
     return float(0.5 * weight @ (q - value) ** 2 + price * violations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "cost"),
     [

@@ -11,6 +11,7 @@ from calibrant import kernels
 UNIT = st.lists(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 0.1, 0.3, 0.5, 0.7]), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @settings(max_examples=100, deadline=None)
 @given(values=UNIT, n_bins=st.integers(1, 30))

@@ -101,6 +101,7 @@ def test_calibrated_predictions_are_rarely_found_off():
     assert n_off <= binom.ppf(0.999, n_runs, 0.2)
 
 
+@pytest.mark.slow
 def test_calibrated_weighted_predictions_are_rarely_found_off():
     n_off, n_runs = 0, 60
     for seed in range(n_runs):
@@ -195,6 +196,7 @@ def test_row_of_weight_zero_is_no_row():
     )
 
 
+@pytest.mark.slow
 def test_frames_and_dicts_give_the_same():
     rng, p, groups = draw_grouped()
     y = rng.random(3000) < p

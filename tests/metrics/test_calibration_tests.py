@@ -164,6 +164,7 @@ def test_e_value_has_expectation_one_at_most():
         assert np.mean(values) <= 1.0 + 3 * np.std(values) / math.sqrt(1500)
 
 
+@pytest.mark.slow
 def test_product_of_e_values_over_days_seldom_ever_exceeds_twenty():
     rng = np.random.default_rng(6)
     exceeded = 0

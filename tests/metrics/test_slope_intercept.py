@@ -70,6 +70,7 @@ def test_interval_is_the_robust_one_of_statsmodels():
         assert scores[name].method == "normal (sandwich)"
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_line_that_is_true():
     hits = {"slope": 0, "intercept": 0}
     for i in range(300):

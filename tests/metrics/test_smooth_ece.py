@@ -57,6 +57,7 @@ def test_it_equals_its_definition_by_quadrature(case):
     assert smooth_ece(y, p, sample_weight=w, classes=[0, 1]) == pytest.approx(by_quadrature(y, p, w), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_fine_kernels_are_resolved():
     rng = np.random.default_rng(0)
     p = rng.choice(np.linspace(0.001, 0.02, 40), 3000)

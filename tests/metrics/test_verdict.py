@@ -106,6 +106,7 @@ def test_correction_is_recommended_only_on_evidence(rows: dict[str, Any]) -> Non
         assert "Fit a calibrator" not in found.what_to_do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_pure_chance_is_seldom_called_miscalibrated(seed: int) -> None:
     """Off in about 10% of calibrated sets: of 20, 8 or more have a chance below 1 in 1,000."""

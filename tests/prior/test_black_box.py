@@ -56,6 +56,7 @@ def test_old_rows_as_new_ones_show_no_shift() -> None:
     assert estimate.p_value == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["soft", "hard"])
 @pytest.mark.parametrize("rates", [[0.9, 0.1], [0.5, 0.3, 0.2], [0.9, 0.1, 0.0]])
 def test_intervals_cover_the_rates_that_the_rows_were_drawn_with(rates: list[float], kind: Any) -> None:

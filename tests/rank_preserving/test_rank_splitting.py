@@ -36,6 +36,7 @@ def test_thresholds_leave_what_the_rows_shall_sum_to() -> None:
     np.testing.assert_allclose(left.sum(axis=1), total[:, 0], rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_penalty_for_each_row_saves_iterations() -> None:
     P, margins = draw(8, 5_000, 3)
     one = solve(P, margins, method="admm", gap_tol=1e-3)

@@ -37,6 +37,7 @@ def part(report: cb.ForecastReport, k: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_metrics() -> None:
     found, scores = part(REPORT), evaluate(NARROW, Y)
     assert found["verdict"] == scores.verdict

@@ -117,6 +117,7 @@ def test_same_data_gives_the_same_bytes() -> None:
         assert CASES[kind]().html() == CASES[kind]().html()
 
 
+@pytest.mark.slow
 def test_bytes_don_t_depend_on_the_users_style_and_leave_it_alone() -> None:
     report = CASES["over-confident"]()
     expected = report.html()

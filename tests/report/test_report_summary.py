@@ -83,6 +83,7 @@ def test_class_curves_are_one_against_the_rest() -> None:
         assert curve["mean_observed"] == pytest.approx((y == k).mean())
 
 
+@pytest.mark.slow
 def test_of_many_classes_the_worst_have_a_panel_and_all_are_in_the_summary() -> None:
     y, p = multiclass(3_000, 15, sharpness=2.0)
     summary = cb.Report(y, p).summary()

@@ -39,6 +39,7 @@ def assert_alike(found: Any, wanted: Any, *, rel: float, where: str = "") -> Non
         assert found == wanted, where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("positive", [None, 0])
 def test_where_scores_fit_it_is_the_report_of_memory(tmp_path: Path, weighted: bool, positive: int | None) -> None:
@@ -72,6 +73,7 @@ def test_where_scores_fit_it_is_the_report_of_memory(tmp_path: Path, weighted: b
             )
 
 
+@pytest.mark.slow
 def test_beyond_memory_its_figures_are_close_and_it_says_how_far_off() -> None:
     columns = rows()
     table = pa.table(columns)

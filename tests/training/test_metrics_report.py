@@ -159,6 +159,7 @@ def test_targets_say_what_the_accuracy_allows(truth: FloatArray, found: dict[str
     assert easy["ece"]["met"]
 
 
+@pytest.mark.slow
 def test_what_was_told_the_labels_is_called_a_leak(truth: FloatArray, found: dict[str, Any]) -> None:
     assert leak_warnings(found, found) == []
     data = rows(truth)

@@ -97,6 +97,7 @@ def test_a_class_without_training_rows_keeps_its_column(name: str, rows: Rows) -
     assert prob[:, 1].max() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [RandomForestClassifier(5, random_state=3), GaussianNB(), LogisticRegression()])
 def test_any_classifier_of_scikit_learn(estimator: Any, rows: Rows, tmp_path: Path) -> None:
     X, _ = rows

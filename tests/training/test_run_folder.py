@@ -91,6 +91,7 @@ def test_the_log_ends_with_the_specified_line(run: Run) -> None:
     assert [entry["level"] for entry in entries if entry["message"] == line] == ["INFO"]
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_saved_model_and_calibrator(run: Run, bars: Bars) -> None:
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
     data = run_dataset(CONFIG, bars)
@@ -284,6 +285,7 @@ def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Pat
     assert not hasattr(forest, "estimators_")
 
 
+@pytest.mark.slow
 def test_out_of_fold_rows_are_the_validation_part(run: Run, bars: Bars) -> None:
     table = pq.read_table(run.path / "oof.parquet").to_pandas()
     data = run_dataset(CONFIG, bars)

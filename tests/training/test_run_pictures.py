@@ -13,6 +13,7 @@ from calibrant.training.metrics_report import Forecasts
 from calibrant.training.run_pictures import draw_run, write_page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_run_is_drawn_and_reported_with_intervals_for_labels_that_overlap(n_classes: int, tmp_path: Path) -> None:
     n, repeats = 600, 10

@@ -142,6 +142,7 @@ def test_shifted_labels_give_no_better_test_loss_than_the_entropy_of_the_test_la
         assert max(gain) < 0.03, name
 
 
+@pytest.mark.slow
 def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
     metrics = run.metrics
     assert set(metrics["calibration"]) >= {"brier_before", "brier_after", "ece_before", "ece_after"}
@@ -196,6 +197,7 @@ def test_a_stack_with_class_weights_reads_back(bars: Bars, tmp_path: Path) -> No
     assert all(isinstance(calibrator, Chain) for calibrator in found.calibrators.values())
 
 
+@pytest.mark.slow
 def test_models_and_predictions_read_back(run: Run, parts: tuple[Dataset, Dataset]) -> None:
     check_reads_back(run, parts[1])
     with pytest.raises(CalibrantError, match=r"holds 2 models: logistic, lightgbm\. Take one of its models, as in"):
