@@ -26,7 +26,7 @@ demo: $(VENV)/.installed-demo ## Train a forest, then evaluate, fit, apply and r
 test: $(VENV)/.installed-test ## Run every test and every example in the documentation
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 
-test-fast: $(VENV)/.installed-test ## Run the first case of every test: about half the time
+test-fast: $(VENV)/.installed-test ## Run the first case of each test but the slow ones: every module, in a sixth of the time
 	@$(BIN)/python -m pytest -n auto --fast $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check format, style and types

@@ -94,7 +94,7 @@ def test_a_report_is_wider_everywhere_and_takes_back_what_overlap_alone_suggests
     taken_back = 0
     for seed in range(12):
         y = drawn(prob, seed, 20)
-        before, after = (cb.Report(y, prob, by=np.arange(N) % 2, **how).summary() for how in ({}, what))
+        before, after = (cb.Report(y, prob, groups=np.arange(N) % 2, **how).summary() for how in ({}, what))
         narrow, wide = intervals(before), intervals(after)
         assert len(narrow) == len(wide) > 60
         assert sum(w[1] - w[0] > n[1] - n[0] for n, w in zip(narrow, wide, strict=True)) > 50

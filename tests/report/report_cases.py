@@ -41,7 +41,7 @@ def hostile_report() -> cb.Report:
 def hostile_groups() -> cb.Report:
     names = np.array([HOSTILE, RIGHT_TO_LEFT + PARTY, "W" * 3000, *(f"{HOSTILE}{i}" for i in range(17))], dtype=object)
     y, p = binary(600, sharpness=3.0)
-    return cb.Report(y, p, by=names[np.arange(600) % 20], group_name=HOSTILE)
+    return cb.Report(y, p, groups=names[np.arange(600) % 20], group_name=HOSTILE)
 
 
 CASES: dict[str, Callable[[], cb.Report]] = {
@@ -61,6 +61,6 @@ CASES: dict[str, Callable[[], cb.Report]] = {
     "15 classes": lambda: cb.Report(*multiclass(2_000, 15)),
     "100 classes": lambda: cb.Report(*multiclass(3_000, 100, sharpness=3.0)),
     "hostile names": hostile_report,
-    "groups": lambda: cb.Report(*binary(2_000, sharpness=1.5), by=np.arange(2_000) % 4, group_name="city"),
+    "groups": lambda: cb.Report(*binary(2_000, sharpness=1.5), groups=np.arange(2_000) % 4, group_name="city"),
     "hostile groups": hostile_groups,
 }

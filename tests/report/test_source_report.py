@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,7 +54,7 @@ def test_where_scores_fit_it_is_the_report_of_memory(tmp_path: Path, weighted: b
         columns["y"],
         columns["p"],
         sample_weight=weight,
-        by=columns["city"],
+        groups=columns["city"],
         group_name="city",
         pos_label=positive,
         source=str(tmp_path),
@@ -79,7 +80,7 @@ def test_beyond_memory_its_figures_are_close_and_it_says_how_far_off() -> None:
     table = pa.table(columns)
     report = cb.Report.from_source(lambda: table.to_reader(1_500), group="city", max_distinct=1_000)
     found = report.summary()
-    wanted = cb.Report(columns["y"], columns["p"], by=columns["city"], group_name="city").summary()
+    wanted = cb.Report(columns["y"], columns["p"], groups=pd.Series(columns["city"], name="city")).summary()
     assert found["verdict"]["headline"] == wanted["verdict"]["headline"]
     for name, score in wanted["scores"].items():
         assert found["scores"][name]["value"] == pytest.approx(score["value"], abs=2e-4), name

@@ -90,7 +90,6 @@ def run(make_bars: Callable[..., Bars], tmp_path_factory: pytest.TempPathFactory
     return run_training(config, bars=make_bars(700), root=tmp_path_factory.mktemp("runs"))
 
 
-@pytest.mark.slow
 def test_a_run_is_copied_whole_and_once(run: Run, client: Client) -> None:
     assert export_to_mlflow(run, tracking_uri="x") == export_to_mlflow(run, tracking_uri="x") == "r0"
     (copy,) = client.runs.values()

@@ -15,7 +15,7 @@ from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.rows import Rows
 from calibrant.tables import open_rows
-from calibrant.validation import ArrayLike, check_integer
+from calibrant.validation import ArrayLike, check_integer, series_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,10 +97,10 @@ class Report(pages.PageReport):
         Number of bins of the reliability diagram, of equal weight.
     level : float
         Nominal coverage of all intervals.
-    by : array-like of shape (n,), optional
+    groups : array-like of shape (n,), optional
         The group of each row: adds a section on groups, with intervals corrected for their number.
-    group_name : str
-        What the page calls the groups, such as the name of their column.
+    group_name : str, optional
+        What the page calls the groups; by default the name of their series.
     title : str
         Heading of the page.
     score_names : sequence of str, optional
@@ -141,26 +141,26 @@ class Report(pages.PageReport):
         level: float = 0.95,
         pos_label: object = None,
         classes: ArrayLike | None = None,
-        by: ArrayLike | None = None,
-        group_name: str = "group",
+        groups: ArrayLike | None = None,
+        group_name: str | None = None,
         title: str = "Calibration report",
         score_names: Sequence[str] | None = None,
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        groups = None if by is None else {"by": by}
-        known = {"groups": groups, "cluster": cluster, "time": time, "label_end": label_end}
+        named = None if groups is None else {group_name or series_name(groups) or "group": groups}
+        known = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         what = {"title": title, "source": source, "score_names": names}
-        self._summary = _summary_of_rows(rows, group_name, n_bins, level, rng, **what)
+        self._summary = _summary_of_rows(rows, n_bins, level, rng, **what)
 
     @classmethod
     def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
-        names, group_name = [clean(each) for each in rows.columns or ()], next(iter(rows.groups), "")
+        names = [clean(each) for each in rows.columns or ()]
         what = {"title": title, "source": source, "score_names": names}
-        return cls.__new__(cls).keep(_summary_of_rows(rows, group_name, n_bins, level, rng, **what))
+        return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, **what))
 
     @classmethod
     def from_source(
@@ -234,13 +234,13 @@ class Report(pages.PageReport):
 
 
 def _summary_of_rows(
-    rows: Rows, group_name: str, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
+    rows: Rows, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
 ) -> dict[str, Any]:
     """Return what a report says of checked rows; `what` goes to `summarise`."""
     settings = check_settings(SCORE_BINS, level, rng)
     check_integer("n_bins", n_bins, minimum=1)
-    by = next(iter(rows.groups), None)
-    groups = None if by is None else (group_name, groups_of_rows(rows, by, settings, ON))
+    name = next(iter(rows.groups), None)
+    groups = None if name is None else (name, groups_of_rows(rows, name, settings, ON))
     return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
 
 

@@ -52,12 +52,12 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
     """Write the report on the calibrated probabilities of the test part."""
     is_binary = data.classes.size == 2
     prob: FloatArray = forecasts.calibrated[:, 1] if is_binary else forecasts.calibrated
-    by = data.symbol.tolist() if np.unique(data.symbol.astype(str)).size > 1 else None
+    symbols = data.symbol.tolist() if np.unique(data.symbol.astype(str)).size > 1 else None
     report = Report(
         data.y,
         prob,
         **_spans(data, forecasts.calibrated)[0],
-        by=by,
+        groups=symbols,
         group_name="symbol",
         title=f"{title}; intervals allow for labels that overlap",
         source=f"{source}. {data.n_rows:,} rows are worth about {data.weight.sum():,.0f} that share no part of their "
