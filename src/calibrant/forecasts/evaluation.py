@@ -92,6 +92,11 @@ def evaluate(
         `distribution_calibration_error`, `reliability_gap` and `max_reliability_gap` (over 50 thresholds, levels and
         cost ratios), `decision_loss` (of the best rules). The `note` of each gap gives its noise floor.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     All intervals take rows to be independent. Those of means are normal, that of `coverage` Wilson's. Those of gaps
@@ -286,6 +291,11 @@ def evaluate_rule(
     Scores
         `decided_yes` (the share of rows) and `threshold_calibration_error`; with a loss also `promised_loss`,
         `realised_loss` and `reliability_gap`.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
 
     Notes
     -----

@@ -68,6 +68,11 @@ def noise_floor(
     rng : int, Generator or None
         Of the draws.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Examples
     --------
     >>> import numpy as np

@@ -164,6 +164,11 @@ def audit(
     -------
     Audit
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Groups that hold the same rows are looked at once. The bounds (see `calibrant.metrics.gap_bounds`) are Chernoff's,

@@ -59,6 +59,11 @@ def calibration_curve(
     prob_pred : ndarray of shape (m,)
         Mean predicted probability in each.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Where scikit-learn 1.9 has an answer that is not NaN this is the same, but for a `pos_label` that is none of two

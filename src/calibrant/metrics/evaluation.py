@@ -134,6 +134,11 @@ def evaluate(
         `class_gap` and `class_share_gap` (of the classes that are furthest off, as in `evaluate_classes`). Its
         `verdict` says what they mean in words. `evaluate_classes` measures each class.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Rows are taken to be independent, unless `cluster`, or `time` and `label_end`, say that they are not. Then their

@@ -151,6 +151,11 @@ def evaluate_classes(
 
         Its `verdict` says in words what is off.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     A class is found off where the interval of one of its three gaps excludes zero. These are Chernoff's (see
@@ -286,6 +291,11 @@ def evaluate_groups(
     GroupScores
         `mean_gap`, `ece_debiased`, `base_rate` and `auc` of each group; of K columns `mean_gap` and `ece_debiased` of
         the top label, and `accuracy`.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
 
     Notes
     -----

@@ -71,6 +71,11 @@ def reliability_curve(
     -------
     Curve
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Intervals are Wilson's, of the rate among all rows of the bin, pointwise: of 20 at level 0.95 one is expected to

@@ -140,6 +140,11 @@ class CalibrationMonitor:
             What to call the window, such as its date; its number by default.
         sample_weight : array-like of shape (n,), optional
             The stake on each row, relative to the largest weight.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
         """
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
         return self.update_window(WindowRows.of(self._name(name), [rows]))

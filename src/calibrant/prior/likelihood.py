@@ -93,6 +93,11 @@ def estimate_prior(
     LikelihoodEstimate
         Its method `shift` gives the correction, to be applied and saved as a calibrator is.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Warns
     -----
     ConvergenceWarning

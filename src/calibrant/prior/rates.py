@@ -91,6 +91,11 @@ def class_rates(
     simultaneous : bool
         Whether the intervals shall hold for all classes at once with `level`, and not each for itself.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Wilson's intervals, which are never of width zero; simultaneous ones are Goodman's, Wilson's at the level
@@ -135,6 +140,11 @@ def class_rates_of_groups(
     -------
     dict
         By group the rates of every class, with rows of it or not; without groups that have no row of positive weight.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
 
     Examples
     --------

@@ -33,6 +33,11 @@ def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> 
         Base rates before and after: for one column that of the positive class, or of both classes; else of each
         class, summing to one. None may be 0 or 1. Names of classes are matched to those of the columns.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     p_k new_k / old_k, divided by its sum over the classes; 0 stays 0 and 1 stays 1. Exact where the classes look as
@@ -68,6 +73,11 @@ def undo_sampling(probabilities: ArrayLike, *, kept: ArrayLike) -> Any:
         column, of the negative class and of the positive one. Above 1 where rows were repeated, or weighted: only
         the ratios count.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     p_k / kept_k, divided by its sum over the classes: exact where rows of a class were kept by chance alone (Elkan
@@ -100,6 +110,11 @@ def undo_class_weight(
         those that the mapping lacks have the weight 1.
     sample_weight : array-like of shape (n_train,), optional
         Weights of the rows of `y`, for a model that balanced the weights of the classes and not their rows.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
 
     Notes
     -----

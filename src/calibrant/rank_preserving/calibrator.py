@@ -127,6 +127,11 @@ class RankPreservingCalibrator(Configured, MapFitted):
             As for `solve`. Pass either `margins` or `y`.
         classes : array-like of shape (K,), optional
             All classes, sorted, where `y` may lack some.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
         """
         check_choice("maps", self.maps, get_args(MapKind))
         knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)

@@ -168,6 +168,11 @@ def compare(
         "raking": that in Kullback-Leibler divergence, and "isotonic_raking" with the order kept. "prior_shift": Bayes'
         rule for a change of base rates. "isotonic": each column fitted to the labels by itself, rows as they come.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     "prior_shift" takes the means of the columns of `P` for the old base rates. It is exact where only base rates have

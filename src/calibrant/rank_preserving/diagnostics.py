@@ -169,6 +169,11 @@ def diagnose(
     n_worst : int
         Number of rows to name.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Examples
     --------
     >>> import calibrant as cb

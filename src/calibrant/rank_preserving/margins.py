@@ -38,6 +38,11 @@ def margins_from_labels(
     y, sample_weight, classes, level, simultaneous
         As for `calibrant.prior.class_rates`. Labels may be of other rows than the matrix has or of the same.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Notes
     -----
     Margins that are met exactly pass on the sampling error of the rows they come from: the intervals say how large

@@ -77,6 +77,11 @@ def rake(
     keep_order : bool
         Whether the order within each column is kept, equal entries staying equal.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Warns
     -----
     ConvergenceWarning

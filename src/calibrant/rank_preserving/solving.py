@@ -102,6 +102,11 @@ def solve(
     callback : callable, optional
         Called with a `Progress` at every check.
 
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
     Warns
     -----
     ConvergenceWarning

@@ -104,6 +104,11 @@ class Recalibrator(Configured, Storable):
             The outcomes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts as two rows, of 0 as none.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
         """
         self._check_settings()
         rows = read_outcomes(forecast, y, sample_weight)
