@@ -65,12 +65,12 @@ def test_rows_between_any_edges_are_added(weighted, values, edges):
 def test_rows_of_cells_are_counted_and_those_of_wanted_ones_written():
     s = np.random.default_rng(0).random(3000)
     counts = np.zeros(33, np.int64)
-    kernels.count_cells(s, 32.0, counts)
+    kernels.count_fine_bins(s, 32.0, counts)
     cell = (s * 32.0).astype(np.int64)
     np.testing.assert_array_equal(counts, np.bincount(cell, minlength=33))
     is_wanted = np.arange(33) % 5 == 0
     found = np.empty(s.size)
-    n = kernels.scores_in_cells(s, 32.0, is_wanted, found)
+    n = kernels.scores_in_fine_bins(s, 32.0, is_wanted, found)
     np.testing.assert_array_equal(found[:n], s[is_wanted[cell]])
 
 

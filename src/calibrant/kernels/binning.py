@@ -2,8 +2,8 @@
 
 Bins of equal width: a row's bin is guessed from its score and corrected. The edges are rounded numbers, so that score
 times the number of bins can be off by one bin; the row is then moved until its score lies above the lower edge and not
-above the upper one. Bins between any edges, and the scores around wanted ranks: scores are put into cells of equal
-width by one multiplication, and only in the few cells that hold an edge or a wanted rank are they searched or sorted.
+above the upper one. Bins between any edges, and the scores around wanted ranks: scores are put into fine bins of
+equal width by one multiplication, and only in the few that hold an edge or a wanted rank are they searched or sorted.
 """
 
 from __future__ import annotations
@@ -89,16 +89,16 @@ def sum_between(
 ) -> None:
     """Add each row to the bin of as many `edges` as lie below its score.
 
-    A score's cell is the whole part of the score times `scale`, and `start` holds the number of edges in the cells
-    below each. An empty `weight` stands for ones. The columns of `sums`, one row per bin, add up weight, squared
+    A score's fine bin is the whole part of the score times `scale`, and `start` holds the number of edges in the fine
+    bins below each. An empty `weight` stands for ones. The columns of `sums`, one row per bin, add up weight, squared
     weight, positive weight and weight times score, in the order of the rows.
     """
     is_weighted = weight.size > 0
     for i in range(scores.size):
         s = scores[i]
-        cell = np.int64(s * scale)
-        low, high = start[cell], start[cell + 1]
-        while low < high:  # few cells hold an edge
+        fine = np.int64(s * scale)
+        low, high = start[fine], start[fine + 1]
+        while low < high:  # few fine bins hold an edge
             middle = (low + high) // 2
             if edges[middle] < s:
                 low = middle + 1
@@ -116,15 +116,15 @@ def sum_between(
 
 
 @compiled
-def count_cells(scores: FloatArray, scale: float, counts: IntArray) -> None:
-    """Count the rows in each cell: the whole part of score times `scale`."""
+def count_fine_bins(scores: FloatArray, scale: float, counts: IntArray) -> None:
+    """Count the rows in each fine bin: the whole part of score times `scale`."""
     for i in range(scores.size):
         counts[np.int64(scores[i] * scale)] += 1
 
 
 @compiled
-def scores_in_cells(scores: FloatArray, scale: float, is_wanted: BoolArray, found: FloatArray) -> int:
-    """Write the scores of wanted cells into `found`, and return their number."""
+def scores_in_fine_bins(scores: FloatArray, scale: float, is_wanted: BoolArray, found: FloatArray) -> int:
+    """Write the scores of wanted fine bins into `found`, and return their number."""
     n = 0
     for i in range(scores.size):
         if is_wanted[np.int64(scores[i] * scale)]:

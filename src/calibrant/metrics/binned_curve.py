@@ -244,13 +244,13 @@ def _order_statistics(scores: FloatArray, ranks: npt.NDArray[np.int64]) -> Float
         return np.asarray(np.sort(scores)[ranks])
     _, scale = _fine_scale(scores)
     counts = np.zeros(_FINE_BINS + 1, np.int64)
-    kernels.count_cells(scores, scale, counts)
+    kernels.count_fine_bins(scores, scale, counts)
     end = np.cumsum(counts)
     fine = np.unique(np.searchsorted(end, ranks, side="right"))
     is_wanted = np.zeros(counts.size, np.bool_)
     is_wanted[fine] = True
     found = np.empty(int(counts[fine].sum()))
-    kernels.scores_in_cells(scores, scale, is_wanted, found)
+    kernels.scores_in_fine_bins(scores, scale, is_wanted, found)
     passed = np.cumsum(np.where(is_wanted, 0, counts))  # rows below a rank that were not written
     places = ranks - passed[np.searchsorted(end, ranks, side="right")]
     found.partition(np.unique(places))
