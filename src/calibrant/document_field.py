@@ -50,15 +50,14 @@ class DocumentField:
         """Raise DocumentError: path, value, what is wrong with it, and what to do."""
         raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix}")
 
-    def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, DocumentField]:
-        """Return the fields of an object that has all of `required`, perhaps some of `optional`, and no other."""
-        found = {key: self.member(key) for key in required}
-        known = [*required, *optional]
+    def members(self, names: Collection[str]) -> dict[str, DocumentField]:
+        """Return the fields of an object that has all of `names`, and no other."""
+        found = {key: self.member(key) for key in names}
         for key in self.object():
-            if key not in known:
+            if key not in names:
                 place = self.path or "the document"
-                raise DocumentError(f"{place}: unknown field {show(key)}.{did_you_mean(key, known)} Remove it.")
-        return found | {key: self.member(key) for key in optional if key in self.object()}
+                raise DocumentError(f"{place}: unknown field {show(key)}.{did_you_mean(key, [*names])} Remove it.")
+        return found
 
     def member(self, key: str) -> DocumentField:
         """Return one field of an object, whatever others there are."""

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
-from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_bins, midpoints
+from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts, midpoints
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
@@ -77,7 +77,7 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
         held = start < np.append(start[1:], scores.size)
         first, edges = start[held], np.column_stack((grid[:-1], grid[1:]))[held]
     else:  # near-equal weights, ties whole; inner edges lie midway between neighbouring scores
-        first = np.flatnonzero(np.diff(equal_mass_bins(summary.weight, n_bins), prepend=-1))
+        first = equal_mass_starts(summary.weight, n_bins)
         edges = _edges_between(scores[first[1:] - 1], scores[first[1:]])
     return Bins(edges, *_sums(summary.distinct, first))
 
@@ -120,7 +120,7 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
         scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
         parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))
         parts = parts[:, np.argsort(parts[4])]
-    first = np.flatnonzero(np.diff(equal_mass_bins(parts[0], n_bins), prepend=-1))
+    first = equal_mass_starts(parts[0], n_bins)
     edges = _edges_between(parts[5, first[1:] - 1], parts[4, first[1:]])
     return Bins(edges, *np.add.reduceat(parts[:4], first, axis=1))
 
