@@ -62,7 +62,7 @@ def test_rows_between_any_edges_are_added(weighted, values, edges):
         np.testing.assert_allclose(sums[:, column], np.bincount(own, of_row, minlength=inner.size + 1), atol=1e-12)
 
 
-def test_rows_of_cells_are_counted_and_those_of_wanted_ones_written():
+def test_rows_of_fine_bins_are_counted_and_those_of_wanted_ones_written():
     s = np.random.default_rng(0).random(3000)
     counts = np.zeros(33, np.int64)
     kernels.count_fine_bins(s, 32.0, counts)

@@ -1,9 +1,9 @@
 """The compiled loops by name: the one place where these are written."""
 
 from calibrant.kernels.binning import (
-    count_cells as count_cells,
+    count_fine_bins as count_fine_bins,
     rows_in_bins as rows_in_bins,
-    scores_in_cells as scores_in_cells,
+    scores_in_fine_bins as scores_in_fine_bins,
     sum_between as sum_between,
     sum_bins as sum_bins,
     sum_cells as sum_cells,
