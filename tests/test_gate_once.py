@@ -80,3 +80,8 @@ def test_applying_checks_the_new_scores_once(calls: Counter[str]) -> None:
     calls.clear()
     fitted.predict_proba(P)
     assert calls == {"as_scores": 1}
+
+
+def test_a_picture_of_three_fits_checks_their_rows_once(calls: Counter[str]) -> None:
+    cb.MimicDisplay.from_calibrator(cb.MimicCalibrator(), P[:, 1].copy(), Y == 1)
+    assert calls == ONCE

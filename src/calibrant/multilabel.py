@@ -17,7 +17,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import Fitted, register
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of, first_lines
-from calibrant.numerics import FloatArray
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.settings import Configured
@@ -129,13 +129,23 @@ class MultilabelCalibrator(Configured, Fitted):
             if places is not None:  # labels in the order of their scores
                 order = np.argsort(places)
                 has_label, names = has_label[:, order], tuple(names[k] for k in order)
-        weight = as_weight(sample_weight, len(values))
+        return self.fit_columns(values, has_label, as_weight(sample_weight, len(values)), names, score_names)
+
+    def fit_columns(
+        self,
+        values: FloatArray,
+        has_label: BoolArray,
+        weight: FloatArray | None,
+        names: tuple[str, ...] | None = None,
+        score_names: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Fit to checked scores, and to which rows have which label, both of shape (n, L)."""
         labels = names or score_names or tuple(map(str, range(values.shape[1])))
         columns = [
             Rows.of_positives(np.ascontiguousarray(column), np.ascontiguousarray(has), weight).counted()
             for column, has in zip(values.T, has_label.T, strict=True)
         ]
-        self.maps_ = _fit_labels(inner, columns, labels)
+        self.maps_ = _fit_labels(make_binary_calibrator(self.calibrator), columns, labels)
         self.label_names_, self.n_rows_, self.score_names_ = labels, columns[0].n_rows, score_names
         return self
 

@@ -15,6 +15,7 @@ from calibrant.classifier.pairs import Output, Pair
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import BoolArray, FloatArray, expit
+from calibrant.rows import Rows
 from calibrant.validation import as_columns, as_indicators
 
 
@@ -35,7 +36,7 @@ class MultilabelPair(Pair):
         return read_labels(self.estimator, self.method, X, len(self.calibrator.label_names_))
 
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
-        q: FloatArray = self.calibrator.predict_proba(output.values)
+        q: FloatArray = self.calibrator.apply(Rows(output.values))
         return q.astype(np.float32) if output.is_float32 else q
 
 
@@ -81,5 +82,6 @@ def fit_multilabel_pair(
             f"method {template!r} calibrates all classes at once, and labels are calibrated each on its own. "
             "Choose a calibrator of one score, such as 'sigmoid', 'isotonic' or 'auto'."
         )
-    calibrator = MultilabelCalibrator(template).fit(output.values, has_label, sample_weight=weight)
+    template.check_params()
+    calibrator = MultilabelCalibrator(template).fit_columns(output.values, has_label, weight)
     return MultilabelPair(estimator, calibrator, method)

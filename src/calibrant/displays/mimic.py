@@ -13,6 +13,7 @@ from calibrant.errors import InvalidInputError, NotFittedError
 from calibrant.maps import InterpolatedMap
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
+from calibrant.rows import read_rows
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -99,14 +100,17 @@ class MimicDisplay:
             Where to draw; by default a figure of two panels.
         """
         kind = style.check_kind("calibrator is", calibrator, MimicCalibrator, _ADVICE).input
-        copy = calibrator.fresh().set_params(record_history=True).fit(scores, y, sample_weight=sample_weight)
+        copy = calibrator.fresh().set_params(record_history=True)
+        copy.check_params()
+        rows = read_rows(scores, y, input=kind, sample_weight=sample_weight, both_classes=True)
+        copy.fit_rows(rows)
         if calibrator.is_fitted and not _is_same(calibrator, copy):
             raise InvalidInputError(
                 "calibrator was fitted to other rows than these. Pass its calibration rows, "
                 "or MimicDisplay(calibrator) to draw it as it is."
             )
         others = {"isotonic": IsotonicCalibrator(input=kind), "sigmoid (Platt)": SigmoidCalibrator(input=kind)}
-        rivals = {name: other.fit(scores, y, sample_weight=sample_weight) for name, other in others.items()}
+        rivals = {name: other.fit_rows(rows) for name, other in others.items()}
         return cls(copy, rivals=rivals).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, ax_history: Axes | None = None, upper: float = 1.0) -> MimicDisplay:

@@ -238,7 +238,7 @@ def _make(
     if name == "prior_shift":
         old = np.average(p, axis=0, weights=problem.weight)
         shift = PriorShift.from_priors(old=old / old.sum(), new=problem.rates)
-        return np.asarray(shift.predict_proba(p)), True
+        return shift.apply(Rows(p)), True
     if name == "isotonic" and labels is not None:
         rows = Rows(p, labels, problem.weight)
         return np.column_stack([_isotonic(rows.of_class(k)) for k in range(p.shape[1])]), True
