@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+import calibrant as cb
 from calibrant.cli import main
 
 
@@ -72,6 +73,25 @@ def test_windows_of_rows_and_of_files() -> None:
         pq.write_table(table.slice(1_500 * i, 1_500), f"days/{i}.parquet")
     found = json.loads(run("monitor days --json").output)
     assert [row["name"] for row in found["rows"]] == [f"{i}.parquet" for i in range(4)]
+
+
+@pytest.mark.parametrize("options", ["--rows 500", "--date day", ""])
+def test_each_window_of_several_classes_is_judged_as_evaluate_judges_its_rows(options: str) -> None:
+    """Classes 0 and 1 are exchanged where neither is the most probable one, which the top label alone doesn't show."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.full(3, 0.6), 2_000)
+    y = (p.cumsum(axis=1) < rng.random((2_000, 1))).sum(axis=1)
+    y = np.where((p[:, 2] > 0.6) & (y != 2), 1, y)
+    day = np.arange(2_000) // 500
+    Path("days").mkdir()
+    columns = {f"p_{k}": p[:, k] for k in range(3)}
+    whole = pa.table({**columns, "y": y, "day": pa.array(np.datetime64("2026-03-01") + day)})
+    for k in range(4):
+        pq.write_table(whole.slice(500 * k, 500), f"days/{k}.parquet")
+    output = run(f"monitor days --score p_0,p_1,p_2 {options} --json").output
+    found = [row["verdict"] for row in json.loads(output)["rows"]]
+    assert found == [cb.evaluate(y[day == k], p[day == k]).verdict for k in range(4)]
+    assert any("class" in said for said in found)
 
 
 def test_a_state_goes_on_each_day_as_one_run_over_all_days_does() -> None:
