@@ -118,7 +118,9 @@ class CalibratedPair(Pair):
 
     @property
     def is_known(self) -> BoolArray:
-        return np.isin(np.arange(self.classes.size), self.known)
+        found = np.zeros(self.classes.size, dtype=np.bool_)
+        found[self.known] = True
+        return found
 
     def read(self, X: Any) -> Output:
         return read_output(self.estimator, self.method, X, self.classes)
