@@ -59,8 +59,8 @@ def command(
     is one window.
 
     The alarm is raised where the evidence against calibration, a bet that nobody can expect to win if the
-    probabilities are right, reaches 1 / alpha. At most a share alpha of calibrated streams ever raises it, however
-    often one looks. Of more than two classes the bet is on the most probable one.
+    probabilities are right, reaches 1 / alpha. At most a share alpha of calibrated streams of independent rows ever
+    raises it, however often one looks. Of more than two classes the bet is on the most probable one.
 
     --calibrator watches what a saved calibrator, of any kind, makes of the scores; --group names its groups.
     """

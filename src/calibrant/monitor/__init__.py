@@ -1,7 +1,4 @@
-"""Monitoring: the reliability of probabilities in windows of time, and a test of it that may be looked at any time.
-
-What monitors can't use raises a CalibrantError that says where and why.
-"""
+"""Monitoring: the reliability of probabilities in windows of time, and a test of it that may be looked at any time."""
 
 from calibrant.monitor.martingale import CalibrationMartingale as CalibrationMartingale
 from calibrant.monitor.monitor import CalibrationMonitor as CalibrationMonitor, Window as Window

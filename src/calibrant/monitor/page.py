@@ -117,10 +117,11 @@ def _draw_evidence(ax: Axes, windows: list[Window], alpha: float) -> None:
     y = np.clip([w.log_e_value / _LOG_10 for w in windows], _LEAST_DRAWN, _MOST_DRAWN)
     limit = -math.log10(alpha)
     ax.axhline(limit, color=MUTED, linestyle="--", linewidth=1.0)
-    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (3, 3), "textcoords": "offset points"}
-    ax.annotate(f"alarm at {1.0 / alpha:g}", (0.0, limit), color=MUTED, fontsize=8.5, **place)
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (-3, 3), "textcoords": "offset points"}
+    ax.annotate(f"alarm at {1.0 / alpha:g}", (1.0, limit), color=MUTED, fontsize=8.5, ha="right", **place)
     ax.plot(x, y, color=COLOURS[0], linewidth=1.4, marker="o" if len(windows) < 40 else "", markersize=3.0)
-    ax.set_title("Evidence against calibration (e-value)", loc="left", fontsize=9.5)
+    cut = f", drawn up to $10^{{{_MOST_DRAWN:.0f}}}$" if windows[-1].log_e_value / _LOG_10 > _MOST_DRAWN else ""
+    ax.set_title(f"Evidence against calibration (e-value){cut}", loc="left", fontsize=9.5)
     ax.set_ylim(min(-0.6, float(y.min()) - 0.3), max(limit, float(y.max())) + 0.6)
     ticks = np.unique(np.linspace(math.ceil(ax.get_ylim()[0]), math.floor(ax.get_ylim()[1]), 5).round())
     ax.set_yticks(ticks, [f"{10.0**t:,.0f}" if 0 <= t < 6 else f"$10^{{{t:.0f}}}$" for t in ticks])
@@ -134,7 +135,7 @@ def _draw_gaps(ax: Axes, windows: list[Window]) -> None:
     ax.vlines(x, low, high, color=COLOURS[0], linewidth=1.2, alpha=0.55)
     ax.plot(x, gap, color=COLOURS[0], linestyle="none", marker="o", markersize=3.0)
     ax.set_title("Mean probability less observed rate", loc="left", fontsize=9.5)
-    shown = np.unique(np.linspace(1, len(windows), min(len(windows), 4)).round().astype(int))
+    shown = np.unique(np.linspace(1, len(windows), min(len(windows), 3)).round().astype(int))
     ax.set_xticks(shown, [shorten(windows[i - 1].name, 12) for i in shown])
     ax.get_xticklabels()[-1].set_horizontalalignment("right")
     ax.set_xlim(0.5, len(windows) + 0.5)
@@ -151,7 +152,9 @@ def _description(windows: list[Window]) -> str:
 
 def _e_value(log_e: float) -> str:
     power = log_e / _LOG_10
-    return f"{math.exp(log_e):,.3g}" if power < 6.0 else "10" + f"{power:.0f}".translate(_SUPERSCRIPTS)
+    if power >= 6.0:
+        return "10" + f"{power:.0f}".translate(_SUPERSCRIPTS)
+    return f"{math.exp(log_e):,.3g}" if power < 2.0 else f"{math.exp(log_e):,.0f}"
 
 
 def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
@@ -159,14 +162,14 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
     headline = f"No alarm in {count(len(windows), 'window')}"
     advice = (
         f"The evidence stayed below {1.0 / monitor.alpha:g}. That is no proof of calibration: small errors take many "
-        "rows to show."
+        "rows to show. The promise that few alarms are false is for rows that are independent."
     )
     if monitor.is_alarm:
         headline = f"Not calibrated: alarm in {legible(monitor.first_alarm, _SHORT)}"
         advice = (
-            f"If the probabilities were right, evidence of {1.0 / monitor.alpha:g} would be reached in at most "
-            f"{monitor.alpha:.2%} of all streams, ever. Look at the gaps of the windows for when it began and which "
-            "way it goes; then fit a calibrator to recent rows, and start a new monitor."
+            f"If the probabilities were right and the rows independent, evidence of {1.0 / monitor.alpha:g} would be "
+            f"reached in at most {monitor.alpha:.2%} of all streams, ever. Look at the gaps of the windows for when it "
+            "began and which way it goes; then fit a calibrator to recent rows, and start a new monitor."
         )
     return {
         "title": title,

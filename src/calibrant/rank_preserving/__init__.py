@@ -1,7 +1,4 @@
-"""Rank-preserving calibration of a probability matrix: the nearest one with given margins.
-
-All functions raise a CalibrantError where an argument can't be used, which says where and why.
-"""
+"""Rank-preserving calibration of a probability matrix: the nearest one with given margins."""
 
 from calibrant.rank_preserving.calibrator import (
     MapKind as MapKind,
