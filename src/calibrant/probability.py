@@ -15,6 +15,7 @@ from calibrant.calibrators import (
     SigmoidCalibrator,
     make_binary_calibrator,
     out_of_fold,
+    warn_if_inverted,
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DocumentError
@@ -144,6 +145,7 @@ class ProbabilityCalibrator(MapFitted):
             classes=classes,
             both_classes=True,
         )
+        warn_if_inverted(rows)
         return self.fit_rows(rows).metrics_
 
     def fit_rows(self, rows: Rows) -> Self:

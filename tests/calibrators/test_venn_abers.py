@@ -114,6 +114,7 @@ def test_pair_equals_refits_of_scikit_learn(rows):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:the scores run against the labels")
 @pytest.mark.parametrize("shape", ["rising", "falling", "blocks", "alternating", "noise", "tied"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_large_inputs_of_any_shape_equal_refits(shape, weighted):

@@ -102,6 +102,7 @@ def test_sigmoid_of_scores_in_any_unit_and_far_from_zero(scale: float) -> None:
     np.testing.assert_allclose(found.predict_proba(s[:200]), wanted.predict_proba(s[:200]), atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:the scores run against the labels")
 def test_beta_whose_best_slope_is_negative_stays_on_the_edge() -> None:
     p, _ = binary()
     y = np.random.default_rng(0).random(p.size) < 0.6 - 0.4 * p

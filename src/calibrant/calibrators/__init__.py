@@ -35,4 +35,5 @@ from calibrant.calibrators.base import (
     make_binary_calibrator as make_binary_calibrator,
 )
 from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
+from calibrant.calibrators.inversion import warn_if_inverted as warn_if_inverted
 from calibrant.calibrators.mimic import BinTable as BinTable

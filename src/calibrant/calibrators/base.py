@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from calibrant.calibrators.inversion import warn_if_inverted
 from calibrant.document_field import DocumentField
 from calibrant.errors import (
     CalibrantError,
@@ -111,6 +112,7 @@ class Calibrator(Configured, MapFitted):
         """
         self.check_params()
         rows = read_rows(scores, y, input=self.input, sample_weight=sample_weight, classes=classes, both_classes=True)
+        warn_if_inverted(rows)
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:

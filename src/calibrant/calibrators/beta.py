@@ -29,6 +29,7 @@ from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import InputKind, check_choice
 
 BetaForm = Literal["abm", "am", "ab", "a"]
+_LOG_2 = np.log(2.0)
 
 
 @named("beta")
@@ -38,8 +39,8 @@ class BetaCalibrator(BinaryCalibrator):
     Parameters
     ----------
     form : {"abm", "am", "ab", "a"}
-        Which parameters are free: "abm" all three; "am" one slope a = b and the intercept; "ab" two slopes with
-        c = 0, so that 1/2 stays where the slopes balance; "a" one slope, which is temperature scaling.
+        Which parameters are free, as in the paper: "abm" all three; "am" one slope a = b and the intercept; "ab" two
+        slopes with c = (a - b) log 2, so that 1/2 stays 1/2; "a" one slope and c = 0, which is temperature scaling.
 
     Notes
     -----
@@ -75,7 +76,7 @@ class BetaCalibrator(BinaryCalibrator):
         ties = data.tied()
         clip = clip_from_data(ties.scores, float(ties.weight.sum()))
         p = clip_open(ties.scores, clip)
-        log_p, log_rest = np.log(p), -np.log1p(-p)
+        log_p, log_rest = self._logarithms(p)
         target_weight = ties.positives
         if separates(ties):
             message = "the scores separate the classes: beta's optimum is not finite, so Platt's targets are used"
@@ -91,12 +92,12 @@ class BetaCalibrator(BinaryCalibrator):
             return BetaMap(0.0, 0.0, c, clip)
         if "b" not in self.form:
             _, a, c = rising_slope(of(log_p + log_rest), what="beta fit")
-            return BetaMap(a, a, c, clip)
+            return self._map(a, a, c, clip)
         a, b, c = (*minimise(of(log_p, log_rest), what="beta fit").tolist(), 0.0)[:3]
         if a < 0.0 or b < 0.0:
             one, other = (rising_slope(of(column), what="beta fit") for column in (log_p, log_rest))
             _, a, b, c = min((one[0], one[1], 0.0, one[2]), (other[0], 0.0, other[1], other[2]))
-        return BetaMap(a, b, c, clip)
+        return self._map(a, b, c, clip)
 
     def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
         """Fit to the rows themselves, with those parameters free that are free in the fit to their cells."""
@@ -110,7 +111,7 @@ class BetaCalibrator(BinaryCalibrator):
 
         def problem(ties: TiedScores) -> LogisticProblem:
             p = clip_open(ties.scores, clip)
-            log_p, log_rest = np.log(p), -np.log1p(-p)
+            log_p, log_rest = self._logarithms(p)
             columns = [log_p + log_rest] if "b" not in self.form else [*compress((log_p, log_rest), is_free)]
             columns += [np.ones_like(p)] if "m" in self.form else []
             return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
@@ -120,4 +121,12 @@ class BetaCalibrator(BinaryCalibrator):
         if min(theta) < 0.0:  # at the edge of what is allowed, to rounding
             return replace(start, clip=clip)
         a, b = (theta[0], theta[0]) if "b" not in self.form else (theta.pop(0) if free else 0.0 for free in is_free)
-        return BetaMap(a, b, c, clip)
+        return self._map(a, b, c, clip)
+
+    def _logarithms(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log p and -log(1 - p); without a free intercept those of 2p and 2(1 - p), which are zero at 1/2."""
+        at_half = 0.0 if "m" in self.form else _LOG_2
+        return np.log(p) + at_half, -np.log1p(-p) - at_half
+
+    def _map(self, a: float, b: float, c: float, clip: float) -> BetaMap:
+        return BetaMap(a, b, c if "m" in self.form else float((a - b) * _LOG_2), clip)

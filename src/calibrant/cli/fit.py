@@ -20,6 +20,7 @@ from calibrant.calibrators import (
     calibrator_kind,
     make_calibrator,
     out_of_fold,
+    warn_if_inverted,
 )
 from calibrant.cli import common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
@@ -81,6 +82,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         click.echo(f"Saved {output}")
         return
     found = opened.read(input=single.input, both_classes=True)
+    warn_if_inverted(found.rows)
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
     persistence.save(fitted, output, metadata={"label": options["label"]})

@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
-from calibrant.calibrators import Calibrator, decode_calibrator_setting, encode_calibrator_setting, make_calibrator
+from calibrant.calibrators import (
+    Calibrator,
+    decode_calibrator_setting,
+    encode_calibrator_setting,
+    make_calibrator,
+    warn_if_inverted,
+)
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
 from calibrant.fitted import MapFitted, apply_map, register
@@ -139,6 +145,7 @@ class GroupedCalibrator(Configured, MapFitted):
             both_classes=True,
             groups={series_name(groups) or _GROUPS: groups},
         )
+        warn_if_inverted(rows)
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:

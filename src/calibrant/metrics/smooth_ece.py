@@ -93,7 +93,8 @@ def smooth_ece_estimate(column: Column) -> Estimate:
     point = np.minimum((scores * m).astype(np.int64), m - 1)
     columns = (weight / total, positives / total, (weight * scores - positives) / total)
     share, rate, gap = _smoothed(np.vstack([np.bincount(point, column, m) for column in columns]), width)
-    share = np.maximum(share, np.finfo(np.float64).tiny)
+    # no gap is larger than the share of the rows near it, but for the rounding of the transform where there are none
+    share = np.maximum(share, np.maximum(np.abs(gap), np.finfo(np.float64).tiny))
     # rows within reach of the kernel, with one event and one non-event more: noise is never nothing
     reach = 2.0 * np.sqrt(np.pi) * width * m
     size = share * reach * column.size

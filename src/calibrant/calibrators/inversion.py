@@ -1,0 +1,53 @@
+"""Scores that run against the labels: found before a fit, and said aloud."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrant.errors import DataWarning, warn
+from calibrant.numerics import FloatArray
+from calibrant.rows import Rows
+
+#: Standard errors below one half at which the share of pairs in order is beyond chance: once in 740 sets without skill.
+_BEYOND_CHANCE = 3.0
+#: Of more rows than this, about so many are looked at.
+_LOOKED_AT = 50_000
+
+
+def warn_if_inverted(rows: Rows) -> None:
+    """Warn where rows of the positive one of two classes score lower than the others, beyond chance.
+
+    By the rank-sum test: the share of pairs in order has the mean 1/2 and the variance (n + 1) / (12 n0 n1) where
+    scores say nothing. Scores are sorted only where their means are in the wrong order.
+
+    References
+    ----------
+    Mann and Whitney (1947), *On a test of whether one of two random variables is stochastically larger than the
+    other*, Annals of Mathematical Statistics 18.
+    """
+    if rows.n_classes != 2:
+        return
+    if rows.n_rows > _LOOKED_AT:
+        rows = rows.take(np.arange(0, rows.n_rows, -(-rows.n_rows // _LOOKED_AT)))
+    scores: FloatArray = rows.scores / max(1.0, 4.0 * float(np.abs(rows.scores).max()))  # whose sums are finite
+    if scores.ndim == 2:
+        scores = scores[:, 1] - scores[:, 0]
+    is_positive, weight = rows.codes == 1, rows.weights
+    parts = [(scores[part], weight[part]) for part in (~is_positive, is_positive)]
+    if any(w.sum() == 0.0 for _, w in parts) or np.subtract(*(np.average(s, weights=w) for s, w in parts)) <= 0.0:
+        return
+    summary = rows.with_scores(scores).summary()
+    negatives = summary.weight - summary.positives
+    below = np.cumsum(negatives) - 0.5 * negatives
+    in_order = float(summary.positives @ below) / (summary.total_positives * float(negatives.sum()))
+    n0, n1 = (float(w.sum()) ** 2 / float(w @ w) for _, w in parts)
+    if in_order < 0.5 - _BEYOND_CHANCE * math.sqrt((n0 + n1 + 1.0) / (12.0 * n0 * n1)):
+        other, positive = rows.classes.tolist()
+        warn(
+            f"the scores run against the labels: in {in_order:.1%} of pairs only does a row of {positive!r} score "
+            f"higher than one of {other!r}. {positive!r} is taken as the positive class. If the scores are those of "
+            f"{other!r}, pass y == {other!r}, or --positive {other} on the command line.",
+            DataWarning,
+        )
