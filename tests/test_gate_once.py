@@ -64,6 +64,7 @@ def test_a_grouped_calibrator_checks_once_for_all_groups_folds_and_strengths(cal
     assert calls == ONCE
 
 
+@pytest.mark.filterwarnings("ignore:isotonic regression gives probabilities of 0 or 1")
 @pytest.mark.parametrize("method", ["isotonic", "sigmoid"])
 def test_the_facade_checks_once_for_the_fit_and_its_figures(calls: Counter[str], method: Any) -> None:
     cb.ProbabilityCalibrator(cb.CalibrationConfig(method=method)).fit(Y, P)

@@ -18,7 +18,7 @@ from calibrant.calibrators import (
     warn_if_inverted,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import CalibrantError, DocumentError
+from calibrant.errors import CalibrantError, DataWarning, DocumentError, warn
 from calibrant.fitted import MapFitted, register
 from calibrant.metrics import Bins, binned_error, brier_of, make_bins
 from calibrant.persistence import load_as, save
@@ -38,8 +38,9 @@ class CalibrationConfig:
     Attributes
     ----------
     method : {"auto", "isotonic", "sigmoid", "platt"}
-        "auto" is isotonic where the smallest class has at least `min_samples` rows, else sigmoid. "platt" is
-        another name of "sigmoid".
+        "auto" is isotonic where the smallest class has at least `min_samples` rows, else sigmoid; its isotonic maps
+        are bounded, so that no probability is 0 or 1. Those of "isotonic" are not. "platt" is another name of
+        "sigmoid".
     cv : int
         Number of folds for the out-of-fold figures, at least 2.
     min_samples : int
@@ -154,7 +155,7 @@ class ProbabilityCalibrator(MapFitted):
         if method == "auto":
             smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
             method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
-        self.keep(_one_vs_rest(method).fit_rows(rows))
+        self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows))
         self.metrics_ = m = self._measure(rows)
         figures = (m.brier_before, m.brier_after, m.ece_before, m.ece_after)
         _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *figures)
@@ -219,7 +220,8 @@ class ProbabilityCalibrator(MapFitted):
         made.keep(OneVsRestCalibrator.decode(parts["calibrator"]))
         made.metrics_ = _decode_metrics(parts["metrics"])
         wanted = {"auto": ("isotonic", "sigmoid"), "platt": ("sigmoid",)}.get(method, (method,))
-        if made.method_ not in wanted or repr(made.calibrator_) != repr(_one_vs_rest(made.method_)):
+        known = [repr(_one_vs_rest(made.method_, bounded=bounded)) for bounded in (False, True)]
+        if made.method_ not in wanted or repr(made.calibrator_) not in known:
             parts["calibrator"].refuse(
                 f"is not what the settings and the method {made.method_!r} of the metrics ask for"
             )
@@ -230,6 +232,13 @@ class ProbabilityCalibrator(MapFitted):
         folds = rows.folds(n_folds, rng=self.config.seed)
         calibrated = rows.with_scores(out_of_fold(self.calibrator_, rows, folds))
         in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
+        n_sure = int(np.isin(in_sample.scores, (0.0, 1.0)).reshape(rows.n_rows, -1).any(axis=1).sum())
+        if n_sure and self.config.method == "isotonic":
+            warn(
+                f"isotonic regression gives probabilities of 0 or 1 to {n_sure:,} of {rows.n_rows:,} rows: where what "
+                "they rule out happens, the log loss is infinite. method='auto' keeps them between.",
+                DataWarning,
+            )
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)
         constant = np.broadcast_to(rows.class_weight / rows.total_weight, (rows.n_rows, rows.n_classes))
         no_skill = rows.with_scores(constant[:, 1].copy() if rows.is_binary else constant)
@@ -248,8 +257,8 @@ class ProbabilityCalibrator(MapFitted):
         )
 
 
-def _one_vs_rest(method: str) -> OneVsRestCalibrator:
-    return OneVsRestCalibrator(IsotonicCalibrator() if method == "isotonic" else SigmoidCalibrator())
+def _one_vs_rest(method: str, *, bounded: bool) -> OneVsRestCalibrator:
+    return OneVsRestCalibrator(IsotonicCalibrator(bounded=bounded) if method == "isotonic" else SigmoidCalibrator())
 
 
 def _top_label_bins(rows: Rows) -> Bins:
