@@ -313,13 +313,12 @@ def git_commit() -> str:
     git = shutil.which("git")
     if git is None:
         return ""
-    found = subprocess.run(  # noqa: S603 - a fixed command
-        [git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return found.stdout.strip() if found.returncode == 0 else ""
+    # describe --dirty would lock the index, and leave the lock behind when the run is killed
+    commands = ("rev-parse", "HEAD"), ("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+    found = [subprocess.run([git, *words], capture_output=True, text=True, check=False) for words in commands]  # noqa: S603
+    if any(done.returncode for done in found):
+        return ""
+    return found[0].stdout.strip() + ("-dirty" if found[1].stdout else "")
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
