@@ -19,13 +19,8 @@ _LOOKED_AT = 50_000
 def warn_if_inverted(rows: Rows) -> None:
     """Warn where rows of the positive one of two classes score lower than the others, beyond chance.
 
-    By the rank-sum test: the share of pairs in order has the mean 1/2 and the variance (n + 1) / (12 n0 n1) where
-    scores say nothing. Scores are sorted only where their means are in the wrong order.
-
-    References
-    ----------
-    Mann and Whitney (1947), *On a test of whether one of two random variables is stochastically larger than the
-    other*, Annals of Mathematical Statistics 18.
+    By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share of pairs in order has the mean
+    1/2 and the variance (n + 1) / (12 n0 n1). Scores are sorted only where their means are in the wrong order.
     """
     if rows.n_classes != 2:
         return

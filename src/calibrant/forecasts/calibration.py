@@ -132,11 +132,6 @@ def threshold_calibration_error(
         In [0, 1]: int |P[h(Y) <= c | picked] - c| dc + int |P[h(Y) <= c | not picked] - c| dc, exactly. A side
         without rows adds nothing.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The sum of both sides, not weighted by their size, as the paper has it: a side of few rows is mostly noise. With

@@ -191,11 +191,6 @@ def reliability_gap(
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
         y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Zero, up to sampling, for a forecast that is right, whatever the loss. A forecast without threshold calibration

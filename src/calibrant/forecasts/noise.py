@@ -68,11 +68,6 @@ def noise_floor(
     rng : int, Generator or None
         Of the draws.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Examples
     --------
     >>> import numpy as np

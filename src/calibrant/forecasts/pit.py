@@ -105,11 +105,6 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
         Where the outcome is an atom of its forecast, F jumps, and a uniform draw between P(Y < y) and P(Y <= y) is
         taken: the values are then uniform if the forecast is right. Nothing is drawn elsewhere.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     References
     ----------
     Czado, Gneiting and Held (2009), *Predictive model assessment for count data*, Biometrics 65.
@@ -167,11 +162,6 @@ def level_curve(
         Coverage of the band of forecasts that are calibrated, at each level by itself.
     label : str
         As in `LevelCurve`.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Examples
     --------

@@ -101,11 +101,6 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
     float
         In the units of y; the mean absolute error where forecasts are single values.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The mean of int (F(t) - 1{y <= t})^2 dt: exact for normal distributions (Gneiting and Raftery 2007, equation 21),

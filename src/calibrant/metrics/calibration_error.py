@@ -50,11 +50,6 @@ def ece(
     float
         In [0, 1].
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     For one column the gap is between the mean probability and the rate of positives, not of correct decisions.
@@ -224,11 +219,6 @@ def ece_debiased(
     """Return the root mean squared calibration error over bins, freed of what noise adds to it.
 
     Parameters and range are those of `ece`; bins have near-equal weight by default.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----

@@ -72,11 +72,6 @@ def decompose(
     -------
     Decomposition
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The recalibrated probabilities are the isotonic regression of the outcomes on the probabilities: no bins to

@@ -74,11 +74,6 @@ def calibration_e_value(
     -------
     EValueTest
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Rows are split at random into halves. On one half an isotonic regression gives q, with one more row at the mean

@@ -195,12 +195,7 @@ def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str) -> Scores:
 
 
 def evaluate_summary(
-    summary: ScoreSummary,
-    n_rows: int,
-    settings: Settings,
-    evaluated_on: str,
-    *,
-    names: Collection[str] = OF_A_COLUMN,
+    summary: ScoreSummary, n_rows: int, settings: Settings, evaluated_on: str, *, names: Collection[str] = OF_A_COLUMN
 ) -> Scores:
     """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 

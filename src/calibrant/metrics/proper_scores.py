@@ -114,11 +114,6 @@ def brier_score(
     float
         In [0, 1] for one column; in [0, 2] for K columns, where the squares are summed over the classes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     Two columns give twice the score of the second column alone. The mean over rows estimates the expected score
@@ -160,11 +155,6 @@ def log_loss(
     -------
     float
         At least 0. Infinite where something happened that had probability 0, unless `clip` is given.
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
 
     Notes
     -----

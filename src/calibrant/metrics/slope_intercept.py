@@ -51,11 +51,6 @@ def calibration_slope_intercept(
         A pair. NaN, with a ConvergenceWarning that says why, where the data have no finite best line: one class, one
         distinct probability, or probabilities that separate the classes.
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     The estimate is the maximum-likelihood one, without penalty. It estimates the best line, whether or not the truth

@@ -41,11 +41,6 @@ def smooth_ece(
     float
         In [0, 1].
 
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
     Notes
     -----
     With the Gaussian kernel of width s on [0, 1], reflected at both ends, the error at that width is

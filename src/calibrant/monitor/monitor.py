@@ -150,12 +150,7 @@ class CalibrationMonitor:
         return self.update_window(WindowRows.of(self._name(name), [rows]))
 
     def update_summary(
-        self,
-        summary: ScoreSummary,
-        *,
-        name: str | None = None,
-        largest_weight: float = 1.0,
-        n_rows: int | None = None,
+        self, summary: ScoreSummary, *, name: str | None = None, largest_weight: float = 1.0, n_rows: int | None = None
     ) -> Window:
         """Add the summary of the next window.
 
