@@ -220,7 +220,7 @@ class ProbabilityCalibrator(MapFitted):
         made.keep(OneVsRestCalibrator.decode(parts["calibrator"]))
         made.metrics_ = _decode_metrics(parts["metrics"])
         wanted = {"auto": ("isotonic", "sigmoid"), "platt": ("sigmoid",)}.get(method, (method,))
-        known = [repr(_one_vs_rest(made.method_, bounded=bounded)) for bounded in (False, True)]
+        known = [repr(_one_vs_rest(made.method_, bounded=bounded)) for bounded in {False, method == "auto"}]
         if made.method_ not in wanted or repr(made.calibrator_) not in known:
             parts["calibrator"].refuse(
                 f"is not what the settings and the method {made.method_!r} of the metrics ask for"

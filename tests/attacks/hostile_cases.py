@@ -458,8 +458,14 @@ CASES: dict[str, tuple[dict[str, Any], str, Any, str]] = {
     ),
     "facade_of_another_calibrator": (
         PROBABILITY_CALIBRATOR,
-        "calibrator.settings.calibrator.settings.bounded",
-        True,
+        "calibrator.settings.calibrator.method",
+        "centered_isotonic",
+        "calibrator: an object of 6 is not what the settings",
+    ),
+    "facade_of_a_bounded_map_that_was_not_asked_for": (
+        changed(PROBABILITY_CALIBRATOR, "calibrator.settings.calibrator.settings.bounded", True),
+        "settings.method",
+        "isotonic",
         "calibrator: an object of 6 is not what the settings",
     ),
     "facade_of_no_one_vs_rest": (
