@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hostile_cases import CASES
+from hostile_nested_cases import NESTED_CASES
 from valid_documents import VALID, changed
 
 import calibrant as cb
@@ -20,7 +21,11 @@ def test_documents_that_the_attacks_change_are_valid(document: dict[str, Any]) -
     assert to_document(from_document(document)) == document | {"calibrant": cb.__version__}
 
 
-@pytest.mark.parametrize(("document", "path", "value", "message"), CASES.values(), ids=CASES)
+assert not CASES.keys() & NESTED_CASES.keys()
+ALL = CASES | NESTED_CASES
+
+
+@pytest.mark.parametrize(("document", "path", "value", "message"), ALL.values(), ids=ALL)
 def test_changed_document_is_refused_by_field_value_and_fix(
     tmp_path: Path, document: dict[str, Any], path: str, value: Any, message: str
 ) -> None:
