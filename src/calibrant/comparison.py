@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_kind, make_calibrator, out_of_fold
 from calibrant.errors import InvalidInputError
-from calibrant.metrics import brier_losses, log_losses, row_brier, row_log_loss
+from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
 from calibrant.results import Plain
 from calibrant.rows import Rows, read_rows
@@ -151,7 +151,8 @@ def compare_rows(
     held_out = {} if as_they_are is None else {NONE: as_they_are}
     held_out |= {name: out_of_fold(made, rows, folds) for name, made in _named(methods, rows).items()}
     baseline = next(iter(held_out))
-    losses = {name: _row_losses(rows.with_scores(q)) for name, q in held_out.items()}
+    tried = {name: rows.with_scores(q) for name, q in held_out.items()}
+    losses = {name: (row_log_loss(each), row_brier(each)) for name, each in tried.items()}
     z = normal_quantile(level)
     ranked = []
     for name, loss in losses.items():
@@ -187,14 +188,6 @@ def _takers(rows: Rows) -> list[str]:
     left_out = ("one_vs_rest",) if rows.n_classes > 2 and rows.input != "score" else ("one_vs_rest", "top_label")
     takers = [name for name, kind in CALIBRATORS.items() if rows.input == "probability" or kind.takes_input()]
     return [name for name in takers if name not in left_out]
-
-
-def _row_losses(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    if not rows.is_binary:
-        return row_log_loss(rows), row_brier(rows)
-    both = log_losses(rows.scores), brier_losses(rows.scores)
-    log, brier = (np.where(rows.positive, losses.if_positive, losses.if_negative) for losses in both)
-    return np.abs(log), brier
 
 
 def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float) -> Difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -46,6 +47,9 @@ class Score(Plain):
         What a reader must know, or an empty string.
     where : str
         Which part of the rows it is of, such as a bin or a class; an empty string where it is of all of them.
+    n_eff : float
+        Number of independent rows of equal weight that say as much: Kish's of the weights, over the design effect of
+        clusters or overlapping labels and what few of them ask for. By default all rows.
     """
 
     name: str
@@ -58,9 +62,37 @@ class Score(Plain):
     evaluated_on: str = "given data"
     note: str = ""
     where: str = ""
+    n_eff: float = math.nan
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.n_eff):
+            object.__setattr__(self, "n_eff", float(self.n))
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class JointTest(Plain):
+    """One test of calibration against all ways of being off; see `calibrant.metrics.joint_test`.
+
+    Attributes
+    ----------
+    p_value : float
+        Chance of evidence as strong, all ways of being off together, if the probabilities are calibrated.
+    parts : dict of float
+        The p-value of each way alone: "mean", "slope", "confidence", "bend", "range" and "bins" where they can be
+        told, and "impossible", 0, where something happened that had probability 0. Of several classes those of the top
+        label, and that of all classes under the name of the class that is furthest off.
+    """
+
+    p_value: float
+    parts: Mapping[str, float]
+
+    @property
+    def strongest(self) -> str:
+        """The part that found most; an empty string where there is none."""
+        return min(self.parts, key=self.parts.__getitem__, default="")
 
 
 class Scores(Mapping[str, Score]):
@@ -70,11 +102,14 @@ class Scores(Mapping[str, Score]):
     ----------
     verdict : str
         What the scores say, in a sentence or two.
+    test : JointTest or None
+        The test of calibration that the verdict goes by, of rows and of groups of rows.
     """
 
-    def __init__(self, scores: list[Score], *, verdict: str) -> None:
+    def __init__(self, scores: list[Score], *, verdict: str, test: JointTest | None = None) -> None:
         self._by_name = {score.name: score for score in scores}
         self.verdict = verdict
+        self.test = test
 
     def __getitem__(self, name: str) -> Score:
         if name not in self._by_name:
@@ -94,7 +129,8 @@ class Scores(Mapping[str, Score]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and every score as plain Python values."""
-        return {"verdict": self.verdict, "scores": {name: score.to_dict() for name, score in self.items()}}
+        test = {} if self.test is None else {"test": self.test.to_dict()}
+        return {"verdict": self.verdict, **test, "scores": {name: score.to_dict() for name, score in self.items()}}
 
 
 class _MissingScoreError(KeyError):

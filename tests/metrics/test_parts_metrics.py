@@ -258,11 +258,11 @@ def test_worst_group_comes_first_and_is_named():
     assert found.off == ("Rome",)
     assert found.is_off("Rome")
     assert not found.is_off("Bonn")
-    assert found.verdict.startswith("Off on average, worst first: Rome (1 of 3). 3 groups are judged")
+    assert found.verdict.startswith("Off, worst first: Rome (1 of 3). 3 groups are judged")
     assert "have the level 98.33%" in found.multiplicity
     assert "all groups at once with 95%" in found.multiplicity
     assert found.groups["Rome"].verdict.startswith("Too high, by 0.")
-    assert found.groups["Bonn"].verdict.startswith("Not found off on average")
+    assert found.groups["Bonn"].verdict.startswith("Not found off: on average")
 
 
 def test_calibrated_groups_of_rare_events_are_rarely_found_off():
@@ -310,7 +310,7 @@ def test_groups_of_one_class_and_of_one_row_are_measured():
     assert np.isnan(found.groups["none"]["auc"].value)
     assert found.groups["one"]["mean_gap"].value == pytest.approx(0.4)
     assert found.off == ()
-    assert found.verdict.startswith("No group found off on average.")
+    assert found.verdict.startswith("No group found off.")
 
 
 def test_several_classes_are_judged_by_the_top_label():

@@ -139,7 +139,7 @@ def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Se
     known["ece"] = summary.ece_bound(settings.n_bins)
     notes = {name: f"of cells of scores: within {bound:.1e} of the rows' own" for name, bound in known.items()}
     noted = [replace(s, note=notes.get(s.name, s.note)) for s in scores.values()]
-    return Scores(noted, verdict=scores.verdict)
+    return Scores(noted, verdict=scores.verdict, test=scores.test)
 
 
 def summarise_groups_of(stream: SourceStream) -> dict[Any, ScoreSummary]:

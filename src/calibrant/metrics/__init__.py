@@ -33,6 +33,7 @@ from calibrant.metrics.calibration_tests import (
 from calibrant.metrics.decomposition import Decomposition as Decomposition, decompose as decompose
 from calibrant.metrics.e_value import EValueTest as EValueTest, calibration_e_value as calibration_e_value
 from calibrant.metrics.evaluation import evaluate as evaluate
+from calibrant.metrics.joint_test import joint_test as joint_test
 from calibrant.metrics.parts import (
     ClassScores as ClassScores,
     GroupScores as GroupScores,
@@ -65,7 +66,11 @@ from calibrant.metrics.bins import (
 )
 from calibrant.metrics.calibration_error import binned_error as binned_error
 from calibrant.metrics.decomposition import ScoreName as ScoreName
-from calibrant.metrics.dependent_rows import as_independent as as_independent, design_effect as design_effect
+from calibrant.metrics.dependent_rows import (
+    Dependence as Dependence,
+    as_independent as as_independent,
+    design_effect as design_effect,
+)
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
     Estimate as Estimate,

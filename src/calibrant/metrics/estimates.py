@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.dependent_rows import with_effect
+from calibrant.metrics.dependent_rows import Dependence, design_effect, with_effect
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
@@ -49,19 +49,29 @@ class Estimate:
     where: str = ""
     level: float | None = None
     n: int | None = None
+    n_eff: float | None = None
 
-    def to_score(self, name: str, *, level: float, n: int, evaluated_on: str, effect: float = 1.0) -> Score:
-        """Return the estimate under a name, with what is known of its rows; their design effect goes to the method."""
+    def of_rows(self, n: int, n_eff: float) -> Estimate:
+        """Return the estimate with the numbers of rows that it is of."""
+        return replace(self, n=n, n_eff=n_eff)
+
+    def to_score(
+        self, name: str, *, level: float, n: int, evaluated_on: str, n_eff: float = math.inf, scale: str = ""
+    ) -> Score:
+        """Return the estimate under a name, with what is known of its rows; how they depend goes to the method."""
         level, n = level if self.level is None else self.level, n if self.n is None else self.n
-        method = self.method if effect == 1.0 or self.method == "none" else f"{self.method}, design effect {effect:.3g}"
-        return Score(name, self.value, self.low, self.high, level, n, method, evaluated_on, self.note, self.where)
+        method = self.method if not scale or self.method == "none" else f"{self.method}, {scale}"
+        n_eff = min(float(n), round(n_eff if self.n_eff is None else self.n_eff, 6))
+        return Score(
+            name, self.value, self.low, self.high, level, n, method, evaluated_on, self.note, self.where, n_eff
+        )
 
 
 def named_scores(
-    estimates: Mapping[str, Estimate], *, level: float, n: int, evaluated_on: str, effect: float
+    estimates: Mapping[str, Estimate], *, level: float, n: int, n_eff: float, evaluated_on: str, scale: str
 ) -> dict[str, Score]:
     """Return estimates as scores by their names."""
-    known: dict[str, Any] = {"level": level, "n": n, "evaluated_on": evaluated_on, "effect": effect}
+    known: dict[str, Any] = {"level": level, "n": n, "n_eff": n_eff, "evaluated_on": evaluated_on, "scale": scale}
     return {name: estimate.to_score(name, **known) for name, estimate in estimates.items()}
 
 
@@ -74,12 +84,42 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the caller of `evaluate` asks for, and the design effect of the rows."""
+    """What the caller of `evaluate` asks for, and how the rows depend on each other.
+
+    `effect` is the design effect of what has none of its own among `effects`, by the names of scores; `part_effects`
+    are those of the parts of the joint test, and `dof` the degrees of freedom that all of them were measured with.
+    """
 
     n_bins: int
     level: float
     rng: np.random.Generator
     effect: float = 1.0
+    effects: Mapping[str, float] = field(default_factory=dict)
+    part_effects: Mapping[str, float] | None = None
+    dof: float = math.inf
+
+    @property
+    def factor(self) -> float:
+        """What variances are multiplied by: the design effect, and what few clusters ask for."""
+        return self.effect * Dependence(self.dof).widening(self.level)
+
+    @property
+    def scale(self) -> str:
+        """How variances were found where rows are not independent, in words."""
+        if self.effect == 1.0 and self.dof == math.inf:
+            return ""
+        t = f", t with {max(self.dof, 1.0):.3g} degrees of freedom" if self.dof < math.inf else ""
+        return f"design effect {self.effect:.3g}{t}"
+
+    def of(self, name: str) -> Settings:
+        """Return the settings for a score of this name."""
+        return replace(self, effect=self.effects[name]) if name in self.effects else self
+
+    def with_rows(self, rows: Rows, dependence: Dependence) -> Settings:
+        """Return the settings for these rows."""
+        if not dependence.is_dependent:
+            return self
+        return replace(self, effect=self.effect * design_effect(rows, dependence), dof=min(self.dof, dependence.dof))
 
 
 def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
@@ -106,8 +146,9 @@ class Measured:
 class Column(Measured):
     """The probability of one event for each row, and how it is to be measured.
 
-    The sums of squared weights in `summary` are those of rows that are not independent: larger by `effect`, the design
-    effect. `is_top` says that the event is that the most probable class is the right one.
+    The sums of squared weights in `summary` are those of rows that are not independent: larger by `effect`. Of the
+    parts of the joint test they are larger by `part_effects` instead, measured with `dof` degrees of freedom. `is_top`
+    says that the event is that the most probable class is the right one.
     """
 
     summary: ScoreSummary
@@ -116,20 +157,31 @@ class Column(Measured):
     n_bins: int = 15
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     effect: float = 1.0
+    part_effects: Mapping[str, float] | float = 1.0
+    dof: float = math.inf
+    scale: str = ""
     is_top: bool = False
 
     @classmethod
     def of(cls, summary: ScoreSummary, n_rows: int, settings: Settings) -> Column:
         """Return the column of a summary of rows as they are."""
-        s = settings
-        return cls(with_effect(summary, s.effect), n_rows, s.level, s.n_bins, s.rng, s.effect)
+        s, by = settings, settings.factor
+        parts = s.effect if s.part_effects is None else s.part_effects
+        return cls(with_effect(summary, by), n_rows, s.level, s.n_bins, s.rng, by, parts, s.dof, s.scale)
 
     def at(self, level: float, n_bins: int) -> Column:
         """Return the column at another level and with so many bins, which are shared if they are as many."""
-        other = replace(self, level=level, n_bins=n_bins)
-        if n_bins == self.n_bins:
+        more = Dependence(self.dof).widening(level) / Dependence(self.dof).widening(self.level)
+        summary = with_effect(self.summary, more)
+        other = replace(self, summary=summary, level=level, n_bins=n_bins, effect=self.effect * more)
+        if n_bins == self.n_bins and more == 1.0:
             other.__dict__["quantile"] = self.quantile
         return other
+
+    def scores(self, estimates: Mapping[str, Estimate], evaluated_on: str) -> dict[str, Score]:
+        """Return estimates of the column as scores by their names."""
+        known: dict[str, Any] = {"level": self.level, "n": self.n_rows, "n_eff": self.size, "scale": self.scale}
+        return named_scores(estimates, evaluated_on=evaluated_on, **known)
 
     @property
     def size(self) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
 from calibrant.metrics.decomposition import ClassParts, class_parts, decomposition_estimates, sum_estimates
-from calibrant.metrics.dependent_rows import as_independent, design_effect
+from calibrant.metrics.dependent_rows import Dependence, as_independent
 from calibrant.metrics.estimates import (
     Column,
     Estimate,
@@ -25,13 +26,14 @@ from calibrant.metrics.estimates import (
     named_scores,
     normal_estimate,
 )
+from calibrant.metrics.joint_test import joint_test_of_classes, joint_test_of_column, part_effects
 from calibrant.metrics.multiclass import Classes, ClassRows, HeldRows, class_gap_estimates, class_scores
 from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
-from calibrant.metrics.slope_intercept import slope_intercept_estimates
+from calibrant.metrics.slope_intercept import line_influences, slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
 from calibrant.metrics.verdict import verdict
 from calibrant.numerics import FloatArray
-from calibrant.results import Score, Scores
+from calibrant.results import JointTest, Score, Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike
@@ -63,19 +65,19 @@ OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
     "log_loss": lambda c: c.once(_losses)["log_loss"],
     "ece": lambda c: OF_A_COLUMN["ece"](c.top),
     "ece_debiased": lambda c: OF_A_COLUMN["ece_debiased"](c.top),
-    "classwise_ece": lambda c: c.once(_one_vs_rest)["classwise_ece"],
-    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)["marginal_calibration_error"],
-    "auc": lambda c: c.once(_one_vs_rest)["auc"],
-    "miscalibration": lambda c: c.once(_one_vs_rest)["miscalibration"],
-    "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
-    "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
+    "classwise_ece": lambda c: c.once(_one_vs_rest)[0]["classwise_ece"],
+    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)[0]["marginal_calibration_error"],
+    "auc": lambda c: c.once(_one_vs_rest)[0]["auc"],
+    "miscalibration": lambda c: c.once(_one_vs_rest)[0]["miscalibration"],
+    "discrimination": lambda c: c.once(_one_vs_rest)[0]["discrimination"],
+    "uncertainty": lambda c: c.once(_one_vs_rest)[0]["uncertainty"],
     "accuracy": lambda c: c.top.rate,
     "mean_gap": lambda c: calibration_error.mean_gap_estimate(c.top),
     "smooth_ece": lambda c: smooth_ece_estimate(c.top),
     "ici": lambda c: calibration_index_estimate(c.top),
     "worst_bin_gap": lambda c: calibration_error.worst_bin_estimate(c.top),
-    "class_gap": lambda c: c.once(_one_vs_rest)["class_gap"],
-    "class_share_gap": lambda c: c.once(_one_vs_rest)["class_share_gap"],
+    "class_gap": lambda c: c.once(_one_vs_rest)[0]["class_gap"],
+    "class_share_gap": lambda c: c.once(_one_vs_rest)[0]["class_share_gap"],
 }
 
 
@@ -187,10 +189,16 @@ def evaluate(
 
 def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of checked rows."""
-    settings = replace(settings, effect=settings.effect * design_effect(rows))
-    rows = as_independent(rows)
+    dependence = Dependence.of(rows)
+    if dependence.is_dependent:
+        settings = replace(
+            settings.with_rows(rows, dependence),
+            effects=_effects(rows, dependence),
+            part_effects=part_effects(rows.one_column(), dependence),
+        )
+        rows = as_independent(rows)
     if rows.is_binary:
-        return evaluate_summary(rows.one_column().summary(), rows.n_rows, settings, evaluated_on)
+        return evaluate_summary(rows.summary(), rows.n_rows, settings, evaluated_on)
     return evaluate_multiclass(HeldRows(rows), settings, evaluated_on)
 
 
@@ -199,45 +207,70 @@ def evaluate_summary(
 ) -> Scores:
     """Measure the probabilities of the positive class in a summary; some scores only, if they are named.
 
-    `summary` is of rows as they are: the design effect comes in here. `names` hold those that the verdict needs.
+    `summary` is of rows as they are: the design effects come in here. `names` hold those that the verdict needs.
     """
-    column = Column.of(summary, n_rows, settings)
-    estimates = {name: OF_A_COLUMN[name](column) for name in names}
-    return _judged(estimates, n_rows, settings, evaluated_on)
+    columns: dict[float, Column] = {}
+    found: dict[str, Score] = {}
+    for name in names:
+        own = settings.of(name)
+        column = columns.setdefault(own.effect, Column.of(summary, n_rows, own))
+        found |= column.scores({name: OF_A_COLUMN[name](column)}, evaluated_on)
+    return _judged(found, joint_test_of_column(Column.of(summary, n_rows, settings)))
 
 
 def evaluate_multiclass(rows: ClassRows, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of K classes."""
     classes = Classes(rows, settings)
-    estimates = {name: measure(classes) for name, measure in OF_CLASSES.items()}
-    return _judged(estimates, rows.n_rows, settings, evaluated_on)
+    found: dict[str, Score] = {}
+    for name, measure in OF_CLASSES.items():
+        scale, n_eff = settings.of(name).scale, classes.size_for(name)
+        known: dict[str, Any] = {"level": settings.level, "n": rows.n_rows, "n_eff": n_eff, "scale": scale}
+        found |= named_scores({name: measure(classes)}, evaluated_on=evaluated_on, **known)
+    return _judged(found, joint_test_of_classes(classes.top, classes.once(_one_vs_rest)[1]))
 
 
-def _judged(estimates: Mapping[str, Estimate], n_rows: int, settings: Settings, evaluated_on: str) -> Scores:
-    found = named_scores(estimates, level=settings.level, n=n_rows, evaluated_on=evaluated_on, effect=settings.effect)
-    return Scores(list(found.values()), verdict=str(verdict(found)))
+def _judged(found: Mapping[str, Score], test: JointTest) -> Scores:
+    return Scores(list(found.values()), verdict=str(verdict(found, test)), test=test)
+
+
+def _effects(rows: Rows, dependence: Dependence) -> dict[str, float]:
+    """Return the design effect of each score that is a mean over the rows, or nearly so, by its influences."""
+    named: dict[str, FloatArray] = {
+        "brier": proper_scores.row_brier(rows),
+        "log_loss": proper_scores.row_log_loss(rows),
+    }
+    one = rows.one_column()
+    named["base_rate" if rows.is_binary else "accuracy"] = one.positive.astype(np.float64)
+    summary = one.summary()
+    if rows.is_binary and 0.0 < summary.base_rate < 1.0:
+        named["auc"] = influence_of(summary).apply(rows)
+        named |= line_influences(one)
+    kept = {name: values for name, values in named.items() if np.isfinite(values).all()}
+    return dict(zip(kept, dependence.effects(rows, np.column_stack(list(kept.values()))).tolist(), strict=True))
 
 
 def _losses(classes: Classes) -> dict[str, Estimate]:
     """Estimate the mean losses of the rows: the spread as if two more were seen at the mean prediction."""
-    level, size, mean_prob = classes.settings.level, classes.size, classes.rows.mean_prob
+    level, mean_prob = classes.settings.level, classes.rows.mean_prob
+    of_brier, of_log = (classes.size_for(name) for name in ("brier", "log_loss"))
     brier, log = classes.rows.moments(lambda held: (proper_scores.row_brier(held), proper_scores.row_log_loss(held)))
-    log_extra = -np.log(np.maximum(mean_prob, 1.0 / (size + 2.0)))
-    found = mean_of_moments(*brier, size, extra=_brier_of_each_class(mean_prob))
+    log_extra = -np.log(np.maximum(mean_prob, 1.0 / (of_log + 2.0)))
+    found = mean_of_moments(*brier, of_brier, extra=_brier_of_each_class(mean_prob))
     return {
         "brier": normal_estimate(found, level, least=0.0, most=2.0),
-        "log_loss": proper_scores.bounded_log_loss(mean_of_moments(*log, size, extra=log_extra), level),
+        "log_loss": proper_scores.bounded_log_loss(mean_of_moments(*log, of_log, extra=log_extra), level),
     }
 
 
-def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
-    """Estimate what is summed or averaged over the classes, holding the summary of one class at a time."""
+def _one_vs_rest(classes: Classes) -> tuple[dict[str, Estimate], dict[object, float]]:
+    """Estimate what is summed or averaged over the classes, and test each, holding the summary of one at a time."""
     rows, level, size, rng = classes.rows, classes.settings.level, classes.size, classes.settings.rng
     uniform: list[Bins] = []
     quantile: list[Bins] = []
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
     judged: dict[object, Mapping[str, Score]] = {}
+    p_values: dict[object, float] = {}
     for k, label in enumerate(rows.classes):
         column = classes.column(rows.class_summary(k))
         summary = column.summary
@@ -245,6 +278,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         quantile.append(column.quantile)
         parts.append(class_parts(summary, classes.n_classes, level, rng))
         judged[label] = class_scores(classes, k, column)
+        p_values[label] = joint_test_of_column(column).p_value
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
 
@@ -262,7 +296,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     base_rates = np.array([part.smooth_base_rate for part in parts])
     at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
     spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
-    return {
+    found = {
         "classwise_ece": calibration_error.ece_estimate(uniform, size, level, rng),
         "marginal_calibration_error": calibration_error.ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
@@ -271,6 +305,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         **sum_estimates(parts, spreads, level),
         **class_gap_estimates(judged),
     }
+    return found, p_values
 
 
 def _brier_of_each_class(prob: FloatArray) -> FloatArray:

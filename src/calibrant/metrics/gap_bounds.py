@@ -121,7 +121,7 @@ def gap_bounds(
 
 def gap_bounds_of_summaries(summaries: Sequence[ScoreSummary], level: float) -> GapBounds:
     """Bound the gap in each of several summaries: a score of weight W stands for its effective number of rows."""
-    parts = [_fine(summary, np.zeros(1, dtype=np.int64)) for summary in summaries]
+    parts = [fine_sums(summary) for summary in summaries]
     return _gap_bounds_of(parts, np.repeat(np.arange(len(parts)), [part.scores.size for part in parts]), level)
 
 
@@ -131,7 +131,7 @@ def gap_bounds_in_bins(summary: ScoreSummary, edges: FloatArray, level: float) -
     `level` is the coverage of the bounds of all rows, and of those of the bins, which all hold rows, together.
     """
     m = len(edges)
-    fine = _fine(summary, np.searchsorted(summary.scores, edges[:, 0], side="right"))
+    fine = fine_sums(summary, np.searchsorted(summary.scores, edges[:, 0], side="right"))
     codes = np.searchsorted(edges[1:, 0], fine.scores, side="left")
     of_bin = 1.0 - (1.0 - level) / m
     levels = np.append(np.full(m, of_bin), level)
@@ -152,7 +152,7 @@ def _gap_bounds_of(parts: Sequence[DistinctScores], codes: IntArray, level: floa
     )
 
 
-def _fine(summary: ScoreSummary, starts: IntArray) -> DistinctScores:
+def fine_sums(summary: ScoreSummary, starts: IntArray | None = None) -> DistinctScores:
     """Return the sums of a summary, of many scores in bins that don't cross the scores with the indexes `starts`.
 
     The bounds depend on how unequal weights are, so rows of each bin are kept apart by their weight.
@@ -160,7 +160,8 @@ def _fine(summary: ScoreSummary, starts: IntArray) -> DistinctScores:
     scores, weight, squared, positives = summary.distinct
     if scores.size <= _MOST_BINS:
         return summary.distinct
-    first = np.union1d(equal_mass_starts(weight, _MOST_BINS), starts[starts < scores.size])
+    first = equal_mass_starts(weight, _MOST_BINS)
+    first = first if starts is None else np.union1d(first, starts[starts < scores.size])
     if np.array_equal(weight, squared):
         return merged(summary.distinct, first)
     row_weight = squared / weight

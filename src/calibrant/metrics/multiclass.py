@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from calibrant.metrics.calibration_error import ece_debiased_estimate
-from calibrant.metrics.estimates import Column, Estimate, Measured, Settings, mean_of, named_scores, normal_estimate
+from calibrant.metrics.estimates import Column, Estimate, Measured, Settings, mean_of, normal_estimate
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_in_bins, gap_bounds_of_summaries
 from calibrant.metrics.proper_scores import brier_estimate
 from calibrant.metrics.ranking import auc_estimate
@@ -124,7 +124,11 @@ class Classes(Measured):
     @property
     def size(self) -> float:
         """Effective number of independent rows."""
-        return self.rows.effective_size / self.settings.effect
+        return self.rows.effective_size / self.settings.factor
+
+    def size_for(self, name: str) -> float:
+        """Return the effective number of rows for a score of this name."""
+        return self.rows.effective_size / self.settings.of(name).factor
 
     @cached_property
     def top(self) -> Column:
@@ -208,11 +212,11 @@ def class_scores(
     if classes.on_top is not None and k in classes.on_top:
         top, gap = classes.on_top[k]
         on_top = {"top_gap": gap, "top_prob": mean_prob_estimate(top), "precision": top.rate}
-        measured |= {name: replace(estimate, n=top.n_rows) for name, estimate in on_top.items()}
+        measured |= {name: estimate.of_rows(top.n_rows, top.size) for name, estimate in on_top.items()}
     else:
         nothing = _UNKNOWN if classes.on_top is None else _NEVER
         measured |= dict.fromkeys(("top_gap", "top_prob", "precision"), nothing)
-    return named_scores(measured, level=own.level, n=own.n_rows, evaluated_on=evaluated_on, effect=own.effect)
+    return own.scores(measured, evaluated_on)
 
 
 def worst_first(scores: Mapping[Any, Mapping[str, Score]]) -> list[Any]:

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Literal
 
 from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
-from calibrant.metrics.dependent_rows import as_independent, design_effect
-from calibrant.metrics.estimates import Column, Estimate, Settings, check_settings, measured_rows, named_scores
+from calibrant.metrics.dependent_rows import Dependence, as_independent
+from calibrant.metrics.estimates import Column, Settings, check_settings, measured_rows
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
+from calibrant.metrics.joint_test import joint_test_of_column
 from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.verdict import at_least, excludes, side, verdict
 from calibrant.phrases import difference, listed, percent_level
-from calibrant.results import Score, Scores
+from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike
@@ -33,8 +34,6 @@ class PartScores(ABC):
     interval_level: float
     #: What one part is called, and several of them.
     part: ClassVar[tuple[Literal["class", "group"], str]]
-    #: What is said of parts that are off, and of none.
-    off_words: ClassVar[str] = "off"
 
     def is_off(self, part: object) -> bool:
         """Say whether one of the gaps by which a part is judged has an interval that excludes zero."""
@@ -59,9 +58,9 @@ class PartScores(ABC):
         """Say which parts are off, with `name` to write each of them."""
         off = self.off
         if not off:
-            return f"No {self.part[0]} found {self.off_words}. {self.multiplicity}"
+            return f"No {self.part[0]} found off. {self.multiplicity}"
         named = listed([name(part) for part in off], most=_MOST_NAMED)
-        said = f"{self.off_words.capitalize()}, worst first: {named} ({len(off):,} of {len(self.parts):,})."
+        said = f"Off, worst first: {named} ({len(off):,} of {len(self.parts):,})."
         return f"{said} {self.multiplicity}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def evaluate_classes(
 
 def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassScores:
     """Measure each class of checked rows, as `evaluate_classes` does."""
-    settings = replace(settings, effect=settings.effect * design_effect(rows))
+    settings = settings.with_rows(rows, Dependence.of(rows))
     classes = multiclass.Classes(multiclass.HeldRows(as_independent(rows)), settings)
     measured: dict[Any, Scores] = {}
     bins = []
@@ -210,7 +209,7 @@ def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassS
         "ece_debiased": ece_debiased_estimate([top.quantile], top.size, settings.level),
         "accuracy": top.rate,
     }
-    of_all = _named(overall, top, evaluated_on)
+    of_all = top.scores(overall, evaluated_on)
     gap, words = of_all["mean_gap"], "The top label is not found off on average."
     if excludes(gap):
         words = f"The top label is too {side(gap)}, by {difference(abs(gap.value))} on average."
@@ -235,7 +234,6 @@ class GroupScores(PartScores):
     """
 
     part = ("group", "groups")
-    off_words = "off on average"
 
     @property
     def groups(self) -> Mapping[Any, Scores]:
@@ -330,8 +328,7 @@ def groups_of_rows(
     rows: Rows, name: str, settings: Settings, evaluated_on: str
 ) -> tuple[GroupScores, dict[Any, ScoreSummary]]:
     """Measure each group of checked rows by one of their columns, as `evaluate_groups` does, and summarise them."""
-    settings = replace(settings, effect=settings.effect * design_effect(rows))
-    data, by = as_independent(rows).one_column(), rows.groups[name]
+    data, by = rows.one_column(), rows.groups[name]
     parts = {group: data.take(by.codes == code) for code, group in enumerate(by.classes.tolist())}
     summaries = {group: part.summary() for group, part in parts.items()}
     found = evaluate_group_summaries(
@@ -339,8 +336,9 @@ def groups_of_rows(
         summaries,
         n_rows={group: part.n_rows for group, part in parts.items()},
         is_binary=rows.is_binary,
-        settings=settings,
+        settings=settings.with_rows(data, Dependence.of(data)),
         evaluated_on=evaluated_on,
+        of_group={group: settings.with_rows(part, Dependence.of(part)) for group, part in parts.items()},
     )
     return found, summaries
 
@@ -353,11 +351,15 @@ def evaluate_group_summaries(
     is_binary: bool,
     settings: Settings,
     evaluated_on: str,
+    of_group: Mapping[Any, Settings] | None = None,
 ) -> GroupScores:
-    """Measure groups by their summaries, as `evaluate_groups` does by their rows."""
-    of_group = replace(settings, level=1.0 - (1.0 - settings.level) / len(by_group))
-    columns = [Column.of(summary, n_rows[group], of_group) for group, summary in by_group.items()]
-    bounds = gap_bounds_of_summaries([column.summary for column in columns], of_group.level)
+    """Measure groups by their summaries, as `evaluate_groups` does by their rows; groups may have own settings."""
+    level = 1.0 - (1.0 - settings.level) / len(by_group)
+    columns = [
+        Column.of(summary, n_rows[group], replace(settings if of_group is None else of_group[group], level=level))
+        for group, summary in by_group.items()
+    ]
+    bounds = gap_bounds_of_summaries([column.summary for column in columns], level)
     measured = {
         group: _measure(column, bounds, code, is_binary, evaluated_on)
         for code, (group, column) in enumerate(zip(by_group, columns, strict=True))
@@ -366,7 +368,7 @@ def evaluate_group_summaries(
     of_all = gap_bounds_of_summaries([column.summary], settings.level)
     overall = _measure(column, of_all, 0, is_binary, evaluated_on)
     ranked = sorted(measured.items(), key=lambda part: (-at_least(part[1]["mean_gap"]), -part[1]["ece_debiased"].value))
-    return GroupScores(overall, dict(ranked), settings.level, of_group.level)
+    return GroupScores(overall, dict(ranked), settings.level, level)
 
 
 def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, evaluated_on: str) -> Scores:
@@ -379,9 +381,6 @@ def _measure(column: Column, bounds: GapBounds, code: int, is_binary: bool, eval
     }
     if is_binary:
         estimates["auc"] = auc_estimate(few)
-    found = _named(estimates, few, evaluated_on)
-    return Scores(list(found.values()), verdict=str(verdict(found, of="group")))
-
-
-def _named(estimates: Mapping[str, Estimate], column: Column, evaluated_on: str) -> dict[str, Score]:
-    return named_scores(estimates, level=column.level, n=column.n_rows, evaluated_on=evaluated_on, effect=column.effect)
+    found = few.scores(estimates, evaluated_on)
+    test = joint_test_of_column(column)
+    return Scores(list(found.values()), verdict=str(verdict(found, test, of="group")), test=test)

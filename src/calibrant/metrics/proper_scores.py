@@ -82,13 +82,18 @@ def brier_of(rows: Rows) -> float:
 
 
 def row_brier(rows: Rows) -> FloatArray:
-    """Return the sum over classes of squared distances, of each row of a matrix."""
+    """Return the sum over classes of squared distances of each row; of one score the squared distance."""
+    if rows.is_binary:
+        return np.asarray(np.square(rows.scores - rows.positive))
     squares: FloatArray = np.einsum("ik,ik->i", rows.scores, rows.scores)
     return np.maximum(squares + (1.0 - 2.0 * _of_own_class(rows)), 0.0)
 
 
 def row_log_loss(rows: Rows) -> FloatArray:
-    """Return the negative log-probability of each row's own class, of a matrix."""
+    """Return the negative log-probability of each row's own class."""
+    if rows.is_binary:
+        losses = log_losses(rows.scores)
+        return np.abs(np.where(rows.positive, losses.if_positive, losses.if_negative))
     with np.errstate(divide="ignore"):
         return np.abs(np.log(_of_own_class(rows)))  # -log(1) would be a negative zero
 

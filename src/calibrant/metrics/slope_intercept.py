@@ -10,12 +10,22 @@ import numpy as np
 
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
-from calibrant.metrics.estimates import FEW, Column, Estimate, measured_rows
-from calibrant.numerics import FloatArray, dot, expit, normal_quantile
+from calibrant.metrics.estimates import Column, Estimate, measured_rows
+from calibrant.metrics.gap_bounds import fine_sums
+from calibrant.numerics import TINY, FloatArray, dot, expit, normal_quantile, softplus
+from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
 _MAX_ITER = 100
+#: Fewer rows of the rarer class than this, expected and seen, are too few for a line.
+_FEW_EVENTS = 3.0
+#: Ends of a profile are looked for up to here; a step may move logits so far, and is the last one below.
+_FURTHEST = 1e3
+_LONGEST_STEP = 4.0
+_SETTLED = 1e-8
+#: Share of the largest possible curvature that keeps a Newton step finite where all rates are 0 or 1.
+_LEAST_BEND = 1e-14
 
 
 class SlopeIntercept(NamedTuple):
@@ -123,10 +133,16 @@ def calibration_intercept(
 
 
 def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
-    """Estimate slope and intercept of one column, with normal intervals that don't take the line to be true.
+    """Estimate slope and intercept of one column, with intervals by the profile of the likelihood.
 
-    The covariance is the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of its gradient over
-    rows; weights enter B by the sum of their squares. A factor n / (n - 2) makes up for the two fitted parameters.
+    An interval holds the values at which twice the loss of the log-likelihood, at the best value of the other, is at
+    most the quantile of chi-squared times a factor. It covers with a few events too, where normal intervals are too
+    short. The factor is the variance by the sandwich H^-1 B H^-1, with H the Hessian of the loss and B the spread of
+    its gradient over rows, over that of H^-1, so that the line isn't taken to be true; at least what weights and
+    dependence ask for.
+
+    Venzon and Moolgavkar (1988), *A method for computing profile-likelihood-based confidence intervals*, Applied
+    Statistics 37. Kent (1982), *Robust properties of likelihood ratio tests*, Biometrika 69, for the factor.
     """
     summary, ties = column.summary, _on_logits(column.summary.tied())
     reason = _why_no_line(ties)
@@ -136,17 +152,86 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     line, z = _fit(ties), ties.scores
     q = expit(line.slope * z + line.intercept)
     spread = summary.weight_squared / summary.weight
+    least = float(summary.weight_squared.sum()) / summary.total_weight
     spread = spread * (ties.positives * (1.0 - q) ** 2 + (ties.weight - ties.positives) * q**2)
     bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
-    covariance = bread @ _moments(z, spread) @ bread
-    covariance *= column.size / max(column.size - 2.0, 1.0)
-    half = normal_quantile(column.level) * np.sqrt(np.diag(covariance))
-    rarest = column.size * min(summary.base_rate, 1.0 - summary.base_rate)
-    note = f"the interval is too short with fewer than {FEW:.0f} rows of a class" if rarest < FEW else ""
+    variance = np.diag(bread @ _moments(z, spread) @ bread)
+    factor = np.maximum(variance / np.diag(bread), least) * column.size / max(column.size - 2.0, 1.0)
+    p, weight, _, positives = fine_sums(summary)
+    cells = _on_logits(TiedScores(p, weight, positives))
+    ends = _profile_ends(cells, line, normal_quantile(column.level) * np.sqrt(factor), np.sqrt(np.diag(bread)))
+    share = column.size / summary.total_weight
+    rarest = share * max(min(f, summary.total_weight - f) for f in (summary.total_positives, dot(weight, p)))
+    few = f"too few events: {rarest:.1f} rows of the rarer class are expected, or seen" if rarest < _FEW_EVENTS else ""
     return {
-        name: Estimate(value, value - reach, value + reach, "normal (sandwich)", note)
-        for name, value, reach in zip(("slope", "intercept"), line, half, strict=True)
+        name: Estimate(value, min(low, value), max(high, value), "profile likelihood", few)
+        for name, value, (low, high) in zip(("slope", "intercept"), line, ends, strict=True)
     }
+
+
+def line_influences(rows: Rows) -> dict[str, FloatArray]:
+    """Return what each row adds to slope and intercept, but for a factor; nothing where the data have no line."""
+    ties = _on_logits(rows.tied())
+    if _why_no_line(ties):
+        return {}
+    line, z = _fit(ties), ties.scores
+    q = expit(line.slope * z + line.intercept)
+    bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
+    residual = rows.positive - q
+    return {name: (own[0] * z + own[1]) * residual for name, own in zip(("slope", "intercept"), bread, strict=True)}
+
+
+def _profile_ends(
+    ties: TiedScores, line: SlopeIntercept, reach: FloatArray, error: FloatArray
+) -> list[tuple[float, float]]:
+    """Return the ends between which slope, and intercept, lose less than `reach` squared by twice the likelihood.
+
+    An end that the data don't give is infinite.
+    """
+    from scipy.optimize import brentq
+
+    columns = np.stack((ties.scores, np.ones(ties.scores.size)))
+
+    def likelihood(theta: FloatArray) -> float:
+        x = theta @ columns
+        return dot(ties.positives, x) - dot(ties.weight, softplus(x))
+
+    most = likelihood(_refit(ties, columns, np.array(line), None))
+    found: list[tuple[float, float]] = []
+    for j, at in enumerate(line):
+
+        def excess(value: float, j: int = j, at: float = at) -> float:
+            """Return how far beyond the end a value is: as a root, which is nearly linear in it."""
+            theta = np.array(line)
+            theta[j] = value
+            lost = 2.0 * max(most - likelihood(_refit(ties, columns, theta, j)), 0.0)
+            return math.sqrt(lost) - float(reach[j]) if value != at else -float(reach[j])
+
+        ends = []
+        for side in (-1.0, 1.0):
+            near, step = at, side * float(reach[j] * error[j])
+            while excess(near + step) < 0.0 and abs(step) < _FURTHEST:
+                near, step = near + step, 2.0 * step
+            is_found = abs(step) < _FURTHEST
+            ends.append(brentq(excess, near, near + step, rtol=1e-7) if is_found else side * math.inf)
+        found.append((ends[0], ends[1]))
+    return found
+
+
+def _refit(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int | None) -> FloatArray:
+    """Maximise the likelihood of the line by Newton's method with bounded steps, one of the two held fixed, or none."""
+    free = [j for j in (0, 1) if j != fixed]
+    theta, size = theta.copy(), (columns[free] ** 2) @ ties.weight
+    for _ in range(_MAX_ITER):
+        q = expit(theta @ columns)
+        slope = columns[free] @ (ties.positives - ties.weight * q)
+        bend = (columns[free] * (ties.weight * q * (1.0 - q))) @ columns[free].T
+        step = np.linalg.solve(bend + np.diag(_LEAST_BEND * size), slope)
+        longest = float(np.abs(step[:, None] * columns[free]).max())
+        theta[free] += step * min(1.0, _LONGEST_STEP / max(longest, TINY))
+        if longest < _SETTLED:
+            break
+    return theta
 
 
 def _on_logits(ties: TiedScores) -> TiedScores:

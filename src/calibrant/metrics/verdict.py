@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
+from calibrant.errors import InvalidInputError
+from calibrant.metrics.joint_test import combined
 from calibrant.phrases import count, difference, interval, rate
-from calibrant.results import Score
+from calibrant.results import JointTest, Score, Scores
 
 State: TypeAlias = Literal["calibrated", "miscalibrated", "unclear", "undefined"]
-Action: TypeAlias = Literal["calibrate", "check", "collect", "leave", "other class"]
+Action: TypeAlias = Literal["calibrate", "check", "collect", "leave", "small", "other class"]
 
-#: Gaps by which a class is judged, and those by which a group is.
+#: Gaps by which a class is judged.
 CLASS_GAPS = ("mean_gap", "worst_gap", "top_gap")
-GROUP_GAPS = ("mean_gap",)
 #: A calibration error below this share of the rarer outcome, and below `_SMALL_ERROR`, is too small to correct.
 _SMALL_SHARE = 0.2
 _SMALL_ERROR = 0.05
@@ -55,12 +56,15 @@ _DIRECTIONS = {
     ),
     "impossible": ("something happened that had probability 0", "No direction is shown for other probabilities."),
 }
+#: The values that intervals of calibrated predictions hold.
+_RIGHT = {"mean_gap": 0.0, "ece_debiased": 0.0, "slope": 1.0}
 _FIT = "Fit a calibrator on labelled rows that the model was not trained on, and check it on rows new to both."
 _ADVICE: dict[Action, str] = {
     "calibrate": _FIT,
     "check": "Check first which class is the positive one: the labels or the scores seem to be turned round.",
     "collect": "Collect more labelled rows before deciding. Don't correct on this evidence.",
     "leave": "Leave it alone. These rows give no reason for a correction, and one fitted to noise would harm.",
+    "small": "A correction would change little: fit one only if errors of this size matter.",
     "other class": "Collect rows of the other class too: a calibrator needs both.",
 }
 
@@ -95,29 +99,33 @@ class Verdict:
         return asdict(self)
 
 
-def verdict(scores: Mapping[str, Score], *, of: Literal["rows", "class", "group"] = "rows") -> Verdict:
+def verdict(
+    scores: Mapping[str, Score], test: JointTest | None = None, *, of: Literal["rows", "class", "group"] = "rows"
+) -> Verdict:
     """Say whether predictions are calibrated; of rows, also which way they are off, where, and what to do.
 
     `scores` are what `evaluate` returns of rows, or those of one class of `evaluate_classes` or one group of
-    `evaluate_groups`.
+    `evaluate_groups`; `test` is the joint test of rows, or of the group, which `Scores` hold.
 
-    Predictions of rows are found off where the interval of `mean_gap`, `ece_debiased` or `class_gap` excludes 0, where
-    that of `slope` excludes 1 (unless a note says that it is too short), or where log loss is infinite. If none is,
-    they are called calibrated where the intervals end at errors too small to matter, and else unclear. Of several
-    classes the first two scores are of the most probable one, and `class_gap` is of the class that is furthest off.
+    Predictions of rows are found off where the joint test rejects (see `joint_test`: all ways of being off in one
+    p-value, below 1 - level), or log loss is infinite; those of several classes also where `class_gap`, of the class
+    that is furthest off, excludes 0. What is not found off is called calibrated where the intervals of `mean_gap` and
+    `ece_debiased` end at errors too small to matter, and else unclear.
 
-    A class is found off by any of `CLASS_GAPS`, a group by `GROUP_GAPS`: their intervals are corrected for the number
-    of classes, or groups, that are judged.
+    A class is found off by any of `CLASS_GAPS`, a group by its test or its `mean_gap`: their levels are corrected for
+    the number of classes, or groups, that are judged.
     """
+    if test is None and isinstance(scores, Scores):
+        test = scores.test
     match of:
         case "rows":
-            return _of_rows(scores)
+            return _of_rows(scores, _given(test))
         case "class":
             said = _class_sentences(scores)
             words = " ".join(said) or "Not found off."
         case "group":
-            said = [_group_sentence(scores["mean_gap"])] if excludes(scores["mean_gap"]) else []
-            words = said[0] if said else _group_sentence(scores["mean_gap"])
+            words = _group_sentence(scores, test := _given(test))
+            said = [words] if excludes(scores["mean_gap"]) or _rejects(test, scores) else []
     state: State = "miscalibrated" if said else "unclear"
     return Verdict(state, "Off" if said else "Not found off", words, words)
 
@@ -132,41 +140,58 @@ def excludes(score: Score, null: float = 0.0) -> bool:
     return score.low > null or score.high < null
 
 
-def _of_rows(scores: Mapping[str, Score]) -> Verdict:
-    gap, error, log_loss = scores["mean_gap"], scores["ece_debiased"], scores["log_loss"]
-    spread = _spread(scores)
-    is_column_off = excludes(gap) or error.low > 0.0 or bool(spread)
+def _given(test: JointTest | None) -> JointTest:
+    if test is None:
+        raise InvalidInputError("rows and groups are judged by their joint test. Pass it as test.")
+    return test
+
+
+def _rejects(test: JointTest, scores: Mapping[str, Score]) -> bool:
+    return test.p_value < 1.0 - scores["mean_gap"].level
+
+
+def _of_rows(scores: Mapping[str, Score], test: JointTest) -> Verdict:
+    gap, error = scores["mean_gap"], scores["ece_debiased"]
     is_class_off = "class_gap" in scores and excludes(scores["class_gap"])
-    is_impossible = log_loss.value == math.inf
-    if is_column_off or is_class_off or is_impossible:
-        return _found_off(scores, spread, is_column_off=is_column_off, is_class_off=is_class_off)
-    if not all(math.isfinite(end) for end in (gap.low, gap.high, error.low, error.high)):
+    is_impossible = scores["log_loss"].value == math.inf
+    is_known = all(math.isfinite(end) for end in (gap.low, gap.high, error.low, error.high))
+    within = max(error.high, gap.high, -gap.low) if is_known else math.inf
+    is_small = within <= _small(scores)
+    if _rejects(test, scores) or is_class_off or is_impossible:
+        return _found_off(scores, test, within if is_small and not (is_class_off or is_impossible) else None)
+    if not is_known:
         words = f"The calibration error is undefined: {error.note or gap.note or 'no interval could be found'}."
         headline = "Calibration can't be judged from these rows"
         return Verdict("undefined", headline, words, words, "Unknown.", "Unknown.", *_advice(scores, "collect"))
-    largest = max(error.high, gap.high, -gap.low)
-    found = f"No miscalibration found: {_none_found(scores)}."
-    if largest <= _small(scores):
-        words = f"{found} An error above {rate(largest)} is ruled out."
-        headline, answer, action = "Calibrated, as far as these rows can tell", "Yes. ", "leave"
+    words = f"No miscalibration found: {_none_found(scores)}; {_p(test)} of all ways of being off.{_alone(scores)}"
+    if is_small:
+        words = f"{words} Calibrated to within {rate(within)}: a larger error is ruled out."
+        headline, answer, action = f"Calibrated to within {rate(within)}", "Yes. ", "leave"
     else:
         rows = count(gap.n, "row")
-        words = f"{found} With {rows} the intervals are wide: an error of {rate(largest)} can't be ruled out."
+        words = f"{words} With {rows} the intervals are wide: an error of {rate(within)} can't be ruled out."
         headline, answer, action = "No error found, on too few rows to be sure", "Not shown either way. ", "collect"
-    state: State = "calibrated" if action == "leave" else "unclear"
+    state: State = "calibrated" if is_small else "unclear"
     return Verdict(
         state, headline, answer + words, words, "No direction is shown.", "Nowhere in particular.",
         *_advice(scores, "leave" if action == "leave" else "collect"),
     )  # fmt: skip
 
 
-def _found_off(scores: Mapping[str, Score], spread: str, *, is_column_off: bool, is_class_off: bool) -> Verdict:
-    """Say how predictions are off of which something excludes that they are calibrated."""
-    direction = _direction(scores, spread, is_column_off=is_column_off, is_class_off=is_class_off)
+def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | None) -> Verdict:
+    """Say how predictions are off of which something excludes that they are calibrated; `within` if by little."""
+    gap, spread, is_rejected = scores["mean_gap"], _spread(scores), _rejects(test, scores)
+    is_class_off = "class_gap" in scores and excludes(scores["class_gap"])
+    of_column = [p for part, p in test.parts.items() if part != "impossible" and not part.startswith("class ")]
+    is_column_off = is_rejected and combined(of_column) < 1.0 - gap.level
+    is_some_class_off = is_rejected and test.strongest.startswith("class ")
+    direction = _direction(scores, spread, is_column_off=is_column_off, is_class_off=is_class_off or is_some_class_off)
     said, where = [], []
     if is_column_off:
-        said.append(_column_sentence(scores, spread))
+        said.append(_column_sentence(scores, test, spread))
         where.append(f"Worst {scores['worst_bin_gap'].where}.")
+    elif is_some_class_off and not is_class_off:
+        said.append(f"The probabilities of single classes are off, most those of {test.strongest} ({_p(test)}).")
     if is_class_off:
         said.append(scores["class_gap"].note)
         where.append(f"Worst {scores['class_gap'].where}")  # which ends as a sentence
@@ -174,30 +199,47 @@ def _found_off(scores: Mapping[str, Score], spread: str, *, is_column_off: bool,
         said.append("Something happened that had probability 0: log loss is infinite.")
     if not is_column_off:
         said.append(f"{_capitalised(_none_found(scores))}.")
+    if within is not None:
+        said.append(f"But by little: calibrated to within {rate(within)}.")
     words = " ".join(said)
     came_true = "was right" if "accuracy" in scores else "happened"
     which_way = _DIRECTIONS[direction][1]
-    gap = scores["mean_gap"]
     if excludes(gap):
         observed = scores["accuracy" if "accuracy" in scores else "base_rate"].value
         which_way += f" Overall {rate(observed + gap.value)} was predicted and {rate(observed)} {came_true}."
-    advice, action = _advice(scores, "check" if direction == "reversed" else "calibrate")
+    wanted: Action = "check" if direction == "reversed" else "calibrate" if within is None else "small"
+    advice, action = _advice(scores, wanted)
     if action == "calibrate" and is_class_off:
         advice += (
             " Shares of classes are off: it needs a term for each class, which temperature scaling lacks."
             if excludes(scores["class_share_gap"])
             else " No class is predicted too often or too rarely: temperature scaling may be enough."
         )
+    headline = f"Not calibrated: {_DIRECTIONS[direction][0]}"
     return Verdict(
         "miscalibrated",
-        f"Not calibrated: {_DIRECTIONS[direction][0]}",
+        headline if within is None else f"{headline}, by little",
         f"No. {words}",
         " ".join([f"Not calibrated: {words[:1].lower()}{words[1:]}", *where]),
         which_way,
-        " ".join(where) or "Where the probability was 0.",
+        " ".join(where) or ("Where the probability was 0." if direction == "impossible" else "Nowhere in particular."),
         advice,
         action,
     )
+
+
+def _alone(scores: Mapping[str, Score]) -> str:
+    """Say which interval alone excludes what it should hold, though the test of all ways together rejects nothing."""
+    names = [name for name, right in _RIGHT.items() if name in scores and excludes(scores[name], right)]
+    names = [name for name in names if not scores[name].note]
+    if not names:
+        return ""
+    found = " and ".join(f"the interval of {name} excludes {_RIGHT[name]:g}" for name in names)
+    return f" Alone, {found}: some interval does so in one of ten samples of calibrated predictions."
+
+
+def _p(test: JointTest) -> str:
+    return "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.2g}"
 
 
 def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool, is_class_off: bool) -> str:
@@ -218,7 +260,7 @@ def _spread(scores: Mapping[str, Score]) -> Literal["", "over", "under"]:
     return "over" if scores["slope"].value < 1.0 else "under"
 
 
-def _column_sentence(scores: Mapping[str, Score], spread: str) -> str:
+def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str) -> str:
     """Say how the predictions of one column, or those of the most probable class, are off."""
     gap, error = scores["mean_gap"], scores["ece_debiased"]
     what, confident = _what(scores), ""
@@ -233,9 +275,9 @@ def _column_sentence(scores: Mapping[str, Score], spread: str) -> str:
         said = f"{what} right on average but {confident or 'off in places'}"
         if error.low > 0.0:
             said += f", by {_size(error)} over bins (root mean square without noise; {_interval(error)})"
-        else:
+        elif spread:
             said += f": the calibration slope is {scores['slope'].value:.2f} ({_interval(scores['slope'])})"
-    return f"{_capitalised(said)}."
+    return f"{_capitalised(said)} ({_p(test)})."
 
 
 def _none_found(scores: Mapping[str, Score]) -> str:
@@ -291,10 +333,13 @@ def _class_sentences(scores: Mapping[str, Score]) -> list[str]:
     return said
 
 
-def _group_sentence(gap: Score) -> str:
-    if not excludes(gap):
-        return f"Not found off on average: by {_signed(gap)} ({_interval(gap)})."
-    return f"Too {side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
+def _group_sentence(scores: Mapping[str, Score], test: JointTest) -> str:
+    gap, error = scores["mean_gap"], scores["ece_debiased"]
+    if excludes(gap):
+        return f"Too {side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
+    if _rejects(test, scores):
+        return f"Off in places, by {_size(error)} over bins ({_interval(error)}; {_p(test)})."
+    return f"Not found off: on average by {_signed(gap)} ({_interval(gap)})."
 
 
 def side(gap: Score) -> str:
