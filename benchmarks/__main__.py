@@ -21,6 +21,7 @@ from benchmarks import (
     rank_preserving,
     scale,
     training,
+    verdict,
 )
 from benchmarks._harness import RESULTS
 
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "rank_preserving": rank_preserving.run,
     "scale": scale.run,
     "training": training.run,
+    "verdict": verdict.run,
 }
 
 

@@ -127,6 +127,35 @@ class Results:
         return table(("case", "what", "clock ms", "CPU ms"), rows, right=(2, 3))
 
 
+@dataclass
+class Tables:
+    """What a benchmark by simulation found: tables, and figures with goals."""
+
+    title: str
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    goals: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Add a table."""
+        self.tables.append({"caption": caption, "header": list(header), "rows": [list(row) for row in rows]})
+
+    def goal(self, claim: str, value: float, *, at_least: float | None = None, at_most: float | None = None) -> None:
+        """Add a figure, and whether it meets its goal."""
+        is_met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
+        self.goals.append({"claim": claim, "value": value, "is_met": is_met})
+
+    def write(self, name: str) -> str:
+        """Write `results/<name>.txt` and `.json`; return the text."""
+        RESULTS.mkdir(exist_ok=True)
+        goals = [(g["claim"], f"{g['value']:.4g}", "met" if g["is_met"] else "MISSED") for g in self.goals]
+        tables = [f"{t['caption']}\n{table(t['header'], t['rows'], right=range(2, 20))}" for t in self.tables]
+        text = "\n\n".join([self.title, table(("goal", "value", "result"), goals, right=(1,)), *tables])
+        (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+        document = {"title": self.title, "machine": machine_facts(), "goals": self.goals, "tables": self.tables}
+        (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return text
+
+
 def race(rivals: dict[str, Callable[[], object]], *, rounds: int) -> dict[str, Rounds]:
     """Time each rival once per round, in turn, after one round that doesn't count.
 

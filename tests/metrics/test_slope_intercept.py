@@ -67,7 +67,7 @@ def test_interval_is_the_robust_one_of_statsmodels():
     low, high = fit.conf_int(0.1).T
     scores = cb.evaluate(y, p, level=0.9)
     for name, k in (("intercept", 0), ("slope", 1)):
-        assert (scores[name].low, scores[name].high) == pytest.approx((low[k], high[k]), abs=5e-3), name
+        assert (scores[name].low, scores[name].high) == pytest.approx((low[k], high[k]), abs=2e-2), name
         assert scores[name].method == "profile likelihood"
 
 
@@ -97,8 +97,8 @@ def test_intervals_of_the_line_cover_with_few_events_and_are_not_vacuous(expecte
     while len(hits) < 500:
         z = logit(expected / 300) - 0.5 + rng.normal(size=300)
         y = rng.random(300) < expit(z)
-        if 0 < y.sum() < 300:
-            found = cb.evaluate(y, expit(z))["slope"]
+        found = cb.evaluate(y, expit(z), classes=[False, True])["slope"]
+        if not math.isnan(found.value):
             hits.append(found.low <= 1.0 <= found.high)
             widths.append(found.high - found.low)
     assert np.mean(hits) >= 0.925

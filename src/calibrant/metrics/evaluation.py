@@ -65,20 +65,23 @@ OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
     "log_loss": lambda c: c.once(_losses)["log_loss"],
     "ece": lambda c: OF_A_COLUMN["ece"](c.top),
     "ece_debiased": lambda c: OF_A_COLUMN["ece_debiased"](c.top),
-    "classwise_ece": lambda c: c.once(_one_vs_rest)[0]["classwise_ece"],
-    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)[0]["marginal_calibration_error"],
-    "auc": lambda c: c.once(_one_vs_rest)[0]["auc"],
-    "miscalibration": lambda c: c.once(_one_vs_rest)[0]["miscalibration"],
-    "discrimination": lambda c: c.once(_one_vs_rest)[0]["discrimination"],
-    "uncertainty": lambda c: c.once(_one_vs_rest)[0]["uncertainty"],
+    "classwise_ece": lambda c: c.once(_one_vs_rest)["classwise_ece"],
+    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)["marginal_calibration_error"],
+    "auc": lambda c: c.once(_one_vs_rest)["auc"],
+    "miscalibration": lambda c: c.once(_one_vs_rest)["miscalibration"],
+    "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
+    "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
     "accuracy": lambda c: c.top.rate,
     "mean_gap": lambda c: calibration_error.mean_gap_estimate(c.top),
     "smooth_ece": lambda c: smooth_ece_estimate(c.top),
     "ici": lambda c: calibration_index_estimate(c.top),
     "worst_bin_gap": lambda c: calibration_error.worst_bin_estimate(c.top),
-    "class_gap": lambda c: c.once(_one_vs_rest)[0]["class_gap"],
-    "class_share_gap": lambda c: c.once(_one_vs_rest)[0]["class_share_gap"],
+    "class_gap": lambda c: c.once(_class_gaps)["class_gap"],
+    "class_share_gap": lambda c: c.once(_class_gaps)["class_share_gap"],
 }
+#: Those of several classes that a verdict needs.
+_OF_TOP = ("brier", "log_loss", "ece_debiased", "mean_gap", "accuracy", "worst_bin_gap")
+CLASSES_TO_JUDGE = (*_OF_TOP, "class_gap", "class_share_gap")
 
 
 def evaluate(
@@ -187,8 +190,8 @@ def evaluate(
     return evaluate_rows(rows, settings, evaluated_on)
 
 
-def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str) -> Scores:
-    """Measure the probabilities of checked rows."""
+def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_judge: bool = False) -> Scores:
+    """Measure the probabilities of checked rows; if asked so, only what the verdict needs."""
     dependence = Dependence.of(rows)
     if dependence.is_dependent:
         settings = replace(
@@ -198,8 +201,10 @@ def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str) -> Scores:
         )
         rows = as_independent(rows)
     if rows.is_binary:
-        return evaluate_summary(rows.summary(), rows.n_rows, settings, evaluated_on)
-    return evaluate_multiclass(HeldRows(rows), settings, evaluated_on)
+        names: Collection[str] = TO_JUDGE if only_to_judge else OF_A_COLUMN
+        return evaluate_summary(rows.summary(), rows.n_rows, settings, evaluated_on, names=names)
+    names = CLASSES_TO_JUDGE if only_to_judge else OF_CLASSES
+    return evaluate_multiclass(HeldRows(rows), settings, evaluated_on, names=names)
 
 
 def evaluate_summary(
@@ -218,15 +223,17 @@ def evaluate_summary(
     return _judged(found, joint_test_of_column(Column.of(summary, n_rows, settings)))
 
 
-def evaluate_multiclass(rows: ClassRows, settings: Settings, evaluated_on: str) -> Scores:
-    """Measure the probabilities of K classes."""
+def evaluate_multiclass(
+    rows: ClassRows, settings: Settings, evaluated_on: str, *, names: Collection[str] = OF_CLASSES
+) -> Scores:
+    """Measure the probabilities of K classes; some scores only, if they are named."""
     classes = Classes(rows, settings)
     found: dict[str, Score] = {}
-    for name, measure in OF_CLASSES.items():
+    for name in names:
         scale, n_eff = settings.of(name).scale, classes.size_for(name)
         known: dict[str, Any] = {"level": settings.level, "n": rows.n_rows, "n_eff": n_eff, "scale": scale}
-        found |= named_scores({name: measure(classes)}, evaluated_on=evaluated_on, **known)
-    return _judged(found, joint_test_of_classes(classes.top, classes.once(_one_vs_rest)[1]))
+        found |= named_scores({name: OF_CLASSES[name](classes)}, evaluated_on=evaluated_on, **known)
+    return _judged(found, joint_test_of_classes(classes.top, classes.once(_judged_classes)[1]))
 
 
 def _judged(found: Mapping[str, Score], test: JointTest) -> Scores:
@@ -262,23 +269,35 @@ def _losses(classes: Classes) -> dict[str, Estimate]:
     }
 
 
-def _one_vs_rest(classes: Classes) -> tuple[dict[str, Estimate], dict[object, float]]:
-    """Estimate what is summed or averaged over the classes, and test each, holding the summary of one at a time."""
+def _class_gaps(classes: Classes) -> dict[str, Estimate]:
+    """Estimate the gaps of the classes that are furthest off."""
+    return class_gap_estimates(classes.once(_judged_classes)[0])
+
+
+def _judged_classes(classes: Classes) -> tuple[dict[object, Mapping[str, Score]], dict[object, float]]:
+    """Return the scores by which each class is judged, and the p-value of its joint test."""
+    judged: dict[object, Mapping[str, Score]] = {}
+    p_values: dict[object, float] = {}
+    for k, label in enumerate(classes.rows.classes):
+        column = classes.column(classes.rows.class_summary(k))
+        judged[label] = class_scores(classes, k, column)
+        p_values[label] = joint_test_of_column(column).p_value
+    return judged, p_values
+
+
+def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
+    """Estimate what is summed or averaged over the classes, holding the summary of one class at a time."""
     rows, level, size, rng = classes.rows, classes.settings.level, classes.size, classes.settings.rng
     uniform: list[Bins] = []
     quantile: list[Bins] = []
     parts: list[ClassParts] = []
     influences: dict[int, Influence] = {}
-    judged: dict[object, Mapping[str, Score]] = {}
-    p_values: dict[object, float] = {}
-    for k, label in enumerate(rows.classes):
+    for k in range(classes.n_classes):
         column = classes.column(rows.class_summary(k))
         summary = column.summary
         uniform.append(column.uniform)
         quantile.append(column.quantile)
         parts.append(class_parts(summary, classes.n_classes, level, rng))
-        judged[label] = class_scores(classes, k, column)
-        p_values[label] = joint_test_of_column(column).p_value
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
 
@@ -296,16 +315,14 @@ def _one_vs_rest(classes: Classes) -> tuple[dict[str, Estimate], dict[object, fl
     base_rates = np.array([part.smooth_base_rate for part in parts])
     at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
     spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
-    found = {
+    return {
         "classwise_ece": calibration_error.ece_estimate(uniform, size, level, rng),
         "marginal_calibration_error": calibration_error.ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
             list(influences.values()), influence[1] + influence[0] ** 2, size, n_classes=classes.n_classes, level=level
         ),
         **sum_estimates(parts, spreads, level),
-        **class_gap_estimates(judged),
     }
-    return found, p_values
 
 
 def _brier_of_each_class(prob: FloatArray) -> FloatArray:

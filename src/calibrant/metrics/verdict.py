@@ -313,7 +313,7 @@ def _small(scores: Mapping[str, Score]) -> float:
 
 
 def _advice(scores: Mapping[str, Score], action: Action) -> tuple[str, Action]:
-    if math.isnan(scores["auc"].value):  # there is one class only
+    if "auc" in scores and math.isnan(scores["auc"].value):  # there is one class only
         action = "other class"
     return _ADVICE[action], action
 
