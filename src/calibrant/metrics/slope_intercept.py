@@ -23,7 +23,9 @@ _FEW_EVENTS = 3.0
 #: Ends of a profile are looked for up to here; a step may move logits so far, and is the last one below.
 _FURTHEST = 1e3
 _LONGEST_STEP = 4.0
-_SETTLED = 1e-8
+_SETTLED = 1e-4
+#: How close to the end of an interval one comes, in standard errors.
+_CLOSE = 1e-5
 #: Share of the largest possible curvature that keeps a Newton step finite where all rates are 0 or 1.
 _LEAST_BEND = 1e-14
 
@@ -199,12 +201,13 @@ def _profile_ends(
     most = likelihood(_refit(ties, columns, np.array(line), None))
     found: list[tuple[float, float]] = []
     for j, at in enumerate(line):
+        last = np.array(line)  # each search goes on from where the one before it ended
 
-        def excess(value: float, j: int = j, at: float = at) -> float:
+        def excess(value: float, j: int = j, at: float = at, last: FloatArray = last) -> float:
             """Return how far beyond the end a value is: as a root, which is nearly linear in it."""
-            theta = np.array(line)
-            theta[j] = value
-            lost = 2.0 * max(most - likelihood(_refit(ties, columns, theta, j)), 0.0)
+            last[j] = value
+            last[:] = _refit(ties, columns, last, j)
+            lost = 2.0 * max(most - likelihood(last), 0.0)
             return math.sqrt(lost) - float(reach[j]) if value != at else -float(reach[j])
 
         ends = []
@@ -213,7 +216,8 @@ def _profile_ends(
             while excess(near + step) < 0.0 and abs(step) < _FURTHEST:
                 near, step = near + step, 2.0 * step
             is_found = abs(step) < _FURTHEST
-            ends.append(brentq(excess, near, near + step, rtol=1e-7) if is_found else side * math.inf)
+            close = _CLOSE * float(error[j])
+            ends.append(brentq(excess, near, near + step, xtol=close) if is_found else side * math.inf)
         found.append((ends[0], ends[1]))
     return found
 
