@@ -6,7 +6,7 @@ from calibrant.monitor.page import MonitorReport as MonitorReport
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.monitor.monitor import (
+from calibrant.monitor.windows import (
     PERIODS as PERIODS,
     WindowRows as WindowRows,
     date_windows as date_windows,
