@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.monitor.bets import MEMORIES, N_BETTORS, remember, unit_gains, window_gains
+from calibrant.monitor.bets import MEMORIES, remember, unit_gains, window_gains
 from calibrant.monitor.streams import Streams
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.rows import Rows
@@ -69,8 +69,8 @@ class CalibrationMartingale:
     expectation 1: the product is a martingale. There is a bettor for each share s of the stake, each memory of the past
     (all of it, or the last few windows) and each way to turn it into q (isotonic regression, or one shift of all
     logits). Each bettor spreads its money over the windows at which it might start, 1 / (t (t + 1)) on window t, for a
-    change that comes late is not to be paid for by what was lost before it. The mean of all bettors is a martingale that
-    starts at 1 and is never negative, so the chance that it ever reaches 1 / a is at most a (Ville's inequality),
+    change that comes late is not to be paid for by what was lost before it. The mean of all bettors is a martingale
+    that starts at 1 and is never negative, so the chance that it ever reaches 1 / a is at most a (Ville's inequality),
     however often one looks. Windows of any size may come; only their order counts.
 
     Rows that depend on each other, which `add_rows` takes:
@@ -133,7 +133,8 @@ class CalibrationMartingale:
         """Bet on the rows of a window that depend on each other, and learn what is known; return the log e-value.
 
         Rows have one score, a probability, and a cluster, times, or both; weights are stakes, at most 1. The e-value is
-        the larger one of when the window begins, with all that is known then, and of when its last row is predicted.
+        that of when the last row is predicted; with clusters and times, where all bets of the window are open then,
+        that of when the first one is.
 
         Raises
         ------
@@ -156,7 +157,7 @@ class CalibrationMartingale:
             )
         self.streams.settle(first)
         self._learn_known(first, (1.0,) * len(MEMORIES))
-        log_e = self.log_e_value
+        log_e_first = self.log_e_value
         order = np.argsort(start, kind="stable")
         rows, start, end = rows.take(order), start[order], end[order]
         is_row_wise = rows.cluster is None
@@ -167,13 +168,12 @@ class CalibrationMartingale:
             self.streams.release(t, max(1, math.ceil(self.depth / together) + (together > 1)))
             self._bet(rows, start, end, together, clock)
         self._note_open(*spans, clock)
-        scale = rows.effective_size / replace(rows, cluster=None, time=None, label_end=None).effective_size
-        new = (rows.scores, scale * rows.weights, rows.positive.astype(np.float64), end)
+        new = (rows.scores, rows.weights, rows.positive.astype(np.float64), end)
         old = (getattr(self.waiting, name) for name in _WAITING)
         self.waiting = Waiting(*(np.concatenate(pair) for pair in zip(old, new, strict=True)))
         self._learn_known(clock, MEMORIES)
         self.clock, self.n_windows = clock, t
-        return max(log_e, self.log_e_value)
+        return self.log_e_value if is_row_wise or rows.time is None else log_e_first
 
     def _bet(self, rows: Rows, start: FloatArray, end: FloatArray, together: int, clock: float) -> None:
         """Bet on rows in the order of time: on `together` at a time, or on all clusters of the window as one bet."""
@@ -238,7 +238,9 @@ class CalibrationMartingale:
         if len(memories) != len(MEMORIES) or not 0 <= streams.n_released <= n_windows or depth < 0:
             raise ValueError("its parts don't fit together")
         open_until = np.array(state["open_until"], dtype=np.float64)
-        return cls(n_windows, streams, memories, waiting, -math.inf if clock is None else float(clock), depth, open_until)
+        return cls(
+            n_windows, streams, memories, waiting, -math.inf if clock is None else float(clock), depth, open_until
+        )
 
 
 def _numbers(times: IntArray | FloatArray | Any) -> FloatArray:

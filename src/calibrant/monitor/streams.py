@@ -1,14 +1,15 @@
 """Money that is bet in streams, in each of which one label is open at a time.
 
 Labels that overlap depend on each other given the past, so that a product of bets on them has no bounded expectation.
-They are dealt to streams: a stream takes the next row once the label of its last row is known. In a stream, bets follow
-each other, and its money N after all bets that were begun by a time is that of a bettor who stops there: its expectation
-is at most what it began with, whichever rule stops it, for a row is bet on or not before anything of its label is known.
-The mean over streams inherits this (Henzi and Ziegel 2022, section 3; Arnold, Henzi and Ziegel 2023, section 3.3).
+They are dealt to streams: a stream takes the next row once the label of its last row is known. Let N be a stream's
+money once all bets are settled that were begun by some time. Whatever rule stops the betting, the expectation of N is
+at most what the stream began with: whether a row is bet on is decided before anything of its label is known. The mean
+over streams inherits this (lagged forecasts in Henzi and Ziegel 2022, and in Arnold, Henzi and Ziegel 2023).
 
-The money that is settled has it not: who sees half of a label may stop where open bets are about to lose (Choe and
-Ramdas 2024, Combining evidence across filtrations). So `log_value` counts each open bet at the least that it can gain.
-That never exceeds N, and by Markov's inequality the chance that it ever reaches 1 / a is at most a.
+The money that is settled already does not: who has seen half of a label may stop where open bets are about to lose
+(Choe and Ramdas 2024, Combining evidence across filtrations, arXiv:2402.09698). So `log_value` counts each open bet at
+the least that it can gain. That is at most N, and by Markov's inequality the chance that it ever reaches 1 / a is at
+most a.
 """
 
 from __future__ import annotations

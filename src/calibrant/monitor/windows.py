@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
+from calibrant.engines import MAX_DISTINCT, CheckedBatch, FoldState, RowReader
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.numerics import IntArray
 from calibrant.row_stream import joined
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
+from calibrant.tables import RowSource
 
 if TYPE_CHECKING:
     import datetime
@@ -77,7 +78,19 @@ class _OpenWindow:
         return WindowRows(self.name, self.state.summary(), self.largest_weight, self.n_rows, rows)
 
 
-def file_windows(reader: RowReader) -> Iterator[WindowRows]:
+@dataclass(frozen=True, slots=True)
+class HeldBatches:
+    """Checked rows in memory, batch by batch as a `RowReader` yields them."""
+
+    source: RowSource
+    keep: str | None
+    batches: list[CheckedBatch]
+
+    def __iter__(self) -> Iterator[CheckedBatch]:
+        return iter(self.batches)
+
+
+def file_windows(reader: RowReader | HeldBatches) -> Iterator[WindowRows]:
     """Yield a window for each file of a folder, in the order of their names."""
     is_folder = Path(reader.source.name).is_dir()
     for name, parts in groupby(reader, key=lambda batch: batch.where):
@@ -87,16 +100,22 @@ def file_windows(reader: RowReader) -> Iterator[WindowRows]:
         yield window.close()
 
 
-def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[WindowRows]:
-    """Yield a window for each `size` rows, in their order; the last one may be shorter."""
+def row_windows(reader: RowReader | HeldBatches, size: int, first: int = 1) -> Iterator[WindowRows]:
+    """Yield a window for each `size` rows, in their order; the last one may be shorter.
+
+    A cluster is not cut: a window takes the rows of its last cluster that follow.
+    """
     window = _OpenWindow(f"window {first}")
     for rows, _, _ in reader:
         start = 0
         while start < rows.n_rows:
-            stop = min(rows.n_rows, start + size - window.n_rows)
+            stop = min(rows.n_rows, start + max(size - window.n_rows, 0))
+            if rows.cluster is not None and stop < rows.n_rows and stop > 0:
+                others = rows.cluster[stop:] != rows.cluster[stop - 1]
+                stop = stop + int(others.argmax()) if others.any() else rows.n_rows
             window.add(rows.take(np.arange(start, stop)))
             start = stop
-            if window.n_rows == size:
+            if window.n_rows >= size:
                 yield window.close()
                 first += 1
                 window = _OpenWindow(f"window {first}")
@@ -104,7 +123,9 @@ def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[Window
         yield window.close()
 
 
-def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTINCT) -> Iterator[WindowRows]:
+def date_windows(
+    reader: RowReader | HeldBatches, every: Period, max_distinct: int = MAX_DISTINCT
+) -> Iterator[WindowRows]:
     """Yield a window for each period of the column of dates that the reader keeps, in the order of time.
 
     Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores, those
@@ -113,10 +134,8 @@ def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTI
     opened: dict[str, _OpenWindow] = {}
     for rows, where, kept in reader:
         assert kept is not None  # noqa: S101
-        days, place = np.unique(_days(kept, f"column {reader.keep!r} of {where}"), return_inverse=True)
-        names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
-        distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
-        codes = np.array([distinct[name] for name in names])[place]
+        names, codes = period_codes(kept, f"column {reader.keep!r} of {where}", every)
+        distinct = {name: i for i, name in enumerate(names)}
         for name, i in distinct.items():
             opened.setdefault(name, _OpenWindow(name)).add(rows.take(codes == i))
         if sum(window.n_held for window in opened.values()) > max_distinct:
@@ -126,6 +145,15 @@ def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTI
             )
     for name in sorted(opened):
         yield opened[name].close()
+
+
+def period_codes(column: pa.Array, name: str, every: Period) -> tuple[list[str], IntArray]:
+    """Return the sorted names of the periods in a column of dates, and the number of each row's period."""
+    days, place = np.unique(_days(column, name), return_inverse=True)
+    names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
+    distinct = list(dict.fromkeys(names))
+    codes = np.array([distinct.index(each) for each in names], dtype=np.int64)
+    return distinct, codes[place]
 
 
 def _days(column: pa.Array, name: str) -> IntArray:
