@@ -118,7 +118,7 @@ def command(
         windows = file_windows(reader)
     else:
         windows = row_windows(reader, rows, 1 if missing == "wait" else len(monitor.windows) + 1)
-    _count(monitor, list(windows) if missing == "wait" else windows, rows, missing)
+    n_waiting = _count(monitor, windows, rows, missing)
     if state is not None:
         with open_target(state) as out:
             out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
@@ -127,7 +127,7 @@ def command(
         text = report.json() if output.lower().endswith(".json") else report.html()
         with open_target(output) as out:
             out.write(text.encode(errors="backslashreplace"))
-    notes = _notes(found)
+    notes = _notes(found, missing, n_waiting)
     if as_json:
         write_json({**report.summary(), "notes": notes})
     else:
@@ -141,15 +141,23 @@ def command(
     ctx.exit(1 if monitor.is_alarm else 0)
 
 
-def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], size: int | None, missing: str) -> None:
-    """Add windows to the monitor; with "wait", but for those that it has, and for a last one that may still grow."""
+def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], size: int | None, missing: str) -> int:
+    """Add windows to the monitor, and return how many rows wait.
+
+    With "wait", windows that the monitor has are passed over, and a last one of too few rows waits. So does one that
+    ends with a cluster, which may go on.
+    """
+    n_waiting = 0
     if missing == "wait":
         held = list(windows)
-        if size is not None and (held[-1].n_rows < size or "cluster" in (monitor.declared or ())):
-            held.pop()
+        if size is not None and (held[-1].n_rows < size or (held[-1].rows and held[-1].rows.cluster is not None)):
+            n_waiting = held.pop().n_rows
         windows = [window for window in held if not _was_counted(monitor, window)]
     for window in windows:
         monitor.update_window(window)
+    if not monitor.windows:
+        raise InvalidInputError(f"no window has all of its rows and labels: {count(n_waiting, 'row')} wait.")
+    return n_waiting
 
 
 def _was_counted(monitor: CalibrationMonitor, window: WindowRows) -> bool:
@@ -163,16 +171,21 @@ def _was_counted(monitor: CalibrationMonitor, window: WindowRows) -> bool:
     return before is not None
 
 
-def _notes(found: MonitoredRows | None) -> list[str]:
+def _notes(found: MonitoredRows | None, missing: str, n_waiting: int) -> list[str]:
     """Return what a reader must know of the rows, a line each."""
     if found is None:
         return []
-    without = f"{count(found.n_without, 'row')} left out or waiting: labels are missing."
-    hint = (
-        f"A sign that rows are not independent: {found.hint}. Name what they share by --cluster COLUMN, or say when "
-        "labels overlap by --time COLUMN --label-end COLUMN."
-    )
-    return [text for text, is_so in ((without, found.n_without), (hint, found.hint)) if is_so]
+    notes = []
+    if n_left := found.n_without + n_waiting:
+        is_late = missing == "wait"
+        why = "wait until their window has all of its rows and labels" if is_late else "have no label, and were skipped"
+        notes.append(f"{count(n_left, 'row')} {why}.")
+    if found.hint:
+        notes.append(
+            f"A sign that rows are not independent: {found.hint}. Name what they share by --cluster COLUMN, or say "
+            "when labels overlap by --time COLUMN --label-end COLUMN."
+        )
+    return notes
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:

@@ -238,9 +238,10 @@ class CalibrationMartingale:
         if len(memories) != len(MEMORIES) or not 0 <= streams.n_released <= n_windows or depth < 0:
             raise ValueError("its parts don't fit together")
         open_until = np.array(state["open_until"], dtype=np.float64)
-        return cls(
-            n_windows, streams, memories, waiting, -math.inf if clock is None else float(clock), depth, open_until
-        )
+        if open_until.ndim != 1 or np.isnan(open_until).any():
+            raise ValueError("its times are no numbers")
+        clock = -math.inf if clock is None else float(clock)
+        return cls(n_windows, streams, memories, waiting, clock, depth, open_until)
 
 
 def _numbers(times: IntArray | FloatArray | Any) -> FloatArray:
