@@ -267,6 +267,8 @@ def test_what_a_monitor_of_dependent_rows_cannot_use_is_refused() -> None:
         ("until", [1.0]),
         ("gain", [[0.0] * 11] * 4),
         ("n_released", 99),
+        ("n_released", -1),
+        ("n_windows", float("inf")),
     ],
 )
 def test_a_broken_state_of_streams_is_refused(part: str, value: Any) -> None:
@@ -290,4 +292,4 @@ def test_what_was_declared_is_said() -> None:
         said.append(cb.monitor.MonitorReport(monitor).summary()["advice"])
     assert "for rows that are independent" in said[0]
     assert "for rows of which those of one cluster may depend on each other within a window" in said[1]
-    assert "for rows whose labels may overlap in time; bets count once the labels are known" in said[2]
+    assert "for rows whose labels may overlap in time, with bets that count once labels are known" in said[2]

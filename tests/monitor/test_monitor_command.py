@@ -167,7 +167,7 @@ def test_overlapping_labels_raise_a_false_alarm_and_a_hint_until_they_are_declar
     pq.write_table(overlapping(), "t.parquet")
     plain = run("monitor t.parquet --rows 100")
     assert plain.exit_code == 1
-    assert "for rows that are independent" in plain.output
+    assert "of all streams, ever, of rows that are independent" in plain.output
     assert "A sign that rows are not independent: errors of neighbouring rows are alike (correlation 0." in plain.output
     assert "--time COLUMN --label-end COLUMN" in plain.output
     declared = run("monitor t.parquet --rows 100 --time at --label-end known")

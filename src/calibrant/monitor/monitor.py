@@ -22,9 +22,9 @@ _VERSION = 3
 _PROMISES = {
     (): "rows that are independent",
     ("cluster",): "rows of which those of one cluster may depend on each other within a window",
-    ("label_end", "time"): "rows whose labels may overlap in time; bets count once the labels are known",
+    ("label_end", "time"): "rows whose labels may overlap in time, with bets that count once labels are known",
     ("cluster", "label_end", "time"): (
-        "clusters that are independent, in which labels may overlap in time; bets count once the labels are known"
+        "clusters that are independent, whose labels may overlap in time, with bets that count once labels are known"
     ),
 }
 
@@ -48,7 +48,8 @@ class Window:
     verdict : str
         What `evaluate` says of these rows alone.
     log_e_value : float
-        Logarithm of the evidence against calibration in this window and all before it.
+        Logarithm of the evidence against calibration in this window and all before it; of labels that overlap, in those
+        that are known by its end, or where there are clusters too, by its start.
     is_alarm : bool
         Whether the alarm was raised by the end of this window.
     """
@@ -266,7 +267,7 @@ class CalibrationMonitor:
             monitor.declared = None if state["declared"] is None else tuple(state["declared"])
             fits = len(monitor.windows) == monitor.martingale.n_windows and monitor.declared in (None, *_PROMISES)
             fits &= (monitor.declared is None) == (not monitor.windows)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             raise DocumentError(f"the state of the monitor is broken: {error!s:.200}.") from None
         if not fits or not np.isfinite([w.gap for w in monitor.windows]).all():
             raise DocumentError("the state of the monitor is broken: its parts don't fit together.")

@@ -168,7 +168,7 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
         headline = f"Not calibrated: alarm in {legible(monitor.first_alarm, _SHORT)}"
         advice = (
             f"If the probabilities were right, evidence of {1.0 / monitor.alpha:g} would be reached in at most "
-            f"{monitor.alpha:.2%} of all streams, ever; that is for {monitor.promise}. Look at the gaps of the windows "
+            f"{monitor.alpha:.2%} of all streams, ever, of {monitor.promise}. Look at the gaps of the windows "
             "for when it began and which way it goes; then fit a calibrator to recent rows, and start a new monitor."
         )
     return {
