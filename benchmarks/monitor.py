@@ -35,7 +35,7 @@ def run() -> Results:
         delays = [N_DRIFT_WINDOWS if at is None else at for at in found]
         results.spread(
             f"labels over {h} row{'s' * (h > 1)}",
-            f"windows of {DRIFT_WINDOW} rows until a gap of {DRIFT:g} is found, median of {N_DRIFTS}",
+            f"windows of {DRIFT_WINDOW} rows until a gap of {DRIFT:g} is found: median of {N_DRIFTS}, and tenths",
             *np.percentile(delays, [50, 10, 90]).tolist(),
         )
     return results

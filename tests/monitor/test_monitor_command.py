@@ -262,3 +262,17 @@ def test_weights_of_zero_and_a_calibrator_are_taken_as_before() -> None:
     cb.save(cb.SigmoidCalibrator().fit(table["p"].to_numpy(), table["y"].to_numpy()), "c.json")
     found = json.loads(run("monitor t.parquet --rows 1000 --score p --calibrator c.json --json").output)
     assert found["n_windows"] == 6
+
+
+@pytest.mark.parametrize("options", ["--rows 500", "--date day", ""])
+def test_a_file_that_is_too_large_for_memory_is_counted_as_others_are(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(rows(0.15), "t.parquet")
+    held = json.loads(run(f"monitor t.parquet {options} --json").output)
+    monkeypatch.setattr("calibrant.cli.data.MANY", 100)
+    assert json.loads(run(f"monitor t.parquet {options} --json").output)["rows"] == held["rows"]
+    for more in ("--cluster day", "--missing skip"):
+        refused = run(f"monitor t.parquet {options} {more}")
+        assert refused.exit_code == 2
+        assert "needs all rows in memory" in refused.output
