@@ -85,7 +85,15 @@ class Results:
 
     def difference(self, case: str, claim: str, value: float, *, at_most: float) -> None:
         """Add the largest difference between two results, and whether that meets the goal."""
+        self.share(case, claim, value, at_most=at_most)
+
+    def share(self, case: str, claim: str, value: float, *, at_most: float | None) -> None:
+        """Add a share of cases, and whether that meets the goal, where there is one."""
         self._judge(Figure(case, claim, value, unit=""), None, at_most)
+
+    def spread(self, case: str, claim: str, value: float, low: float, high: float) -> None:
+        """Add a median with the tenths of cases below and above."""
+        self._judge(Figure(case, claim, value, unit="", low=low, high=high), None, None)
 
     def _judge(self, figure: Figure, at_least: float | None, at_most: float | None) -> None:
         goal, is_met = "", None
@@ -99,9 +107,8 @@ class Results:
         """Write `results/<name>.txt` and `.json`; return the text."""
         RESULTS.mkdir(exist_ok=True)
         facts = machine_facts()
-        text = "\n\n".join(
-            (self.title, table(("", ""), list(facts.items())), self._figures_table(), self._timings_table())
-        )
+        parts = [self.title, table(("", ""), list(facts.items())), self._figures_table()]
+        text = "\n\n".join([*parts, self._timings_table()] if self.timings else parts)
         (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
         document = {
             "title": self.title,

@@ -105,11 +105,19 @@ def summed(parts: Iterable[T]) -> T:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of all parts, at least one, of which nothing but scores, labels and weights is kept."""
+    """Return the rows of all parts, at least one: scores, labels, weights, and what they depend on each other by.
+
+    Clusters are numbered alike in all parts.
+    """
     weight = None
     if any(rows.weight is not None for rows in parts):
         weight = np.concatenate([rows.weights for rows in parts])
     codes = np.concatenate([rows.codes for rows in parts])
+    beside: dict[str, Any] = {n: np.concatenate([getattr(rows, n) for rows in parts]) for n in parts[0].declared}
     return Rows(
-        np.concatenate([rows.scores for rows in parts]), Labels(codes, parts[0].classes), weight, input=parts[0].input
+        np.concatenate([rows.scores for rows in parts]),
+        Labels(codes, parts[0].classes),
+        weight,
+        input=parts[0].input,
+        **beside,
     )

@@ -85,6 +85,11 @@ class Rows:
         return len(self.scores)
 
     @property
+    def declared(self) -> tuple[str, ...]:
+        """What is declared of rows that depend on each other: of "cluster", "label_end" and "time"."""
+        return tuple(name for name in ("cluster", "label_end", "time") if getattr(self, name) is not None)
+
+    @property
     def is_binary(self) -> bool:
         """Whether there is one score per row, of the positive class."""
         return self.scores.ndim == 1

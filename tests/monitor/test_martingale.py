@@ -12,9 +12,8 @@ import pytest
 
 import calibrant as cb
 from calibrant.errors import DocumentError, InvalidInputError, ShapeError
-from calibrant.metrics.e_value import STAKES
 from calibrant.monitor import CalibrationMartingale, CalibrationMonitor, MonitorReport
-from calibrant.monitor.martingale import MEMORIES, METHODS
+from calibrant.monitor.bets import N_BETTORS
 
 ALPHA = 0.05
 
@@ -71,8 +70,8 @@ def test_each_way_to_bet_gains_on_the_error_it_is_made_for_and_a_stop_costs_noth
     martingale = CalibrationMartingale()
     for _ in range(6):
         martingale.add(window(rng, 500, shift=0.05))
-    assert martingale.log_wealth.shape == (len(MEMORIES) * len(METHODS) * len(STAKES),)
-    assert (martingale.log_wealth > 1.0).sum() > 6
+    assert martingale.streams.log_wealth.shape == (1, N_BETTORS)
+    assert (martingale.streams.log_wealth > 1.0).sum() > 6
     assert martingale.log_e_value > 5.0
 
 

@@ -152,3 +152,127 @@ def test_what_it_cannot_use_is_one_line_and_exit_code_two(options: str, text: st
     result = run(f"monitor t.parquet {options}")
     assert result.exit_code == 2
     assert text in result.output
+
+
+def overlapping(n: int = 2_000, h: int = 20) -> pa.Table:
+    """Return the stream of the finding: probabilities near one half of whether a random walk is higher h rows later."""
+    rng = np.random.default_rng(0)
+    walk = np.concatenate(([0.0], rng.normal(size=n + h).cumsum()))
+    t = np.arange(n)
+    known = {"at": t, "known": t + h - 1}
+    return pa.table({"p": rng.uniform(0.48, 0.52, n), "y": (walk[h : h + n] > walk[:n]).astype(int), **known})
+
+
+def test_overlapping_labels_raise_a_false_alarm_and_a_hint_until_they_are_declared() -> None:
+    pq.write_table(overlapping(), "t.parquet")
+    plain = run("monitor t.parquet --rows 100")
+    assert plain.exit_code == 1
+    assert "of all streams, ever, of rows that are independent" in plain.output
+    assert "A sign that rows are not independent: errors of neighbouring rows are alike (correlation 0." in plain.output
+    assert "--time COLUMN --label-end COLUMN" in plain.output
+    declared = run("monitor t.parquet --rows 100 --time at --label-end known")
+    assert declared.exit_code == 0
+    assert "for rows whose labels may overlap in time" in declared.output
+    assert "sign that rows are not independent" not in declared.output
+    assert len(json.loads(run("monitor t.parquet --rows 100 --json").output)["notes"]) == 1
+
+
+def test_rows_in_any_order_are_watched_in_the_order_of_time() -> None:
+    table = overlapping()
+    pq.write_table(table, "t.parquet")
+    pq.write_table(table.take(np.random.default_rng(1).permutation(2_000)), "mixed.parquet")
+    found = [run(f"monitor {n}.parquet --rows 100 --time at --label-end known --json").output for n in ("t", "mixed")]
+    assert found[0] == found[1]
+
+
+def test_independent_rows_get_no_hint_and_clusters_are_named_and_not_cut() -> None:
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(60), 20)
+    p = rng.uniform(0.1, 0.6, 1_200)
+    y = np.repeat(rng.random(60), 20) < p
+    pq.write_table(pa.table({"p": p, "y": y, "who": who}), "t.parquet")
+    pq.write_table(rows(0.0), "independent.parquet")
+    assert json.loads(run("monitor independent.parquet --rows 500 --json").output)["notes"] == []
+    assert "--cluster COLUMN" in run("monitor t.parquet --rows 250").output
+    found = json.loads(run("monitor t.parquet --rows 250 --cluster who --json").output)
+    assert [row["n"] for row in found["rows"]] == [260, 260, 260, 260, 160]
+    assert found["declared"] == ["cluster"]
+    assert "those of one cluster may depend" in found["advice"]
+
+
+def late(table: pa.Table, is_late: np.ndarray) -> pa.Table:
+    """Return the table without the labels that are late."""
+    y = [None if missing else label for missing, label in zip(is_late, table["y"].to_pylist(), strict=True)]
+    return table.set_column(table.schema.get_field_index("y"), "y", pa.array(y, pa.int64()))
+
+
+@pytest.mark.parametrize("options", ["--rows 400 --time at --label-end known", "--rows 400", "--date day", "days"])
+def test_a_growing_file_whose_labels_come_late_is_counted_as_if_they_had_been_there(options: str) -> None:
+    n = 2_000
+    day = pa.array(np.datetime64("2026-03-01") + np.arange(n) // 400)
+    whole = overlapping(n).append_column("day", day)
+
+    def write(table: pa.Table) -> str:
+        pq.write_table(table, "t.parquet")
+        Path("days").mkdir(exist_ok=True)
+        for k in range(0, table.num_rows, 400):
+            pq.write_table(table.slice(k, 400), f"days/{k:04}.parquet")
+        return "days" if options == "days" else f"t.parquet {options}"
+
+    for seen in (800, 1_200, 1_600, 2_000):
+        known = late(whole.slice(0, seen), np.arange(seen) >= seen - 100)
+        told = run(f"monitor {write(known)} --missing wait --state s.json")
+        assert told.exit_code in (0, 1), told.output
+    assert "400 rows wait until their window has all of its rows and labels." in told.output
+    last = json.loads(run(f"monitor {write(whole)} --missing wait --state s.json --json").output)
+    assert last["rows"] == json.loads(run(f"monitor {write(whole)} --json").output)["rows"]
+    assert last["n_windows"] == 5
+
+
+def test_rows_without_labels_are_an_error_that_names_the_option_or_are_skipped() -> None:
+    table = late(rows(0.0), np.arange(6_000) % 10 == 3)
+    pq.write_table(table, "t.parquet")
+    text = "column 'y' of t.parquet row 3: missing label (600 of 6,000 rows). Pass --missing wait"
+    refused = run("monitor t.parquet --date day")
+    assert refused.exit_code == 2
+    assert text in refused.output
+    skipped = json.loads(run("monitor t.parquet --date day --missing skip --json").output)
+    assert sum(row["n"] for row in skipped["rows"]) == 5_400
+    assert skipped["notes"] == ["600 rows have no label, and were skipped."]
+    nothing = run("monitor t.parquet --date day --missing wait")
+    assert nothing.exit_code == 2
+    assert "there is no window yet of which all labels are there" in nothing.output
+
+
+def test_a_window_that_has_grown_since_it_was_counted_is_refused() -> None:
+    table = rows(0.0)
+    pq.write_table(table.slice(0, 3_000), "t.parquet")
+    assert run("monitor t.parquet --date day --missing wait --state s.json").exit_code == 0
+    pq.write_table(table, "t.parquet")
+    grown = run("monitor t.parquet --date day --missing wait --state s.json")
+    assert grown.exit_code == 2
+    assert "rows have come to it since" in grown.output
+
+
+def test_weights_of_zero_and_a_calibrator_are_taken_as_before() -> None:
+    table = rows(0.0).append_column("w", pa.array(np.where(np.arange(6_000) < 10, 0.0, 2.0)))
+    pq.write_table(table, "t.parquet")
+    found = json.loads(run("monitor t.parquet --rows 1000 --weight w --json").output)
+    assert [row["n"] for row in found["rows"]] == [2_000.0] * 5 + [1_980.0]
+    cb.save(cb.SigmoidCalibrator().fit(table["p"].to_numpy(), table["y"].to_numpy()), "c.json")
+    found = json.loads(run("monitor t.parquet --rows 1000 --score p --calibrator c.json --json").output)
+    assert found["n_windows"] == 6
+
+
+@pytest.mark.parametrize("options", ["--rows 500", "--date day", ""])
+def test_a_file_that_is_too_large_for_memory_is_counted_as_others_are(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(rows(0.15), "t.parquet")
+    held = json.loads(run(f"monitor t.parquet {options} --json").output)
+    monkeypatch.setattr("calibrant.cli.data.MANY", 100)
+    assert json.loads(run(f"monitor t.parquet {options} --json").output)["rows"] == held["rows"]
+    for more in ("--cluster day", "--missing skip"):
+        refused = run(f"monitor t.parquet {options} {more}")
+        assert refused.exit_code == 2
+        assert "needs all rows in memory" in refused.output

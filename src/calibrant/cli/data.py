@@ -194,12 +194,15 @@ class OpenedFile:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
         return self.source.n_rows * len(self.score) > MANY
 
-    def read(self, *, input: InputKind = "probability", both_classes: bool = False) -> FileRows:
-        """Read the rows into memory, and check them."""
+    def read(
+        self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None
+    ) -> FileRows:
+        """Read the rows into memory, and check them; or check those of a table that was read from the file."""
         of, where = self.request, self.source.name
         beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
         others = [name for name in beside.values() if name is not None]
-        table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
+        if table is None:
+            table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
         for name in [*self.score, *([] if of.weight is None else [of.weight])]:

@@ -6,6 +6,7 @@ from calibrant.dependence.folds import (
     stratified_folds as stratified_folds,
     time_blocks as time_blocks,
 )
+from calibrant.dependence.hints import dependence_hint as dependence_hint
 from calibrant.dependence.overlap import (
     block_draws as block_draws,
     block_length as block_length,

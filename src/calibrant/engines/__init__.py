@@ -22,5 +22,5 @@ from calibrant.engines.evaluating import (
     summarise_groups_of as summarise_groups_of,
 )
 from calibrant.engines.fitted_columns import FittedColumns as FittedColumns
-from calibrant.engines.rows import RowReader as RowReader
+from calibrant.engines.rows import CheckedBatch as CheckedBatch, RowReader as RowReader
 from calibrant.engines.streams import MAX_DISTINCT as MAX_DISTINCT, SourceStream as SourceStream

@@ -6,10 +6,13 @@ from calibrant.monitor.page import MonitorReport as MonitorReport
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.monitor.monitor import (
+from calibrant.monitor.windows import (
     PERIODS as PERIODS,
+    HeldBatches as HeldBatches,
+    Period as Period,
     WindowRows as WindowRows,
     date_windows as date_windows,
     file_windows as file_windows,
+    period_codes as period_codes,
     row_windows as row_windows,
 )

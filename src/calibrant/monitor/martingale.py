@@ -1,4 +1,4 @@
-"""A test martingale of calibration: bets on each window by what the windows before it have shown."""
+"""A test martingale of calibration: bets on each window by what was known before it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics import STAKES, log_gains, recalibrated
-from calibrant.numerics import FloatArray, clip_open, dot, expit, logit
-from calibrant.quantised import LEAST_BITS, CellTable
+from calibrant.errors import InvalidInputError
+from calibrant.monitor.bets import MEMORIES, remember, unit_gains, window_gains
+from calibrant.monitor.streams import Streams
+from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 
-#: Weight that what was known keeps when a window is added, for each memory of the past.
-MEMORIES = (1.0, 0.7)
-#: How the past is turned into other probabilities.
-METHODS = ("isotonic", "shift")
 #: What a state holds of each memory.
 _COLUMNS = ("scores", "weight", "weight_squared", "positives")
-#: Cells of the past that are kept apart; beyond that, neighbours are gathered.
-_MOST_CELLS = 4096
-_CLIP = 1e-9
-_NEWTON_STEPS = 50
-_LARGEST_STEP = 4.0
-_SETTLED = 1e-10
-#: Weight of a row that is drawn towards no shift.
-_PRIOR_ROWS = 4.0
+#: What a state holds of each row whose label is not known yet.
+_WAITING = ("scores", "weight", "positive", "known_at")
+#: Streams of single rows; where more labels are open, rows that follow each other are bet on together.
+_MOST_STREAMS = 32
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Rows whose labels are not known yet, with when they are; of no further use than to be learned from."""
+
+    scores: FloatArray = field(default_factory=lambda: np.empty(0))
+    weight: FloatArray = field(default_factory=lambda: np.empty(0))
+    positive: FloatArray = field(default_factory=lambda: np.empty(0))
+    known_at: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def take(self, at: BoolArray) -> Waiting:
+        """Return some of the rows."""
+        return Waiting(*(getattr(self, name)[at] for name in _WAITING))
+
+    def distinct(self) -> DistinctScores:
+        """Return the rows as distinct scores."""
+        return ScoreSummary.from_rows(self.scores, self.positive > 0.0, self.weight).distinct
 
 
 @dataclass(slots=True)
@@ -35,29 +47,52 @@ class CalibrationMartingale:
 
     Attributes
     ----------
-    log_wealth : ndarray of shape (n_bettors,)
-        Logarithm of what each bettor has won on all starts so far.
     n_windows : int
+    streams : Streams
+        What each bettor has won so far: one stream, but for rows whose labels overlap.
     memories : list of DistinctScores or None
         The past, as each memory of it has it.
+    waiting : Waiting
+        Rows whose labels will be known later.
+    clock : float
+        The last time up to which rows were bet on.
+    depth : int
+        The most labels, or windows of clusters, that were open at a time.
+    open_until : ndarray of shape (n_open,)
+        When those that were open at the clock are known.
 
     Notes
     -----
-    Before a window is seen, its rows are bet on by probabilities q that were fitted to earlier windows: the stake on
-    each row grows by the factor 1 - s + s q(y) / p(y), where p(y) and q(y) are the probabilities of what happened. If
-    each label has its probability given all that was seen before, each factor has expectation 1: the product is a
-    martingale. There is a bettor for each share s of the stake, each memory of the past (all of it, or the last few
-    windows) and each way to turn it into q (isotonic regression, or one shift of all logits).
-
-    Each bettor spreads its money over the windows at which it might start, 1 / (t (t + 1)) on window t, for a change
-    that comes late is not to be paid for by what was lost before it. The mean of all bettors is a martingale that
-    starts at 1 and is never negative, so the chance that it ever reaches 1 / a is at most a (Ville's inequality),
+    Before a window is seen, its rows are bet on by probabilities q that were fitted to labels known before it: the
+    stake on each row grows by the factor 1 - s + s q(y) / p(y), where p(y) and q(y) are the probabilities of what
+    happened. If each label has its probability given all that was known when it was predicted, each factor has
+    expectation 1: the product is a martingale. There is a bettor for each share s of the stake, each memory of the past
+    (all of it, or the last few windows) and each way to turn it into q (isotonic regression, or one shift of all
+    logits). Each bettor spreads its money over the windows at which it might start, 1 / (t (t + 1)) on window t, for a
+    change that comes late is not to be paid for by what was lost before it. The mean of all bettors is a martingale
+    that starts at 1 and is never negative, so the chance that it ever reaches 1 / a is at most a (Ville's inequality),
     however often one looks. Windows of any size may come; only their order counts.
+
+    Rows that depend on each other, which `add_rows` takes:
+
+    * Rows of one cluster may depend on each other within a window in any way, if clusters are independent given the
+      windows before: each cluster is one bet on the mean of its rows. Labels of earlier windows, of the same cluster
+      too, are a part of what is known.
+    * Labels that overlap in time may depend on each other in any way. Their rows are dealt to streams in which no two
+      labels overlap, and a bet counts at its worst until its label is known: see `calibrant.monitor.streams`. Where
+      more than 32 labels are open at a time, rows that follow each other are one bet on their mean.
+    * With both, labels of different clusters are independent given what was known when the window began, and the
+      windows are dealt to streams.
+
+    When a label is known may depend on the label; how many rows there are, and when, may not.
 
     References
     ----------
     Ville (1939), *Étude critique de la notion de collectif*. Shafer (2021), *Testing by betting*, JRSS A 184.
     Dimitriadis, Henzi, Puke and Ziegel (2022), *A safe Hosmer-Lemeshow test*, arXiv:2203.00426, for the factor.
+    Henzi and Ziegel (2022), *Valid sequential inference on probability forecast performance*, Biometrika 109, and
+    Arnold, Henzi and Ziegel (2023), *Sequentially valid tests for forecast calibration*, Annals of Applied Statistics
+    17, for the mean over streams of lagged forecasts.
 
     Examples
     --------
@@ -68,88 +103,149 @@ class CalibrationMartingale:
     [0.0, 8.8, 19.0]
     """
 
-    log_wealth: FloatArray = field(default_factory=lambda: np.full(len(MEMORIES) * len(METHODS) * len(STAKES), -np.inf))
     n_windows: int = 0
+    streams: Streams = field(default_factory=Streams)
     memories: list[DistinctScores | None] = field(default_factory=lambda: [None] * len(MEMORIES))
+    waiting: Waiting = field(default_factory=Waiting)
+    clock: float = -math.inf
+    depth: int = 0
+    open_until: FloatArray = field(default_factory=lambda: np.empty(0))
 
     @property
     def log_e_value(self) -> float:
-        """The logarithm of the e-value: what one unit has become."""
-        unspent = -math.log1p(self.n_windows)
-        return float(np.logaddexp(_log_mean(self.log_wealth), unspent))
+        """The logarithm of the e-value: what one unit has become, open bets at the least they can gain."""
+        return self.streams.log_value
 
     def add(self, window: ScoreSummary) -> float:
-        """Bet on the rows of a window, then learn from them; return the logarithm of the e-value.
+        """Bet on the independent rows of a window, then learn from them; return the logarithm of the e-value.
 
         Scores of the window are probabilities, and weights are stakes: none may be above 1.
         """
         t = self.n_windows + 1
-        gains = np.concatenate([_gains(memory, window) for memory in self.memories])
-        with np.errstate(invalid="ignore"):
-            wealth = np.logaddexp(self.log_wealth, -math.log(t) - math.log1p(t)) + gains
-        self.log_wealth = np.where(np.isnan(wealth), -np.inf, wealth)
+        gains = np.concatenate([window_gains(memory, window) for memory in self.memories])[None, :]
+        self.streams.release(t, 1)
+        self.streams.bet(np.zeros(1, dtype=np.int64), np.array([float(t)]), gains, gains, t + 0.5)
+        self._learn(window.distinct, MEMORIES)
         self.n_windows = t
-        for i, kept in enumerate(MEMORIES):
-            self.memories[i] = _remember(self.memories[i], window.distinct, kept)
         return self.log_e_value
+
+    def add_rows(self, rows: Rows) -> float:
+        """Bet on the rows of a window that depend on each other, and learn what is known; return the log e-value.
+
+        Rows have one score, a probability, and a cluster, times, or both; weights are stakes, at most 1. The e-value is
+        that of when the last row is predicted; with clusters and times, where all bets of the window are open then,
+        that of when the first one is.
+
+        Raises
+        ------
+        InvalidInputError
+            If a row was predicted before the last row of the windows before.
+        """
+        t = self.n_windows + 1
+        if rows.time is None or rows.label_end is None:
+            start = end = np.full(rows.n_rows, float(t))
+            clock = t + 0.5
+        else:
+            start, end = _numbers(rows.time), _numbers(rows.label_end)
+            clock = float(start.max())
+        first = float(start.min())
+        if first < self.clock:
+            n_early = int(np.count_nonzero(start < self.clock))
+            raise InvalidInputError(
+                f"{n_early:,} of {start.size:,} rows were predicted before the last row of the windows before. Pass "
+                "windows in the order of time, of which each begins when the one before has ended."
+            )
+        self.streams.settle(first)
+        self._learn_known(first, (1.0,) * len(MEMORIES))
+        log_e_first = self.log_e_value
+        order = np.argsort(start, kind="stable")
+        rows, start, end = rows.take(order), start[order], end[order]
+        is_row_wise = rows.cluster is None
+        together = max(1, min(math.ceil(self.depth / _MOST_STREAMS), rows.n_rows)) if is_row_wise else 1
+        spans = (start, end) if is_row_wise else (start[:1], np.array([end.max()]))
+        self.streams.settle(clock)
+        if self.memories[0] is not None:
+            self.streams.release(t, max(1, math.ceil(self.depth / together) + (together > 1)))
+            self._bet(rows, start, end, together, clock)
+        self._note_open(*spans, clock)
+        new = (rows.scores, rows.weights, rows.positive.astype(np.float64), end)
+        old = (getattr(self.waiting, name) for name in _WAITING)
+        self.waiting = Waiting(*(np.concatenate(pair) for pair in zip(old, new, strict=True)))
+        self._learn_known(clock, MEMORIES)
+        self.clock, self.n_windows = clock, t
+        return self.log_e_value if is_row_wise or rows.time is None else log_e_first
+
+    def _bet(self, rows: Rows, start: FloatArray, end: FloatArray, together: int, clock: float) -> None:
+        """Bet on rows in the order of time: on `together` at a time, or on all clusters of the window as one bet."""
+        if rows.cluster is None:
+            unit = np.arange(rows.n_rows) // together
+            edges = np.arange(0, rows.n_rows, together)
+            begins, ends = start[edges], np.maximum.reduceat(end, edges)
+        else:
+            unit = np.unique(rows.cluster, return_inverse=True)[1]
+            begins, ends = start[:1], np.array([end.max()])
+        stream = self.streams.assign(begins, ends)
+        if (stream < 0).all():
+            return
+        found = [unit_gains(m, rows.scores, rows.positive, rows.weights, unit) for m in self.memories if m is not None]
+        gain, least = (np.concatenate(part).T for part in zip(*found, strict=True))
+        if rows.cluster is not None:
+            gain, least = gain.sum(axis=0, keepdims=True), least.sum(axis=0, keepdims=True)
+        kept = stream >= 0
+        self.streams.bet(stream[kept], ends[kept], gain[kept], least[kept], clock)
+
+    def _note_open(self, start: FloatArray, end: FloatArray, clock: float) -> None:
+        """Count how many spans were open at a time, and note those that are open at the clock."""
+        ends = np.sort(np.concatenate((self.open_until, end)))
+        begun = self.open_until.size + np.searchsorted(start, start, side="right")
+        self.depth = max(self.depth, int((begun - np.searchsorted(ends, start, side="left")).max()))
+        self.open_until = ends[ends >= clock]
+
+    def _learn_known(self, before: float, kept: tuple[float, ...]) -> None:
+        known = self.waiting.known_at < before
+        if known.any():
+            self._learn(self.waiting.take(known).distinct(), kept)
+            self.waiting = self.waiting.take(~known)
+
+    def _learn(self, new: DistinctScores, kept: tuple[float, ...]) -> None:
+        self.memories = [remember(memory, new, share) for memory, share in zip(self.memories, kept, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values."""
-        wealth = [None if math.isinf(w) and w < 0.0 else min(w, 1e300) for w in self.log_wealth.tolist()]
-        memories = [None if m is None else {k: getattr(m, k).tolist() for k in _COLUMNS} for m in self.memories]
-        return {"log_wealth": wealth, "n_windows": self.n_windows, "memories": memories}
+        return {
+            "n_windows": self.n_windows,
+            "streams": self.streams.to_dict(),
+            "memories": [None if m is None else {k: getattr(m, k).tolist() for k in _COLUMNS} for m in self.memories],
+            "waiting": {name: getattr(self.waiting, name).tolist() for name in _WAITING},
+            "clock": None if math.isinf(self.clock) else self.clock,
+            "depth": self.depth,
+            "open_until": self.open_until.tolist(),
+        }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> CalibrationMartingale:
-        """Return the martingale of a state."""
-        wealth = np.array([-np.inf if w is None else w for w in state["log_wealth"]], dtype=np.float64)
+        """Return the martingale of a state; raises ValueError where its parts don't fit together."""
         memories = [
             None if m is None else DistinctScores(*(np.array(m[k], dtype=np.float64) for k in _COLUMNS))
             for m in state["memories"]
         ]
-        return cls(wealth, int(state["n_windows"]), memories)
+        waiting = Waiting(*(np.array(state["waiting"][name], dtype=np.float64) for name in _WAITING))
+        n_windows, depth, clock = int(state["n_windows"]), int(state["depth"]), state["clock"]
+        streams = Streams.from_dict(state["streams"])
+        columns = [*(m for m in memories if m is not None), [getattr(waiting, name) for name in _WAITING]]
+        if any(len({part.shape for part in parts}) != 1 or parts[0].ndim != 1 for parts in columns):
+            raise ValueError("its columns differ in length")
+        if len(memories) != len(MEMORIES) or not 0 <= streams.n_released <= n_windows or depth < 0:
+            raise ValueError("its parts don't fit together")
+        open_until = np.array(state["open_until"], dtype=np.float64)
+        if open_until.ndim != 1 or np.isnan(open_until).any():
+            raise ValueError("its times are no numbers")
+        clock = -math.inf if clock is None else float(clock)
+        return cls(n_windows, streams, memories, waiting, clock, depth, open_until)
 
 
-def _log_mean(values: FloatArray) -> float:
-    largest = float(values.max())
-    if math.isinf(largest):
-        return largest
-    return largest + math.log(float(np.exp(values - largest).sum()) / values.size)
-
-
-def _gains(memory: DistinctScores | None, window: ScoreSummary) -> FloatArray:
-    """Return the logarithm of what each method and stake gains on a window; nothing is bet without a past."""
-    if memory is None:
-        return np.zeros(len(METHODS) * len(STAKES))
-    p, wins = window.scores, window.positives
-    losses = np.maximum(window.weight - wins, 0.0)
-    return np.concatenate([log_gains(p, q, wins, losses) for q in (recalibrated(memory, p), _shifted(memory, p))])
-
-
-def _shifted(memory: DistinctScores, p: FloatArray) -> FloatArray:
-    """Shift the logits of `p` by what brings the past's mean probability to its rate, drawn towards nothing."""
-    z = logit(clip_open(memory.scores, _CLIP))
-    shift = 0.0
-    for _ in range(_NEWTON_STEPS):
-        q = expit(z + shift)
-        slope = dot(memory.weight, q) - float(memory.positives.sum()) + _PRIOR_ROWS * 0.25 * shift
-        bend = dot(memory.weight, q * (1.0 - q)) + _PRIOR_ROWS * 0.25
-        step = max(-_LARGEST_STEP, min(_LARGEST_STEP, slope / bend))
-        shift -= step
-        if abs(step) < _SETTLED:
-            break
-    moved = expit(logit(clip_open(p, _CLIP)) + shift)
-    return np.where((p > 0.0) & (p < 1.0), moved, p)
-
-
-def _remember(memory: DistinctScores | None, window: DistinctScores, kept: float) -> DistinctScores:
-    cells = window
-    if memory is not None:
-        parts = zip(DistinctScores(memory[0], *(kept * column for column in memory[1:])), window, strict=True)
-        scores, weight, squared, positives = (np.concatenate(pair) for pair in parts)
-        cells = ScoreSummary.from_cells(scores, weight, np.minimum(positives, weight), weight_squared=squared).distinct
-    if cells.scores.size <= _MOST_CELLS:
-        return cells
-    table = CellTable.empty(LEAST_BITS, is_probability=True)
-    table.add_distinct(cells)
-    return table.summary().distinct
+def _numbers(times: IntArray | FloatArray | Any) -> FloatArray:
+    """Return times as numbers in the same order, datetimes in microseconds."""
+    if times.dtype.kind == "M":
+        times = times.astype("datetime64[us]").astype(np.int64)
+    return np.asarray(times, dtype=np.float64)

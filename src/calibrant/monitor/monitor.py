@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from calibrant.engines import MAX_DISTINCT, FoldState, RowReader
-from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
+from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_rows, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
-from calibrant.numerics import IntArray, dot
-from calibrant.row_stream import joined
-from calibrant.rows import Rows
+from calibrant.monitor.windows import WindowRows
+from calibrant.numerics import dot
+from calibrant.phrases import listed
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
-if TYPE_CHECKING:
-    import datetime
-
-    import pyarrow as pa
-
-Period: TypeAlias = Literal["day", "week", "month"]
-PERIODS: tuple[str, ...] = get_args(Period)
-_VERSION = 2
+_VERSION = 3
+#: For which rows the promise holds that few alarms are false, by what was declared of them.
+_PROMISES = {
+    (): "rows that are independent",
+    ("cluster",): "rows of which those of one cluster may depend on each other within a window",
+    ("label_end", "time"): "rows whose labels may overlap in time, with bets that count once labels are known",
+    ("cluster", "label_end", "time"): (
+        "clusters that are independent, whose labels may overlap in time, with bets that count once labels are known"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,8 @@ class Window:
     verdict : str
         What `evaluate` says of these rows alone.
     log_e_value : float
-        Logarithm of the evidence against calibration in this window and all before it.
+        Logarithm of the evidence against calibration in this window and all before it; of labels that overlap, in those
+        that are known by its end, or where there are clusters too, by its start.
     is_alarm : bool
         Whether the alarm was raised by the end of this window.
     """
@@ -83,12 +82,16 @@ class CalibrationMonitor:
     windows : list of Window
     martingale : CalibrationMartingale
         The evidence so far.
+    declared : tuple of str or None
+        What the first window declared of rows that depend on each other: of "cluster", "label_end" and "time".
 
     Notes
     -----
-    The alarm stays once it was raised. Its guarantee needs labels that have their probability given all that was seen
-    before, and windows that are added in the order of time, each once: see `CalibrationMartingale`. It holds at each
-    look and for all looks together. Labels that come late must come with their own window.
+    The alarm stays once it was raised. Its guarantee needs labels that have their probability given all that was known
+    when they were predicted, and windows that are added in the order of time, each once: see `CalibrationMartingale`.
+    It holds at each look and for all looks together. Rows are taken as independent, but for what `cluster`, or `time`
+    with `label_end`, declare. Where labels come late, the window waits: add it once it has all of its labels. To leave
+    out rows without a label is right only where a label comes late for no reason that has to do with what it is.
 
     Examples
     --------
@@ -109,6 +112,7 @@ class CalibrationMonitor:
         self.level = check_fraction("level", level)
         self.windows: list[Window] = []
         self.martingale = CalibrationMartingale()
+        self.declared: tuple[str, ...] | None = None
 
     @property
     def is_alarm(self) -> bool:
@@ -120,6 +124,11 @@ class CalibrationMonitor:
         """The name of the window that raised the alarm."""
         return next((window.name for window in self.windows if window.is_alarm), None)
 
+    @property
+    def promise(self) -> str:
+        """For which rows the promise holds that few alarms are false."""
+        return _PROMISES[self.declared or ()]
+
     def update(
         self,
         y_true: ArrayLike,
@@ -129,6 +138,9 @@ class CalibrationMonitor:
         sample_weight: ArrayLike | None = None,
         pos_label: object = None,
         classes: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
     ) -> Window:
         """Add the rows of the next window.
 
@@ -140,13 +152,21 @@ class CalibrationMonitor:
             What to call the window, such as its date; its number by default.
         sample_weight : array-like of shape (n,), optional
             The stake on each row, relative to the largest weight.
+        cluster : array-like of shape (n,), optional
+            What rows share that depend on each other within a window, such as a patient.
+        time, label_end : array-like of shape (n,), optional
+            When each row was predicted, and when its label was known: numbers or datetimes. Labels that overlap depend
+            on each other. Each window declares the same as the first one.
 
         Raises
         ------
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
+        of_rows = {"cluster": cluster, "time": time, "label_end": label_end}
+        rows = measured_rows(
+            y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **of_rows
+        )
         return self.update_window(WindowRows.of(self._name(name), [rows]))
 
     def update_summary(
@@ -179,17 +199,28 @@ class CalibrationMonitor:
             raise InvalidInputError(
                 f"there was a window {new.name!r} before: a window counts once. Give each a new name."
             )
+        declared = () if new.rows is None else new.rows.declared
+        if self.declared not in (None, declared):
+            raise InvalidInputError(
+                f"window {new.name!r} declares {listed(list(declared)) or 'nothing'} of its rows, the windows before "
+                f"{listed(list(self.declared or ())) or 'nothing'}. Declare the same for each, or begin a new monitor."
+            )
         summary, largest = new.summary, new.largest_weight
         scores, weight, squared, positives = summary.distinct
         if scores.size == 0 or scores[0] < 0.0 or scores[-1] > 1.0:
             raise InvalidInputError(f"the scores of window {new.name!r} are no probabilities. Pass scores in [0, 1].")
-        stake = DistinctScores(scores, weight / largest, squared / largest**2, positives / largest)
         settings = check_settings(SCORE_BINS, self.level, 0)
-        if new.of_classes is None:
+        if new.rows is None:
             found = evaluate_summary(summary, new.n_rows, settings, "given data", names=TO_JUDGE)
         else:
-            found = evaluate_rows(new.of_classes, settings, "given data")
-        log_e = self.martingale.add(ScoreSummary(stake))
+            found = evaluate_rows(new.rows, settings, "given data")
+        if new.rows is not None and declared:
+            column = new.rows.one_column()
+            log_e = self.martingale.add_rows(replace(column, weight=column.weights / largest))
+        else:
+            stake = DistinctScores(scores, weight / largest, squared / largest**2, positives / largest)
+            log_e = self.martingale.add(ScoreSummary(stake))
+        self.declared = declared
         gap = found["mean_gap"]
         window = Window(
             name=new.name,
@@ -217,6 +248,7 @@ class CalibrationMonitor:
             "version": _VERSION,
             "alpha": self.alpha,
             "level": self.level,
+            "declared": None if self.declared is None else list(self.declared),
             "windows": [{**asdict(w), "log_e_value": min(w.log_e_value, 1e300)} for w in self.windows],
             "martingale": self.martingale.to_dict(),
         }
@@ -232,141 +264,15 @@ class CalibrationMonitor:
             monitor = cls(alpha=state["alpha"], level=state["level"])
             monitor.windows = [Window(**window) for window in state["windows"]]
             monitor.martingale = CalibrationMartingale.from_dict(state["martingale"])
-            known = len(monitor.windows) == monitor.martingale.n_windows
-            sizes = {len(m.scores) == len(m.weight) for m in monitor.martingale.memories if m is not None}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            monitor.declared = None if state["declared"] is None else tuple(state["declared"])
+            fits = len(monitor.windows) == monitor.martingale.n_windows and monitor.declared in (None, *_PROMISES)
+            fits &= (monitor.declared is None) == (not monitor.windows)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             raise DocumentError(f"the state of the monitor is broken: {error!s:.200}.") from None
-        if not known or False in sizes or not np.isfinite([w.gap for w in monitor.windows]).all():
+        if not fits or not np.isfinite([w.gap for w in monitor.windows]).all():
             raise DocumentError("the state of the monitor is broken: its parts don't fit together.")
         return monitor
 
     def __repr__(self) -> str:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
         return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
-
-
-class WindowRows(NamedTuple):
-    """The rows of a window: the summary of their one score, or of the top label of several classes.
-
-    `largest_weight` is that of a row; `of_classes` are the rows of several classes, which are judged class by class.
-    """
-
-    name: str
-    summary: ScoreSummary
-    largest_weight: float
-    n_rows: int
-    of_classes: Rows | None = None
-
-    @classmethod
-    def of(cls, name: str, parts: Sequence[Rows]) -> WindowRows:
-        """Return the window of all rows of some parts."""
-        window = _OpenWindow(name)
-        for rows in parts:
-            window.add(rows)
-        return window.close()
-
-
-@dataclass
-class _OpenWindow:
-    """A window that still gets rows: sorted runs of one score, and the rows of several classes as they are."""
-
-    name: str
-    state: FoldState = field(default_factory=FoldState)
-    of_classes: list[Rows] = field(default_factory=list)
-    n_rows: int = 0
-    largest_weight: float = 0.0
-
-    @property
-    def n_held(self) -> int:
-        """How many numbers are held."""
-        return self.state.runs.size + sum(rows.scores.size for rows in self.of_classes)
-
-    def add(self, rows: Rows) -> None:
-        column = rows.one_column()
-        self.state.add(column.scores, column.positive, column.weight)
-        self.state.flush()
-        if not rows.is_binary:
-            self.of_classes.append(rows)
-        self.n_rows += column.n_rows
-        self.largest_weight = max(self.largest_weight, 1.0 if column.weight is None else float(column.weight.max()))
-
-    def close(self) -> WindowRows:
-        rows = joined(self.of_classes) if self.of_classes else None
-        return WindowRows(self.name, self.state.summary(), self.largest_weight, self.n_rows, rows)
-
-
-def file_windows(reader: RowReader) -> Iterator[WindowRows]:
-    """Yield a window for each file of a folder, in the order of their names."""
-    is_folder = Path(reader.source.name).is_dir()
-    for name, parts in groupby(reader, key=lambda batch: batch.where):
-        window = _OpenWindow(Path(name).name if is_folder else name)
-        for batch in parts:
-            window.add(batch.rows)
-        yield window.close()
-
-
-def row_windows(reader: RowReader, size: int, first: int = 1) -> Iterator[WindowRows]:
-    """Yield a window for each `size` rows, in their order; the last one may be shorter."""
-    window = _OpenWindow(f"window {first}")
-    for rows, _, _ in reader:
-        start = 0
-        while start < rows.n_rows:
-            stop = min(rows.n_rows, start + size - window.n_rows)
-            window.add(rows.take(np.arange(start, stop)))
-            start = stop
-            if window.n_rows == size:
-                yield window.close()
-                first += 1
-                window = _OpenWindow(f"window {first}")
-    if window.n_rows:
-        yield window.close()
-
-
-def date_windows(reader: RowReader, every: Period, max_distinct: int = MAX_DISTINCT) -> Iterator[WindowRows]:
-    """Yield a window for each period of the column of dates that the reader keeps, in the order of time.
-
-    Rows may come in any order; refused are windows that together hold more than `max_distinct` distinct scores, those
-    of each class included.
-    """
-    opened: dict[str, _OpenWindow] = {}
-    for rows, where, kept in reader:
-        assert kept is not None  # noqa: S101
-        days, place = np.unique(_days(kept, f"column {reader.keep!r} of {where}"), return_inverse=True)
-        names = [_period(day, every) for day in days.astype("datetime64[D]").tolist()]
-        distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
-        codes = np.array([distinct[name] for name in names])[place]
-        for name, i in distinct.items():
-            opened.setdefault(name, _OpenWindow(name)).add(rows.take(codes == i))
-        if sum(window.n_held for window in opened.values()) > max_distinct:
-            raise InvalidInputError(
-                f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "
-                "one period at a time and keep the state (--state), or one file for each window."
-            )
-    for name in sorted(opened):
-        yield opened[name].close()
-
-
-def _days(column: pa.Array, name: str) -> IntArray:
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
-    try:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            column = compute.cast(column, pa.timestamp("us"))
-        if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
-            raise InvalidTypeError(f"{name} holds {column.type} values, not dates. Name a column of dates or times.")
-        days = compute.cast(compute.cast(column, pa.date32(), safe=False), pa.int32())
-    except pa.ArrowException as error:
-        raise InvalidTypeError(f"{name} can't be read as dates ({error!s:.200}). Write them as 2026-01-31.") from None
-    return np.asarray(days).astype(np.int64)
-
-
-def _period(day: datetime.date, every: Period) -> str:
-    match every:
-        case "day":
-            return day.isoformat()
-        case "week":
-            year, week, _ = day.isocalendar()
-            return f"{year:04d}-W{week:02d}"
-        case "month":
-            return f"{day.year:04d}-{day.month:02d}"

@@ -162,14 +162,14 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
     headline = f"No alarm in {count(len(windows), 'window')}"
     advice = (
         f"The evidence stayed below {1.0 / monitor.alpha:g}. That is no proof of calibration: small errors take many "
-        "rows to show. The promise that few alarms are false is for rows that are independent."
+        f"rows to show. The promise that few alarms are false is for {monitor.promise}."
     )
     if monitor.is_alarm:
         headline = f"Not calibrated: alarm in {legible(monitor.first_alarm, _SHORT)}"
         advice = (
-            f"If the probabilities were right and the rows independent, evidence of {1.0 / monitor.alpha:g} would be "
-            f"reached in at most {monitor.alpha:.2%} of all streams, ever. Look at the gaps of the windows for when it "
-            "began and which way it goes; then fit a calibrator to recent rows, and start a new monitor."
+            f"If the probabilities were right, evidence of {1.0 / monitor.alpha:g} would be reached in at most "
+            f"{monitor.alpha:.2%} of all streams, ever, of {monitor.promise}. Look at the gaps of the windows "
+            "for when it began and which way it goes; then fit a calibrator to recent rows, and start a new monitor."
         )
     return {
         "title": title,
@@ -179,6 +179,7 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
         "advice": advice,
         "alpha": monitor.alpha,
         "level": monitor.level,
+        "declared": list(monitor.declared or ()),
         "n_rows": sum(w.n for w in windows),
         "n_windows": len(windows),
         "first_window": clean(windows[0].name),
