@@ -23,7 +23,7 @@ LAYERS = (
     ("document_field", "files", "kernels", "results", "terms", "validation"),
     ("dependence", "summary"),
     ("quantised", "rows", "splits"),
-    ("row_stream",),
+    ("dependent_rows", "row_stream"),
     ("logistic", "maps", "softmax_fit"),
     ("fitted",),
     ("calibrators", "chain", "metrics"),

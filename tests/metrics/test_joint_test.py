@@ -43,7 +43,7 @@ def test_mean_of_many_probabilities_has_the_tail_that_simulation_gives() -> None
 
 
 def test_parts_are_the_tests_they_are_named_after() -> None:
-    y, p = drawn(5_000, 1, slope=0.95)
+    y, p = drawn(5_000, 1, slope=0.99)
     parts = joint_test(y, p).parts
     assert parts["confidence"] == pytest.approx(spiegelhalter_z(y, p).p_value, rel=0.2)
     assert parts["range"] == pytest.approx(kuiper(y, p).p_value, rel=0.2)

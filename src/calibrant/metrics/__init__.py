@@ -52,6 +52,11 @@ from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.dependent_rows import (
+    Dependence as Dependence,
+    as_independent as as_independent,
+    design_effect as design_effect,
+)
 from calibrant.metrics.audit import audit_rows as audit_rows
 from calibrant.metrics.binned_curve import (
     CurveBins as CurveBins,
@@ -66,11 +71,6 @@ from calibrant.metrics.bins import (
 )
 from calibrant.metrics.calibration_error import binned_error as binned_error
 from calibrant.metrics.decomposition import ScoreName as ScoreName
-from calibrant.metrics.dependent_rows import (
-    Dependence as Dependence,
-    as_independent as as_independent,
-    design_effect as design_effect,
-)
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
     Estimate as Estimate,

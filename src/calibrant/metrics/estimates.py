@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from calibrant.dependent_rows import Dependence, design_effect, with_effect
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.dependent_rows import Dependence, design_effect, with_effect
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows

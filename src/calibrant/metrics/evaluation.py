@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.dependent_rows import Dependence, as_independent
 from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
 from calibrant.metrics.decomposition import ClassParts, class_parts, decomposition_estimates, sum_estimates
-from calibrant.metrics.dependent_rows import Dependence, as_independent
 from calibrant.metrics.estimates import (
     Column,
     Estimate,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.dependent_rows import Dependence
 from calibrant.metrics.calibration_tests import range_exceeds
-from calibrant.metrics.dependent_rows import Dependence
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
 from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, logit

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from calibrant.dependent_rows import Dependence, as_independent
 from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
-from calibrant.metrics.dependent_rows import Dependence, as_independent
 from calibrant.metrics.estimates import Column, Settings, check_settings, measured_rows
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
 from calibrant.metrics.joint_test import joint_test_of_column

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant import kernels
+from calibrant.dependent_rows import as_independent, design_effect, with_effect
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins, merged
-from calibrant.metrics.dependent_rows import as_independent, design_effect, with_effect
 from calibrant.metrics.estimates import measured_rows, wilson
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.results import Curve

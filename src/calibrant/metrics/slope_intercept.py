@@ -23,9 +23,9 @@ _FEW_EVENTS = 3.0
 #: Ends of a profile are looked for up to here; a step may move logits so far, and is the last one below.
 _FURTHEST = 1e3
 _LONGEST_STEP = 4.0
-_SETTLED = 1e-4
+_SETTLED = 1e-8
 #: How close to the end of an interval one comes, in standard errors.
-_CLOSE = 1e-5
+_CLOSE = 1e-10
 #: Share of the largest possible curvature that keeps a Newton step finite where all rates are 0 or 1.
 _LEAST_BEND = 1e-14
 
