@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_kind, make_calibrator, out_of_fold
+from calibrant.calibrators import (
+    CALIBRATORS,
+    Calibrator,
+    Folding,
+    calibrator_kind,
+    check_folding,
+    held_out_rows,
+    make_calibrator,
+    out_of_fold,
+    row_splits,
+)
+from calibrant.dependent_rows import Dependence
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
@@ -76,9 +88,12 @@ def compare(
     *,
     methods: Sequence[str | Calibrator] | None = None,
     input: InputKind = "probability",
-    cv: int = 5,
+    cv: Folding = 5,
     seed: int = 0,
     sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Comparison:
@@ -95,9 +110,16 @@ def compare(
         always there where the scores are probabilities or logits.
     input : {"probability", "logit", "score"}
         What the scores are.
-    cv, seed : int
-        Number of folds, and their seed.
+    cv : int or splitter
+        Number of folds, or what splits rows as scikit-learn does, such as `PurgedKFold`.
+    seed : int
+        Seed of the folds.
     sample_weight : array-like of shape (n,), optional
+    cluster : array-like of shape (n,), optional
+        The cluster of each row, such as a patient: no cluster is in two folds, and intervals are between clusters.
+    time, label_end : array-like of shape (n,), optional
+        When each row was predicted, and when its label was known: folds are blocks in time, labels that overlap those
+        of a held-out block are not fitted to, and intervals allow for overlap.
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y` may lack some.
     level : float
@@ -132,37 +154,40 @@ def compare(
     >>> [method.name for method in ranked.methods]
     ['sigmoid', 'temperature', 'none']
     """
-    rows = read_rows(scores, y, input=input, sample_weight=sample_weight, classes=classes, both_classes=True)
+    what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+    what |= {"cluster": cluster, "time": time, "label_end": label_end}
+    rows = read_rows(scores, y, input=input, both_classes=True, **what)
     return compare_rows(rows, methods=methods, cv=cv, seed=seed, level=level)
 
 
 def compare_rows(
-    rows: Rows, *, methods: Sequence[str | Calibrator] | None, cv: int, seed: int, level: float
+    rows: Rows, *, methods: Sequence[str | Calibrator] | None, cv: Folding, seed: int, level: float
 ) -> Comparison:
     """Compare methods on checked rows of both classes, as `compare` does."""
-    cv, level = check_integer("cv", cv, minimum=2), check_fraction("level", level)
+    cv, level = check_folding(cv), check_fraction("level", level)
     seed = check_integer("seed", seed, minimum=0)
     smallest = int(np.unique(rows.codes, return_counts=True)[1].min())
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
-    n_folds = min(cv, smallest)
-    folds = rows.folds(n_folds, rng=seed)
+    splits = row_splits(rows, cv, rng=seed, most=smallest)
     as_they_are = rows.probabilities()
     held_out = {} if as_they_are is None else {NONE: as_they_are}
-    held_out |= {name: out_of_fold(made, rows, folds) for name, made in _named(methods, rows).items()}
+    held_out |= {name: out_of_fold(made, rows, splits) for name, made in _named(methods, rows).items()}
     baseline = next(iter(held_out))
-    tried = {name: rows.with_scores(q) for name, q in held_out.items()}
+    tried = {name: rows.with_scores(q).take(held_out_rows(splits)) for name, q in held_out.items()}
+    rows = tried[baseline]
     losses = {name: (row_log_loss(each), row_brier(each)) for name, each in tried.items()}
-    z = normal_quantile(level)
+    dependence = Dependence.of(rows)
+    z = normal_quantile(level) * float(np.sqrt(dependence.widening(level)))
     ranked = []
     for name, loss in losses.items():
         log_loss, brier = (float(np.average(each, weights=rows.weights)) for each in loss)
         to_log_loss, to_brier = (
-            _difference(*pair, rows.weights, z) for pair in zip(loss, losses[baseline], strict=True)
+            _difference(*pair, rows, dependence, z) for pair in zip(loss, losses[baseline], strict=True)
         )
         ranked.append(Compared(name, log_loss, to_log_loss, brier, to_brier))
     ranked.sort(key=lambda method: (method.log_loss, method.brier))
-    return Comparison(tuple(ranked), baseline, rows.n_rows, n_folds, level)
+    return Comparison(tuple(ranked), baseline, rows.n_rows, len(splits), level)
 
 
 def _named(methods: Sequence[str | Calibrator] | None, rows: Rows) -> dict[str, Calibrator]:
@@ -190,13 +215,14 @@ def _takers(rows: Rows) -> list[str]:
     return [name for name in takers if name not in left_out]
 
 
-def _difference(loss: FloatArray, base: FloatArray, weight: FloatArray, z: float) -> Difference:
+def _difference(loss: FloatArray, base: FloatArray, rows: Rows, dependence: Dependence, z: float) -> Difference:
     if loss is base:
         return Difference(0.0, 0.0, 0.0)
     with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
         each = np.where(loss == base, 0.0, loss - base)  # two infinite losses are equal
         if not np.isfinite(each).all():
-            mean = float(np.average(each, weights=weight))
+            mean = float(np.average(each, weights=rows.weight))
             return Difference(mean, mean, mean)
-    mean, error = mean_and_error(each, weight)
+    mean, error = mean_and_error(each, rows.weights)
+    error *= float(np.sqrt(dependence.effects(rows, each[:, None])[0]))
     return Difference(mean, mean - z * error, mean + z * error)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from calibrant.calibrators import (
+    Folding,
     IsotonicCalibrator,
     OneVsRestCalibrator,
     SigmoidCalibrator,
+    check_folding,
+    held_out_rows,
     make_binary_calibrator,
     out_of_fold,
+    row_splits,
     warn_if_inverted,
 )
 from calibrant.document_field import DocumentField
@@ -41,8 +45,10 @@ class CalibrationConfig:
         "auto" is isotonic where the smallest class has at least `min_samples` rows, else sigmoid; its isotonic maps
         are bounded, so that no probability is 0 or 1. Those of "isotonic" are not. "platt" is another name of
         "sigmoid".
-    cv : int
-        Number of folds for the out-of-fold figures, at least 2.
+    cv : int or splitter
+        Number of folds for the out-of-fold figures, at least 2, or what splits rows as scikit-learn does, such as
+        `PurgedKFold` or scikit-learn's `GroupKFold`: figures are then of the rows that it holds out. A saved calibrator
+        keeps the number of folds.
     min_samples : int
         Rows of the smallest class from which "auto" trusts isotonic regression.
     seed : int
@@ -50,13 +56,13 @@ class CalibrationConfig:
     """
 
     method: Method = "auto"
-    cv: int = 5
+    cv: Folding = 5
     min_samples: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, get_args(Method))
-        check_integer("cv", self.cv, minimum=2)
+        check_folding(self.cv)
         check_integer("min_samples", self.min_samples, minimum=1)
         check_integer("seed", self.seed, minimum=0)
 
@@ -115,6 +121,9 @@ class ProbabilityCalibrator(MapFitted):
         *,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
     ) -> CalibrationMetrics:
         """Fit one map per class, and measure before and after.
 
@@ -126,6 +135,11 @@ class ProbabilityCalibrator(MapFitted):
             One column per class in the order of the sorted classes, or the probability of the larger of two.
         sample_weight, classes
             As for `OneVsRestCalibrator.fit`. Integer labels from 0 to K - 1 need no `classes`.
+        cluster : array-like of shape (n,), optional
+            The cluster of each row, such as a patient: no cluster is in two folds.
+        time, label_end : array-like of shape (n,), optional
+            When each row was predicted, and when its label was known: folds are blocks in time, and labels that
+            overlap those of a held-out block are not fitted to.
 
         Returns
         -------
@@ -145,6 +159,9 @@ class ProbabilityCalibrator(MapFitted):
             sample_weight=sample_weight,
             classes=classes,
             both_classes=True,
+            cluster=cluster,
+            time=time,
+            label_end=label_end,
         )
         warn_if_inverted(rows)
         return self.fit_rows(rows).metrics_
@@ -201,8 +218,9 @@ class ProbabilityCalibrator(MapFitted):
 
     def encode(self) -> dict[str, Any]:
         self.check_fitted()
+        cv = self.config.cv
         return {
-            "settings": asdict(self.config),
+            "settings": asdict(replace(self.config, cv=self.metrics_.n_folds) if hasattr(cv, "split") else self.config),
             "calibrator": self.calibrator_.encode(),
             "metrics": self.metrics_.to_dict(),
         }
@@ -228,9 +246,8 @@ class ProbabilityCalibrator(MapFitted):
         return made
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
-        n_folds = min(self.config.cv, rows.n_rows)
-        folds = rows.folds(n_folds, rng=self.config.seed)
-        calibrated = rows.with_scores(out_of_fold(self.calibrator_, rows, folds))
+        splits = row_splits(rows, self.config.cv, rng=self.config.seed)
+        held_out, unseen = held_out_rows(splits), out_of_fold(self.calibrator_, rows, splits)
         in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
         n_sure = int(np.isin(in_sample.scores, (0.0, 1.0)).reshape(rows.n_rows, -1).any(axis=1).sum())
         if n_sure and self.config.method == "isotonic":
@@ -239,6 +256,7 @@ class ProbabilityCalibrator(MapFitted):
                 "they rule out happens, the log loss is infinite. method='auto' keeps them between.",
                 DataWarning,
             )
+        calibrated, rows = rows.with_scores(unseen).take(held_out), rows.take(held_out)
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)
         constant = np.broadcast_to(rows.class_weight / rows.total_weight, (rows.n_rows, rows.n_classes))
         no_skill = rows.with_scores(constant[:, 1].copy() if rows.is_binary else constant)
@@ -253,7 +271,7 @@ class ProbabilityCalibrator(MapFitted):
             brier_no_skill=brier_of(no_skill),
             method=make_binary_calibrator(self.calibrator_.calibrator).name,
             n_rows=rows.n_rows,
-            n_folds=n_folds,
+            n_folds=len(splits),
         )
 
 

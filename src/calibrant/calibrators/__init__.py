@@ -34,6 +34,14 @@ from calibrant.calibrators.base import (
     encode_calibrator_setting as encode_calibrator_setting,
     make_binary_calibrator as make_binary_calibrator,
 )
-from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
+from calibrant.calibrators.cross_fit import (
+    Folding as Folding,
+    Split as Split,
+    check_folding as check_folding,
+    fits_by_fold as fits_by_fold,
+    held_out_rows as held_out_rows,
+    out_of_fold as out_of_fold,
+    row_splits as row_splits,
+)
 from calibrant.calibrators.inversion import warn_if_inverted as warn_if_inverted
 from calibrant.calibrators.mimic import BinTable as BinTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from calibrant.calibrators import auto_report as limits
 from calibrant.calibrators.auto_multiclass import fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
-from calibrant.calibrators.cross_fit import fits_by_fold
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
+from calibrant.calibrators.inversion import warn_if_inverted
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
-from calibrant.dependence import stratified_folds
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning
 from calibrant.maps import (
@@ -36,7 +36,6 @@ from calibrant.maps import (
 from calibrant.numerics import (
     SMALLEST_CLIP,
     FloatArray,
-    IntArray,
     clip_open,
     dot,
     expit,
@@ -45,9 +44,9 @@ from calibrant.numerics import (
     softplus,
 )
 from calibrant.row_stream import RowStream
-from calibrant.rows import Rows
+from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import InputKind, check_integer
+from calibrant.validation import ArrayLike, InputKind, check_integer
 
 _MAX_ITER = 500
 _TOL = 1e-7
@@ -124,6 +123,42 @@ class AutoCalibrator(BinaryCalibrator):
         self.seed = seed
         self.input = input
 
+    def fit(
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+    ) -> Self:
+        """Choose and fit the blend.
+
+        Parameters
+        ----------
+        scores, y, sample_weight, classes
+            As for every calibrator.
+        cluster : array-like of shape (n,), optional
+            The cluster of each row, such as a patient: no cluster is fitted to and held out at once, and the standard
+            errors of the choice are between clusters.
+        time, label_end : array-like of shape (n,), optional
+            When each row was predicted, and when its label was known: folds are blocks in time, and labels that
+            overlap those of a held-out block are not fitted to.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        """
+        self.check_params()
+        what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+        what |= {"cluster": cluster, "time": time, "label_end": label_end}
+        rows = read_rows(scores, y, input=self.input, both_classes=True, **what)
+        warn_if_inverted(rows)
+        return self.fit_rows(rows)
+
     def check_params(self) -> None:
         super().check_params()
         check_integer("cv", self.cv, minimum=2)
@@ -133,15 +168,16 @@ class AutoCalibrator(BinaryCalibrator):
         summary = data.summary()
         if summary.scores.size == 1:
             return self._fit_constant(summary)
-        sample = _sample(summary, self.seed)
-        n_folds = min(self.cv, sample.scores.size)
-        folds = stratified_folds(sample.positive.astype(np.int64), n_folds, self.seed)
+        is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
+        sample = _some(data, self.seed) if is_dependent and isinstance(data, Rows) else _sample(summary, self.seed)
+        folds = row_splits(sample, self.cv, rng=self.seed)
+        n_folds = len(folds)
         tried = _candidates(self.input)
         z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
         weights = _blend_weights(z, sample)
         y, blended = sample.positive.astype(np.float64), np.einsum("j,ji->i", weights, z)
         loss = {name: softplus(row) - y * row for name, row in zip(tried, z, strict=True)}
-        self.report_ = make_report(loss, softplus(blended) - y * blended, weights, sample.weights, n_folds)
+        self.report_ = make_report(loss, softplus(blended) - y * blended, weights, sample, n_folds)
         if self.report_.chosen == NONE:
             weights = np.array([float(name == NONE) for name in tried])
         shares = zip(tried.values(), weights.tolist(), strict=True)
@@ -246,7 +282,14 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
     return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
 
 
-def _held_out(fit: _Fit, sample: Rows, folds: IntArray) -> FloatArray:
+def _some(rows: Rows, seed: int) -> Rows:
+    """Return rows that are not independent as they are, or a sample of at most 20,000 of them."""
+    if rows.n_rows <= limits.MOST_ROWS:
+        return rows
+    return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_rows, limits.MOST_ROWS, replace=False)))
+
+
+def _held_out(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     """Return the logit of each row by a fit to the other folds; where those show one class, by their smoothed rate."""
     out = np.empty(sample.n_rows)
     for held, rest, fitted in fits_by_fold(sample, folds, fit):

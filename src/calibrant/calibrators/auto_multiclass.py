@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.calibrators import auto_report as limits
 from calibrant.calibrators.auto_report import NONE, AutoReport, make_report
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.cross_fit import fits_by_fold, smoothed_shares
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
@@ -61,8 +61,7 @@ def fit_classes(
     n_rows = n_held if stream is None else stream.count()
     codes = sample.codes.astype(np.intp)
     tried = _candidates(input, sample)
-    n_folds = min(cv, codes.size)
-    folds = sample.folds(n_folds, rng=seed, strata=rank[codes])
+    folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
     z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
     w = sample.weights
     weights = _pool_weights(z, codes, w)
@@ -70,7 +69,7 @@ def fit_classes(
     loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
     uniform = _SPARE / (n_rows + _SPARE)
     pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / rows.n_classes
-    report = make_report(loss, -np.log(pooled), weights, w, n_folds)
+    report = make_report(loss, -np.log(pooled), weights, sample, len(folds))
     if report.chosen == NONE:
         return _leave_alone(rows.n_classes, input), report
     shares = zip(tried.values(), weights.tolist(), strict=True)
@@ -148,7 +147,7 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     return rows.take(np.searchsorted(ends, taken, side="right")), n
 
 
-def _held_out(fit: _Fit, rows: Rows, folds: IntArray) -> FloatArray:
+def _held_out(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
     """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
     out = np.empty(rows.scores.shape)
     for held, rest, fitted in fits_by_fold(rows, folds, fit):

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.dependent_rows import Dependence
 from calibrant.numerics import FloatArray, mean_and_error
+from calibrant.rows import Rows
 
 #: The candidate that changes nothing.
 NONE = "none"
@@ -75,14 +77,18 @@ class AutoReport:
 
 
 def make_report(
-    loss: dict[str, FloatArray], blend: FloatArray, weights: FloatArray, row_weight: FloatArray, n_folds: int
+    loss: dict[str, FloatArray], blend: FloatArray, weights: FloatArray, rows: Rows, n_folds: int
 ) -> AutoReport:
     """Return the report of candidates by their out-of-fold losses of each row, and those of their blend."""
-    losses = {**loss, "blend": blend}
+    losses, row_weight, dependence = {**loss, "blend": blend}, rows.weights, Dependence.of(rows)
     shares = (*weights.tolist(), 1.0)
     tried = []
     for (name, values), share in zip(losses.items(), shares, strict=True):
-        difference, error = mean_and_error(values - loss[NONE], row_weight) if NONE in loss else (np.nan, np.nan)
+        difference, error = np.nan, np.nan
+        if NONE in loss:
+            change = values - loss[NONE]
+            difference, error = mean_and_error(change, row_weight)
+            error *= float(np.sqrt(dependence.effects(rows, change[:, None])[0]))
         tried.append(Candidate(name, float(np.average(values, weights=row_weight)), difference, error, share))
     best = tried.pop()
     chosen, reason = _decide(best)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from calibrant.dependent_rows import Dependence
 from calibrant.errors import DataWarning, warn
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
@@ -20,7 +21,8 @@ def warn_if_inverted(rows: Rows) -> None:
     """Warn where rows of the positive one of two classes score lower than the others, beyond chance.
 
     By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share of pairs in order has the mean
-    1/2 and the variance (n + 1) / (12 n0 n1). Scores are sorted only where their means are in the wrong order.
+    1/2 and the variance (n + 1) / (12 n0 n1), times the design effect of rows that are not independent. Scores are
+    sorted only where their means are in the wrong order.
     """
     if rows.n_classes != 2:
         return
@@ -38,7 +40,8 @@ def warn_if_inverted(rows: Rows) -> None:
     below = np.cumsum(negatives) - 0.5 * negatives
     in_order = float(summary.positives @ below) / (summary.total_positives * float(negatives.sum()))
     n0, n1 = (float(w.sum()) ** 2 / float(w @ w) for _, w in parts)
-    if in_order < 0.5 - _BEYOND_CHANCE * math.sqrt((n0 + n1 + 1.0) / (12.0 * n0 * n1)):
+    error = math.sqrt((n0 + n1 + 1.0) / (12.0 * n0 * n1))
+    if in_order < 0.5 - _BEYOND_CHANCE * error * math.sqrt(_design_effect(rows, scores)):
         other, positive = rows.classes.tolist()
         warn(
             f"the scores run against the labels: in {in_order:.1%} of pairs only does a row of {positive!r} score "
@@ -46,3 +49,13 @@ def warn_if_inverted(rows: Rows) -> None:
             f"{other!r}, pass y == {other!r}, or --positive {other} on the command line.",
             DataWarning,
         )
+
+
+def _design_effect(rows: Rows, scores: FloatArray) -> float:
+    """Return the design effect of the difference between the ranks of positives and negatives."""
+    dependence = Dependence.of(rows)
+    if not dependence.is_dependent:
+        return 1.0
+    ranks = np.searchsorted(np.sort(scores), scores) / scores.size - 0.5
+    share = float(np.average(rows.codes == 1, weights=rows.weight))
+    return float(dependence.effects(rows, (((rows.codes == 1) - share) * ranks)[:, None])[0])

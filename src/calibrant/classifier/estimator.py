@@ -147,8 +147,10 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         sample_weight : array-like of shape (n,), optional
             Always used by the calibrators, and by the classifier where it takes weights.
         **fit_params : dict
-            Arguments of the classifier's `fit`, and `groups` of the splitter. With metadata routing enabled they go
-            where they were requested.
+            Arguments of the classifier's `fit`, and `groups` of the splitter: the cluster of each row, such as a
+            patient. Where `cv` is a number or None, its folds then keep clusters whole, unlike scikit-learn's, which
+            pass over them; a calibrator that cross-validates keeps them whole too. With metadata routing enabled
+            arguments go where they were requested.
 
         Returns
         -------
@@ -169,12 +171,14 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if is_frozen:
             check_is_fitted(estimator)
         params = self._routed(estimator, sample_weight, fit_params)
+        groups = params.splitter.split.get("groups")
+        cluster = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
         fitting: Fitting
         if is_multilabel(y):
             has_label = label_matrix(y)
             codes = None
             weight = as_weight(sample_weight, len(has_label), rows="y")
-            fitting = MultilabelFitting(estimator, method, X, y, weight, params.estimator.fit, has_label)
+            fitting = MultilabelFitting(estimator, method, X, y, weight, params.estimator.fit, cluster, has_label)
             self.classes_ = [np.array([0, 1])] * has_label.shape[1]
         else:
             y = _one_column(y)
@@ -183,7 +187,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 every = np.union1d(estimator.classes_, classes)
                 classes, codes = every, np.searchsorted(every, classes)[codes]
             weight = as_weight(sample_weight, codes.size, rows="y")
-            fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, classes, codes)
+            fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, cluster, classes, codes)
             self.classes_ = classes
         if is_frozen and self.ensemble is not True:
             pairs = [fitting.of_all_rows()]

@@ -38,6 +38,7 @@ class Fitting(ABC):
     y: Any
     weight: FloatArray | None
     params: dict[str, Any]
+    cluster: IntArray | None
 
     @property
     @abstractmethod
@@ -112,7 +113,8 @@ class ClassFitting(Fitting):
         return read_output(estimator, self.method, X, self.classes)
 
     def calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> CalibratedPair:
-        return fit_pair(estimator, self.method, self.classes, output, self.codes[rows], weight)
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return fit_pair(estimator, self.method, self.classes, output, self.codes[rows], weight, cluster)
 
     def like_the_final(self, found: list[HeldOut]) -> list[HeldOut]:
         whole = [part for part in found if part.output.known.size == self.classes.size]

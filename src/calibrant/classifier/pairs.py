@@ -191,10 +191,12 @@ def fit_pair(
     output: Output,
     codes: IntArray,
     weight: FloatArray | None,
+    cluster: IntArray | None = None,
 ) -> CalibratedPair:
     """Fit the calibrator of a classifier that was fitted on other rows.
 
-    `codes` are the positions of the rows' labels in `classes`; weights may be zero.
+    `codes` are the positions of the rows' labels in `classes`; weights may be zero. A calibrator that cross-validates
+    keeps rows of one `cluster` together.
     """
     values, known = output.values, output.known
     counted = None if weight is None or weight.all() else weight > 0.0
@@ -204,6 +206,7 @@ def fit_pair(
     if counted is not None:
         values, codes = values[counted], codes[counted]
         weight = None if weight is None else weight[counted]
+        cluster = None if cluster is None else np.unique(cluster[counted], return_inverse=True)[1]
     fitted = np.flatnonzero(np.bincount(codes, minlength=classes.size)).astype(np.int64)
     calibrator = None
     if fitted.size > 1:
@@ -213,7 +216,7 @@ def fit_pair(
             codes = np.searchsorted(fitted, codes)
         labels = Labels(codes.astype(np.uint8) if fitted.size == 2 else codes, classes[fitted])
         calibrator = method.template.fresh()
-        calibrator.fit_rows(Rows(values, labels, weight, input=method.input))
+        calibrator.fit_rows(Rows(values, labels, weight, input=method.input, cluster=cluster))
     n_rows = float(codes.size if weight is None else weight.sum())
     return CalibratedPair(estimator, calibrator, method, classes, known, fitted, n_rows)
 

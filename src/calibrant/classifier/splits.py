@@ -54,7 +54,9 @@ def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict
             )
     if cv is None or isinstance(cv, numbers.Integral):
         n_folds = check_cv(cv).n_splits  # it says what is wrong with the number
-        if smallest >= n_folds:
+        if params.get("groups") is not None:
+            cv = StratifiedGroupKFold(n_folds)
+        elif smallest >= n_folds:
             return _blocks(codes, n_folds)
     return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
 

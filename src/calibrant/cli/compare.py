@@ -27,7 +27,7 @@ from calibrant.validation import INPUT_KINDS, InputKind, check_choice
     "calibrant compare scores.parquet --label y --score p",
     "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
 )
-@data_options()
+@data_options("dependence")
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
 @click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")

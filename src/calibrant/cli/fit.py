@@ -20,6 +20,7 @@ from calibrant.calibrators import (
     calibrator_kind,
     make_calibrator,
     out_of_fold,
+    row_splits,
     warn_if_inverted,
 )
 from calibrant.cli import common
@@ -46,7 +47,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
     "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
     "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
 )
-@data_options()
+@data_options("dependence")
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
 @click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
@@ -68,6 +69,9 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
 
     FILE may be a folder of files too. What is too large for memory is read in passes: isotonic, sigmoid, beta and the
     multi-class curves are then fitted to all rows all the same, other methods to a summary of bounded error.
+
+    --cluster, or --time and --label-end, say that rows are not independent: folds then keep clusters whole, or are
+    blocks in time without labels that overlap, and auto chooses by them.
 
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
@@ -142,7 +146,7 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     n_folds = min(_MOST_FOLDS, *(n for n in rows.checked_labels().counts().tolist() if n))
     if n_folds < 2:
         return "No out-of-fold figures: a class has fewer than two rows."
-    values = {"after": out_of_fold(calibrator, rows, rows.folds(n_folds, rng=seed))}
+    values = {"after": out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed))}
     unchanged = rows.probabilities()
     if unchanged is not None:
         values = {"before": unchanged, **values}

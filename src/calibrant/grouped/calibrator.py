@@ -120,6 +120,9 @@ class GroupedCalibrator(Configured, MapFitted):
         groups: ArrayLike,
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
     ) -> Self:
         """Fit the map of all rows and that of each group.
 
@@ -129,6 +132,9 @@ class GroupedCalibrator(Configured, MapFitted):
             As for `Calibrator.fit`; the size of a group is Kish's effective number of rows.
         groups : array-like of shape (n,)
             The group of each row: booleans, integers, strings or a categorical.
+        cluster, time, label_end : array-like of shape (n,), optional
+            Rows that are not independent, as for `AutoCalibrator.fit`: the folds by which the shrinkage is chosen keep
+            clusters, or labels that overlap, on one side.
 
         Raises
         ------
@@ -144,6 +150,9 @@ class GroupedCalibrator(Configured, MapFitted):
             classes=classes,
             both_classes=True,
             groups={series_name(groups) or _GROUPS: groups},
+            cluster=cluster,
+            time=time,
+            label_end=label_end,
         )
         warn_if_inverted(rows)
         return self.fit_rows(rows)
