@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidTypeError
+from calibrant.dependence import Dependence, Units, read_dependence, t_quantile
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import SampleForecast
-from calibrant.forecasts.points import as_numbers
-from calibrant.metrics import Estimate, mean_of, normal_estimate
-from calibrant.numerics import FloatArray, kish_size
+from calibrant.forecasts.points import LARGEST, as_numbers
+from calibrant.metrics import Estimate, mean_of, normal_estimate, rate_estimate
+from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
 
 
@@ -25,6 +28,7 @@ class Outcomes:
     forecast: Forecast
     y: FloatArray
     weight: FloatArray | None
+    dependence: Dependence = field(default_factory=Dependence)
 
     def __len__(self) -> int:
         return self.y.size
@@ -43,11 +47,25 @@ class Outcomes:
         """Return some of the rows, by their numbers or a mask."""
         numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         weight = None if self.weight is None else self.weight[numbers]
-        return type(self)(self.forecast[numbers], self.y[numbers], weight)
+        return type(self)(self.forecast[numbers], self.y[numbers], weight, self.dependence.take(numbers))
 
     def drawn(self, rng: np.random.Generator) -> Self:
         """Return the rows with outcomes drawn from their forecasts."""
-        return type(self)(self.forecast, self.forecast.sample(1, rng)[:, 0], self.weight)
+        return replace(self, y=self.forecast.sample(1, rng)[:, 0])
+
+    def fitted_without(self, folds: IntArray, fold: int) -> Self:
+        """Return the rows to fit to where a fold is held out: those whose outcomes overlap none of its outcomes."""
+        fitted = self.dependence.fitted_without(folds, fold)
+        if not fitted.any():
+            raise InvalidInputError(
+                f"every outcome overlaps one of the {count(int((folds == fold).sum()), 'row')} held out, so that none is "
+                "left to fit to. Pass rows of a longer time, or labels that end earlier."
+            )
+        return self.take(fitted)
+
+    def as_independent(self) -> Self:
+        """Return the rows without what says that they are not independent."""
+        return replace(self, dependence=Dependence())
 
     def pit_ends(self) -> tuple[FloatArray, FloatArray]:
         """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
@@ -66,20 +84,90 @@ class Outcomes:
     def mean_estimate(
         self, values: FloatArray, level: float, *, least: float = -np.inf, most: float = np.inf
     ) -> Estimate:
-        """Return the mean of one value per row with its normal interval, cut to the range that it can lie in."""
-        return normal_estimate(mean_of([(values, self.weights)], self.effective_size), level, least=least, most=most)
+        """Return the mean of one value per row with its interval, cut to the range that it can lie in."""
+        return mean_estimate(values, self.weights, self.dependence, level, least=least, most=most)
+
+    def rate_estimate(self, happened: FloatArray, level: float) -> Estimate:
+        """Return how often something happened, 1 or 0 in each row, with Wilson's interval.
+
+        Of rows that are not independent, the number is divided by the design effect and by the square of how much
+        longer Student's t is than the normal quantile (Korn and Graubard 1998, *Confidence intervals for proportions
+        with small expected number of positive counts estimated from survey data*, Survey Methodology 24). Where it
+        always or never happened, which shows no design effect, units count as rows.
+        """
+        rate, size = self.mean(happened), self.effective_size
+        units = units_of(happened, self.weights, self.dependence)
+        if units is None:
+            return rate_estimate(rate, size, level)
+        error, degrees = units.error_of_mean(happened, self.weights)
+        stretch = (t_quantile(degrees, level) / normal_quantile(level)) ** 2
+        variance = error**2 * stretch
+        worth = (degrees + 1.0) / stretch if rate in (0.0, 1.0) else rate * (1.0 - rate) / max(variance, 1.0 / LARGEST)
+        worth = min(worth, size)
+        found = rate_estimate(rate, worth, level)
+        return replace(found, method=f"Wilson ({units.words})", effect=size / worth)
+
+    def level_units(self) -> Units | None:
+        """Return the units of rows, where in time alone the longer blocks of where outcomes fell and how far out."""
+        if not self.dependence:
+            return None
+        levels = self.levels()
+        found = [units_of(each, self.weights, self.dependence) for each in (levels, np.abs(levels - 0.5))]
+        return min((each for each in found if each is not None), key=lambda units: units.n)
 
 
-def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Outcomes:
-    """Check a forecast and its outcomes, and drop rows of weight zero."""
+def units_of(values: FloatArray, weight: FloatArray, dependence: Dependence) -> Units | None:
+    """Return the units of rows that a mean of values is taken over; None where rows are independent."""
+    return dependence.units(weight * (values - np.average(values, weights=weight))) if dependence else None
+
+
+def mean_estimate(
+    values: FloatArray,
+    weight: FloatArray,
+    dependence: Dependence,
+    level: float,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+) -> Estimate:
+    """Estimate a weighted mean: normal if rows are independent, else by sums over units and Student's t."""
+    alone = mean_of([(values, weight)], kish_size(weight))
+    units = None if not math.isfinite(alone.value) else units_of(values, weight, dependence)
+    if units is None:
+        return normal_estimate(alone, level, least=least, most=most)
+    error, degrees = units.error_of_mean(values, weight)
+    half = t_quantile(degrees, level) * error
+    effect = max((error / alone.error) ** 2, 1.0) if alone.error > 0.0 else 1.0
+    low, high = max(alone.value - half, least), min(alone.value + half, most)
+    return Estimate(alone.value, low, high, f"t ({units.words})", effect=effect)
+
+
+def read_outcomes(
+    forecast: Forecast,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+) -> Outcomes:
+    """Check a forecast, its outcomes and which rows hang together, and drop rows of weight zero."""
     forecast = as_forecast(forecast)
     values = as_numbers(y, name="y")
     check_same_length(len(forecast), values.size, "forecast", "y")
     weight = as_weight(sample_weight, values.size, rows="the forecast")
-    if weight is None or weight.all():
-        return Outcomes(forecast, values, weight)
-    kept = np.flatnonzero(weight > 0.0)
-    return Outcomes(forecast[kept], values[kept], as_weight(weight[kept], kept.size))
+    dependence = read_dependence(values.size, cluster, time, label_end, rows="the forecast")
+    rows = Outcomes(forecast, values, weight, dependence)
+    if weight is not None and not weight.all():
+        rows = rows.take(weight > 0.0)
+        rows = replace(rows, weight=as_weight(rows.weight, len(rows)))
+    if rows.dependence.is_one:
+        name = "time" if cluster is None else "cluster"
+        raise InvalidInputError(
+            f"{name} is the same in all {count(len(rows), 'row')}, which doesn't tell how much others would differ. "
+            f"Pass rows of several, or leave {name} out."
+        )
+    return rows
 
 
 def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight: ArrayLike | None = None) -> float:

@@ -38,7 +38,8 @@ def measured_rows(y_true: ArrayLike, y_prob: ArrayLike, **what: Any) -> Rows:
 class Estimate:
     """A value, the ends of its interval, how that was found, what a reader must know, and of which rows it is.
 
-    `level` and `n` are told where the interval is not of the level that was asked for, or not of all rows.
+    `level` and `n` are told where the interval is not of the level that was asked for, or not of all rows, and `effect`
+    where the design effect of the rows is of this figure alone.
     """
 
     value: float
@@ -49,10 +50,12 @@ class Estimate:
     where: str = ""
     level: float | None = None
     n: int | None = None
+    effect: float = 1.0
 
     def to_score(self, name: str, *, level: float, n: int, evaluated_on: str, effect: float = 1.0) -> Score:
         """Return the estimate under a name, with what is known of its rows; their design effect goes to the method."""
         level, n = level if self.level is None else self.level, n if self.n is None else self.n
+        effect *= self.effect
         method = self.method if effect == 1.0 or self.method == "none" else f"{self.method}, design effect {effect:.3g}"
         return Score(name, self.value, self.low, self.high, level, n, method, evaluated_on, self.note, self.where)
 
