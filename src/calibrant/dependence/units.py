@@ -85,11 +85,16 @@ class Dependence:
         time, end = (None if each is None else each[at] for each in (self.time, self.label_end))
         return type(self)(cluster, time, end)
 
-    def units(self, values: FloatArray) -> Units | None:
+    @property
+    def is_serial(self) -> bool:
+        """Whether times are all that is known, so that it takes a series to tell how long blocks are."""
+        return self.time is not None and self.label_end is None
+
+    def units(self, *series: FloatArray) -> Units | None:
         """Return the units of rows; None where they are independent.
 
-        `values`, one per row, decide how long blocks are where nothing but times is known: they are the weighted
-        deviations of a mean.
+        Where nothing but times is known, blocks are the longest that one of the series asks for: of the rows' weighted
+        deviations from a mean.
         """
         if self.cluster is not None:
             n = int(self.cluster.max()) + 1
@@ -97,14 +102,14 @@ class Dependence:
         if self.time is None:
             return None
         times, rank = np.unique(self.time, return_inverse=True)
-        blocks = self._blocks(times, rank, values)
+        blocks = self._blocks(times, rank, series)
         n = max(times.size // blocks.length, 1)
         words = f"{count(n, 'block')} of {count(blocks.length, 'time')}"
         return Units((rank * n // times.size).astype(np.int64), n, blocks.lost, words)
 
-    def _blocks(self, times: TimeArray, rank: IntArray, values: FloatArray) -> Blocks:
+    def _blocks(self, times: TimeArray, rank: IntArray, series: tuple[FloatArray, ...]) -> Blocks:
         if self.label_end is None:
-            return serial_blocks(np.bincount(rank, weights=values))
+            return max(serial_blocks(np.bincount(rank, weights=each).astype(np.float64)) for each in series)
         known = np.full(times.size, self.label_end.min(), dtype=self.label_end.dtype)
         np.maximum.at(known, rank, self.label_end)
         return label_blocks(times, known)

@@ -151,7 +151,8 @@ def scores_and_floors(
     alone = _noise(rows.as_independent(), errors, gaps, generator) if rows.dependence else noise
     for name, value in _gaps(rows, errors, gaps).items():
         effect = _effect(noise[name], alone[name])
-        floors[name] = floors[name].times(effect**0.5)
+        if effect > 1.0:
+            floors[name] = floors[name].raised(effect, noise[name])
         estimates[name] = replace(_bounded(value, noise[name], floors[name], level), effect=effect)
     estimates["decision_loss"] = _loss_estimate(rows, gaps, level)
     verdict = forecast_verdict(estimates, floors, interval_level)
@@ -354,7 +355,8 @@ def evaluate_rule(
     noise = _noise_of_rule(rows, picked, generator)
     alone = _noise_of_rule(rows.as_independent(), picked, generator) if rows.dependence else noise
     effect = _effect(noise, alone)
-    floor = floor_of(np.array([distance_of_sides(each, picked) for each in drawn]), level).times(effect**0.5)
+    floor = floor_of(np.array([distance_of_sides(each, picked) for each in drawn]), level)
+    floor = floor.raised(effect, noise) if effect > 1.0 else floor
     error = _bounded(distance_of_sides(rows, picked), noise, floor, level)
     estimates["threshold_calibration_error"] = replace(error, effect=effect)
     if checked is not None:

@@ -42,9 +42,15 @@ class NoiseFloor:
     level: float
     n_draws: int
 
-    def times(self, factor: float) -> NoiseFloor:
-        """Return the floor of so much more noise."""
-        return replace(self, mean=factor * self.mean, low=factor * self.low, high=factor * self.high)
+    def raised(self, effect: float, noise: FloatArray) -> NoiseFloor:
+        """Return the floor of rows that are not independent, from the design effect on the gap and draws of its noise.
+
+        Few units make for more large gaps than many rows do, so that the draws say how far the floor spreads.
+        """
+        mean = self.mean * math.sqrt(effect)
+        spread = np.quantile(noise, [0.5 - 0.5 * self.level, 0.5 + 0.5 * self.level]) / noise.mean()
+        low, high = (mean * spread).tolist()
+        return replace(self, mean=mean, low=low, high=max(high, self.high * math.sqrt(effect)))
 
 
 def noise_floor(
@@ -109,7 +115,7 @@ class RandomSubsets:
     """
 
     def __init__(self, rows: Outcomes, rng: np.random.Generator, *, n_draws: int = _DRAWS) -> None:
-        units = rows.level_units()
+        units = rows.units()
         n = len(rows) if units is None else units.n
         self.n = min(n, _N_SUBSETS)
         subset: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n)

@@ -364,7 +364,7 @@ def _sizes(rows: Outcomes, n: int, level: float, cumulative: bool) -> FloatArray
     stretch = (t_quantile(max(subsets.n - 1, 1), level) / normal_quantile(level)) ** 2
     alone = np.maximum(share * (1.0 - share), 0.0) / size
     effect = np.divide(subsets.variance(influences), alone, out=np.ones(n), where=alone > 0.0)
-    return size / np.maximum(stretch * effect, 1.0)
+    return np.asarray(size / np.maximum(stretch * effect, 1.0))
 
 
 def _binomial_band(size: FloatArray | float, rate: FloatArray | float, level: float) -> tuple[FloatArray, FloatArray]:

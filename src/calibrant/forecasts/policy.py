@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from calibrant.dependence import Dependence, read_dependence
+from calibrant.dependence import Units, read_dependence
 from calibrant.errors import NotFittedError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
@@ -21,7 +22,7 @@ from calibrant.forecasts.decisions import (
     realised_losses,
 )
 from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.scores import mean_estimate, read_outcomes
+from calibrant.forecasts.scores import deviations, mean_estimate, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
@@ -152,7 +153,7 @@ class ThresholdPolicy:
         loss = as_loss(self.loss)
         expected, realised = expected_losses(rows.forecast, loss), realised_losses(rows.y, loss)
         how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
-        return _policy_scores(expected, realised, decided, rows.weights, rows.dependence, **how)
+        return _policy_scores(expected, realised, decided, rows.weights, rows.units, **how)
 
 
 class CostPolicy:
@@ -213,7 +214,12 @@ class CostPolicy:
         decided = expected.argmin(axis=1).astype(np.int64)[kept]
         realised = self.costs.T[labels.codes[kept]]
         how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
-        return _policy_scores(expected[kept], realised, decided, counted[kept], dependence.take(kept), **how)
+        dependence, weight = dependence.take(kept), counted[kept]
+
+        def units(values: FloatArray) -> Units | None:
+            return dependence.units(deviations(values, weight))
+
+        return _policy_scores(expected[kept], realised, decided, weight, units, **how)
 
     def _expected(self, y_prob: ArrayLike) -> FloatArray:
         """Return the expected cost of each decision in each row, shape (n, n_decisions)."""
@@ -245,7 +251,7 @@ def _policy_scores(
     losses: FloatArray,
     decided: IntArray,
     weight: FloatArray,
-    dependence: Dependence,
+    units: Callable[[FloatArray], Units | None],
     *,
     level: float,
     evaluated_on: str,
@@ -261,7 +267,7 @@ def _policy_scores(
     }
     found = []
     for name, values in named.items():
-        estimate = mean_estimate(values, weight, dependence, level)
+        estimate = mean_estimate(values, weight, units(values), level)
         if name == "best_single_decision":
             estimate = replace(estimate, note=f"decision {best} for all rows")
         found.append(estimate.to_score(name, level=level, n=values.size, evaluated_on=evaluated_on))

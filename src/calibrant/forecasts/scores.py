@@ -58,8 +58,8 @@ class Outcomes:
         fitted = self.dependence.fitted_without(folds, fold)
         if not fitted.any():
             raise InvalidInputError(
-                f"every outcome overlaps one of the {count(int((folds == fold).sum()), 'row')} held out, so that none is "
-                "left to fit to. Pass rows of a longer time, or labels that end earlier."
+                f"every outcome overlaps one of the {count(int((folds == fold).sum()), 'row')} held out: none is left "
+                "to fit to. Pass rows of a longer time, or labels that end earlier."
             )
         return self.take(fitted)
 
@@ -85,7 +85,7 @@ class Outcomes:
         self, values: FloatArray, level: float, *, least: float = -np.inf, most: float = np.inf
     ) -> Estimate:
         """Return the mean of one value per row with its interval, cut to the range that it can lie in."""
-        return mean_estimate(values, self.weights, self.dependence, level, least=least, most=most)
+        return mean_estimate(values, self.weights, self.units(values), level, least=least, most=most)
 
     def rate_estimate(self, happened: FloatArray, level: float) -> Estimate:
         """Return how often something happened, 1 or 0 in each row, with Wilson's interval.
@@ -96,7 +96,7 @@ class Outcomes:
         always or never happened, which shows no design effect, units count as rows.
         """
         rate, size = self.mean(happened), self.effective_size
-        units = units_of(happened, self.weights, self.dependence)
+        units = self.units(happened)
         if units is None:
             return rate_estimate(rate, size, level)
         error, degrees = units.error_of_mean(happened, self.weights)
@@ -107,24 +107,28 @@ class Outcomes:
         found = rate_estimate(rate, worth, level)
         return replace(found, method=f"Wilson ({units.words})", effect=size / worth)
 
-    def level_units(self) -> Units | None:
-        """Return the units of rows, where in time alone the longer blocks of where outcomes fell and how far out."""
-        if not self.dependence:
-            return None
+    def units(self, values: FloatArray | None = None) -> Units | None:
+        """Return the units of rows, for a mean of values; None where rows are independent.
+
+        In time alone, blocks are as long as the values ask for, or where outcomes fell, or how far out, if that is
+        longer: what is correlated shows there, which in the values may be hidden by what is not.
+        """
+        if not self.dependence.is_serial:
+            return self.dependence.units()
         levels = self.levels()
-        found = [units_of(each, self.weights, self.dependence) for each in (levels, np.abs(levels - 0.5))]
-        return min((each for each in found if each is not None), key=lambda units: units.n)
+        series = [levels, np.abs(levels - 0.5)] + ([] if values is None or not np.isfinite(values).all() else [values])
+        return self.dependence.units(*(deviations(each, self.weights) for each in series))
 
 
-def units_of(values: FloatArray, weight: FloatArray, dependence: Dependence) -> Units | None:
-    """Return the units of rows that a mean of values is taken over; None where rows are independent."""
-    return dependence.units(weight * (values - np.average(values, weights=weight))) if dependence else None
+def deviations(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the weighted deviations of values from their mean."""
+    return np.asarray(weight * (values - np.average(values, weights=weight)))
 
 
 def mean_estimate(
     values: FloatArray,
     weight: FloatArray,
-    dependence: Dependence,
+    units: Units | None,
     level: float,
     *,
     least: float = -np.inf,
@@ -132,8 +136,7 @@ def mean_estimate(
 ) -> Estimate:
     """Estimate a weighted mean: normal if rows are independent, else by sums over units and Student's t."""
     alone = mean_of([(values, weight)], kish_size(weight))
-    units = None if not math.isfinite(alone.value) else units_of(values, weight, dependence)
-    if units is None:
+    if units is None or not math.isfinite(alone.value):
         return normal_estimate(alone, level, least=least, most=most)
     error, degrees = units.error_of_mean(values, weight)
     half = t_quantile(degrees, level) * error

@@ -342,7 +342,7 @@ class _Fold:
         self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
         self._is_below = left_out.y[:, None] <= scored
         self._weight = left_out.weights
-        units = left_out.level_units()
+        units = left_out.units()
         code, n = (np.arange(len(left_out)), len(left_out)) if units is None else (units.code, units.n)
         self._part = code * _N_PARTS // n
 
