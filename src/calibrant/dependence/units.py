@@ -155,7 +155,7 @@ def read_dependence(
     if label_end is None:
         start, end = as_times(time, name=names[1]), None
     else:
-        start, end = as_label_times(time, label_end, name=names[1])
+        start, end = as_label_times(time, label_end, name=names[1], end_name=names[2])
     check_same_length(n, start.size, rows, names[1])
     return Dependence(time=start, label_end=end)
 

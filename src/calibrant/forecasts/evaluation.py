@@ -28,6 +28,7 @@ from calibrant.forecasts.decisions import (
     rule_losses,
     table_of_gaps,
 )
+from calibrant.forecasts.kinds import QuantileForecast
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise, noise_in_bins
 from calibrant.forecasts.scores import (
     Outcomes,
@@ -48,6 +49,7 @@ _FLOOR_ROWS = 2_000
 _FLOOR_DRAWS, _RULE_DRAWS = 20, 50
 #: Thresholds at which the noise of the threshold calibration errors is followed.
 _NOISE_THRESHOLDS = 10
+_INTERVAL_LEVEL = 0.9
 #: Bins by predicted median and width of the distribution calibration error.
 _BINS = (5, 3)
 #: Gaps by which forecasts are judged, and what the verdict says of each.
@@ -66,7 +68,7 @@ def evaluate(
     cluster: ArrayLike | None = None,
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
-    interval_level: float = 0.9,
+    interval_level: float | None = None,
     level: float = 0.95,
     rng: int | np.random.Generator | None = 0,
     evaluated_on: str = "given data",
@@ -84,8 +86,8 @@ def evaluate(
         is late to follow: how far, the data say.
     label_end : array-like of shape (n,), optional
         When each outcome was known: outcomes whose spans from `time` overlap are not independent.
-    interval_level : float
-        Level of the central intervals that are scored.
+    interval_level : float, optional
+        Level of the central intervals that are scored: 0.9, or of a `QuantileForecast` the nearest of its own.
     level : float
         Nominal coverage of the intervals of the scores.
     rng : int, Generator or None
@@ -135,9 +137,17 @@ def evaluate(
     >>> print(scores["coverage"])
     coverage 0.5740 [0.5431, 0.6043]
     """
-    interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
+    interval_level, level = as_interval_level(interval_level, forecast), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
     return scores_and_floors(rows, interval_level, level, as_generator(rng), evaluated_on)[0]
+
+
+def as_interval_level(level: float | None, forecast: object) -> float:
+    """Check the level of central intervals; where none is given, take 0.9, or what quantiles have that is nearest."""
+    if level is not None:
+        return check_fraction("interval_level", level)
+    own = forecast.central_levels if isinstance(forecast, QuantileForecast) else []
+    return min(own, key=lambda each: abs(each - _INTERVAL_LEVEL), default=_INTERVAL_LEVEL)
 
 
 def scores_and_floors(
