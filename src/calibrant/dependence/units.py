@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,36 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_groups, check_same_length
 
+#: A skewness below this moves no interval that could be told from another.
+_SYMMETRIC = 1e-6
+
+
+class MeanError(NamedTuple):
+    """The standard error of a mean, its degrees of freedom, and the skewness of the mean."""
+
+    error: float
+    degrees: float
+    skewness: float
+
+    def ends(self, mean: float, level: float) -> tuple[float, float]:
+        """Return the ends of the interval: Student's t, by Hall's transformation that removes skewness.
+
+        Hall (1992), *On the removal of skewness by transformation*, Journal of the Royal Statistical Society B 54,
+        equation 2.3: of losses, whose few large values decide both mean and error, the upper end lies further away.
+        """
+        if not math.isfinite(self.error):
+            return -math.inf, math.inf
+        t = t_quantile(self.degrees, level)
+        above, below = (_without_skewness(each, self.skewness) for each in (t, -t))
+        return mean - self.error * above, mean - self.error * below
+
+
+def _without_skewness(t: float, skewness: float) -> float:
+    moved = t - skewness / 6.0
+    if abs(skewness) < _SYMMETRIC:
+        return moved
+    return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * moved)) - 1.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
@@ -34,29 +64,31 @@ class Units:
 
     code: IntArray
     n: int
-    lost: float
-    words: str
+    lost: float = 0.0
+    words: str = ""
+
+    @classmethod
+    def of_rows(cls, n: int) -> Self:
+        """Return the units of independent rows: each is one."""
+        return cls(np.arange(n), n)
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Return the sum of the values of each unit."""
         return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
 
-    def error_of_mean(self, values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-        """Return the standard error of a weighted mean, and its degrees of freedom; infinite and 0 of one unit.
+    def error_of_mean(self, values: FloatArray, weight: FloatArray) -> MeanError:
+        """Return the error of a weighted mean; of one unit it is infinite, with no degree of freedom.
 
         The jackknife over units: of G of equal weight it is the sum of their squared sums of influence, times
         G / (G - 1), with G - 1 degrees of freedom. Of others G is Kish's effective number.
         """
         share = self.sums(weight) / weight.sum()
         if self.n == 1:
-            return math.inf, 0.0
+            return MeanError(math.inf, 0.0, 0.0)
         left_out = self.sums(weight * (values - np.average(values, weights=weight))) / weight.sum() / (1.0 - share)
-        variance = (self.n - 1) / self.n * float(left_out @ left_out) / (1.0 - self.lost)
-        return math.sqrt(variance), self.degrees_of_freedom(weight)
-
-    def degrees_of_freedom(self, weight: FloatArray) -> float:
-        """Return Kish's effective number of units, less one."""
-        return kish_size(self.sums(weight)) - 1.0
+        error = math.sqrt((self.n - 1) / self.n * float(left_out @ left_out) / (1.0 - self.lost))
+        skewness = float(np.sum((left_out / error) ** 3)) if error > 0.0 else 0.0
+        return MeanError(error, kish_size(share) - 1.0, skewness)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

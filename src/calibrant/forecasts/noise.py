@@ -133,6 +133,16 @@ class RandomSubsets:
         at = self._subset * n_places + place
         return sum_by(at, values, self.n * n_places).reshape(self.n, n_places)
 
+    def stretch(self, mass: FloatArray) -> FloatArray:
+        """Return by how much noise is larger among rows of few subsets, whose masses are of shape (subsets, places).
+
+        Of k subsets, deviations from a mean are too small by the root of (k - 1) / k; k is Kish's effective number.
+        """
+        total = mass.sum(axis=0)
+        k = np.divide(total**2, np.sum(mass**2, axis=0), out=np.full(total.size, 2.0), where=total > 0.0)
+        few = np.where(k > 1.0 + 1.0 / self.n, k / np.maximum(k - 1.0, 1.0 / self.n), 1.0)
+        return np.asarray(np.sqrt(few * (1.0 - 1.0 / max(self.n, 2))))
+
     def noise(self, sums: FloatArray) -> FloatArray:
         """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
         return np.asarray(np.einsum("dg,gm->dm", self._draws, sums))
@@ -164,12 +174,21 @@ def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.ran
         sums = subsets.sums(first * _PARTS + part, (n_cuts + 1) * _PARTS, weight)
         noise = subsets.noise(sums).reshape(-1, n_cuts + 1, _PARTS)
         share = sums.sum(axis=0).reshape(n_cuts + 1, _PARTS)
-        sides = [(noise.cumsum(axis=1), share.cumsum(axis=0))]
+        mass = sums.reshape(-1, n_cuts + 1, _PARTS).sum(axis=2)
+        sides = [[_up_to(noise, 1), _up_to(share, 0), _up_to(mass, 1)]]
         if n_cuts:
-            after = (noise[:, ::-1].cumsum(axis=1)[:, ::-1], share[::-1].cumsum(axis=0)[::-1])
-            sides = [(sides[0][0][:, :-1], sides[0][1][:-1]), (after[0][:, 1:], after[1][1:])]
-        found.append(np.stack([_area(*side) for side in sides], axis=2))
+            after = [_from(noise, 1)[:, 1:], _from(share, 0)[1:], _from(mass, 1)[:, 1:]]
+            sides = [[sides[0][0][:, :-1], sides[0][1][:-1], sides[0][2][:, :-1]], after]
+        found.append(np.stack([_area(n, s) * subsets.stretch(m) for n, s, m in sides], axis=2))
     return found
+
+
+def _up_to(values: FloatArray, axis: int) -> FloatArray:
+    return np.cumsum(values, axis=axis)
+
+
+def _from(values: FloatArray, axis: int) -> FloatArray:
+    return np.flip(np.cumsum(np.flip(values, axis), axis=axis), axis)
 
 
 def noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -178,7 +197,9 @@ def noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> F
     subsets = RandomSubsets(rows, rng)
     sums = subsets.sums(bins * _PARTS + _parts(rows), n_bins * _PARTS, weight)
     share = sums.sum(axis=0).reshape(n_bins, _PARTS)
-    return np.asarray(_area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) @ share.sum(axis=1))
+    stretch = subsets.stretch(sums.reshape(-1, n_bins, _PARTS).sum(axis=2))
+    area = _area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) * stretch
+    return np.asarray(area @ share.sum(axis=1))
 
 
 def _parts(rows: Outcomes) -> IntArray:

@@ -88,7 +88,7 @@ class ThresholdPolicy:
     >>> round(policy.promised_, 2), policy.rule_.is_above
     (0.81, True)
     >>> print(policy.evaluate(forecast, y).realised)
-    realised 0.8840 [0.7699, 0.9981]
+    realised 0.8840 [0.7784, 1.0095]
     """
 
     def __init__(self, loss: LossFunction, *, y0: ArrayLike | None = None, alpha: ArrayLike | None = None) -> None:
@@ -144,7 +144,7 @@ class ThresholdPolicy:
     ) -> PolicyScores:
         """Measure what the rule's decisions were expected to cost on some rows, and what they cost.
 
-        Intervals are normal; that of the gap is of paired differences. `cluster`, or `time` with or without
+        Intervals are as in `evaluate`; that of the gap is of paired differences. `cluster`, or `time` with or without
         `label_end`, says that rows are not independent: see `calibrant.forecasts.evaluate`.
         """
         level = check_fraction("level", level)

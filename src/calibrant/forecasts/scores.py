@@ -15,7 +15,7 @@ from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import SampleForecast
 from calibrant.forecasts.points import LARGEST, as_numbers
-from calibrant.metrics import Estimate, mean_of, normal_estimate, rate_estimate
+from calibrant.metrics import Estimate, rate_estimate
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
@@ -99,7 +99,7 @@ class Outcomes:
         units = self.units(happened)
         if units is None:
             return rate_estimate(rate, size, level)
-        error, degrees = units.error_of_mean(happened, self.weights)
+        error, degrees, _ = units.error_of_mean(happened, self.weights)
         stretch = (t_quantile(degrees, level) / normal_quantile(level)) ** 2
         variance = error**2 * stretch
         worth = (degrees + 1.0) / stretch if rate in (0.0, 1.0) else rate * (1.0 - rate) / max(variance, 1.0 / LARGEST)
@@ -134,15 +134,18 @@ def mean_estimate(
     least: float = -np.inf,
     most: float = np.inf,
 ) -> Estimate:
-    """Estimate a weighted mean: normal if rows are independent, else by sums over units and Student's t."""
-    alone = mean_of([(values, weight)], kish_size(weight))
-    if units is None or not math.isfinite(alone.value):
-        return normal_estimate(alone, level, least=least, most=most)
-    error, degrees = units.error_of_mean(values, weight)
-    half = t_quantile(degrees, level) * error
-    effect = max((error / alone.error) ** 2, 1.0) if alone.error > 0.0 else 1.0
-    low, high = max(alone.value - half, least), min(alone.value + half, most)
-    return Estimate(alone.value, low, high, f"t ({units.words})", effect=effect)
+    """Estimate a weighted mean by Student's t without skewness, from sums over units where there are any."""
+    value = float(np.average(values, weights=weight))
+    if not math.isfinite(value):
+        return Estimate(value, value, value, "none", "infinite: see log_score")
+    found = alone = Units.of_rows(values.size).error_of_mean(values, weight)
+    if units is not None:
+        found = units.error_of_mean(values, weight)
+    effect = max((found.error / alone.error) ** 2, 1.0) if 0.0 < alone.error < math.inf else 1.0
+    low, high = found.ends(value, level)
+    note = "" if math.isfinite(found.error) else "one row, cluster or block doesn't tell how much others would differ"
+    method = "Hall's t" if units is None else f"Hall's t ({units.words})"
+    return Estimate(value, max(low, least), min(high, most), method, note, effect=effect)
 
 
 def read_outcomes(
