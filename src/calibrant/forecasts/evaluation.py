@@ -124,7 +124,7 @@ def evaluate(
     jackknife, with Kish's effective number of clusters, less one, as degrees of freedom (Cameron and Miller 2015; Bell
     and McCaffrey 2002); noise is drawn by cluster or block; noise floors are raised by how much this adds to the noise.
     Too few are fewer than ten clusters, labels that don't overlap or runs of correlated errors: of five clusters,
-    intervals of losses cover 89% to 93% in place of 95%; of 100 rows with errors of correlation .9, 85%, of 500 rows 92%.
+    intervals of losses cover 89% to 93%, not 95%; of 100 rows with errors of correlation .9, 85%, of 500 rows 92%.
 
     Gaps are biased upward. A noise floor is the mean of the gap over draws of the outcomes from the forecast, on at
     most 2,000 of the rows and scaled by the root of the number of rows. The verdict names a gap above the greater part
