@@ -174,3 +174,41 @@ def test_the_monitor_waits_for_labels_that_come_late(tmp_path: Any) -> None:
     in_parts = watch(300)["rows"]
     state.unlink()
     assert watch(300)["rows"] == in_parts
+
+
+def test_a_calibrated_forecast_with_serial_errors_is_seldom_said_to_break_its_promise() -> None:
+    """AR(.9), n = 500: of 60 intervals of the gap 30 excluded 0; at 95%, 8 or more have a chance of 2%."""
+    excluded = {"unknown": 0, "known": 0}
+    for seed in range(60):
+        error = np.zeros(800)
+        noise = np.random.default_rng(seed).normal(size=800) * (1.0 - 0.9**2) ** 0.5
+        for k in range(1, 800):
+            error[k] = 0.9 * error[k - 1] + noise[k]
+        forecast = cb.forecasts.GaussianForecast(np.zeros(500), 1.0)
+        for name, known in (("unknown", {}), ("known", {"time": np.arange(500)})):
+            found = cb.forecasts.evaluate_rule(forecast, error[300:], (-0.5, 0.5), ((0.0, 4.0), (1.0, 0.0)), **known)
+            excluded[name] += found["reliability_gap"].low > 0.0
+            assert 0.0 < found["reliability_gap"].high < 2.0
+    assert excluded["unknown"] >= 25
+    assert excluded["known"] < 8
+
+
+def test_intervals_of_quantiles_are_called_what_they_are() -> None:
+    """Those between quantiles of .1 and .9 were called intervals of 90%."""
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=400)
+    forecast = cb.forecasts.QuantileForecast([0.1, 0.5, 0.9], mean[:, None] + [-0.5, 0.0, 0.5])
+    found = cb.forecasts.evaluate(forecast, mean + rng.normal(size=400))
+    assert "Intervals are too narrow: those of 80% hold " in found.verdict
+
+
+def test_recalibrated_forecasts_that_are_to_be_used_are_said_to_be_better() -> None:
+    """ "After recalibration: not calibrated" stood above "Use the recalibrated forecasts"."""
+    rng = np.random.default_rng(1)
+    mean = rng.normal(size=3_000)
+    y = mean + np.where(mean > 0.0, 2.0, 0.3) * rng.normal(size=3_000)
+    forecast = cb.forecasts.GaussianForecast(mean, 0.3)
+    fitted = cb.forecasts.VarianceScalingRecalibrator().fit(forecast[:1_500], y[:1_500])
+    found = cb.ForecastReport(forecast[1_500:], y[1_500:], recalibrator=fitted)._summary
+    assert found["headline"].startswith("After recalibration: better, but not calibrated")
+    assert found["advice"].startswith("Use the recalibrated forecasts, which are better though not calibrated yet.")

@@ -90,6 +90,16 @@ def design_effect(rows: Rows, dependence: Dependence | None = None) -> float:
     return float(dependence.effects(rows, gaps(rows)).max()) if dependence.is_dependent else 1.0
 
 
+def block_of_rows(rows: Rows) -> IntArray | None:
+    """Return the cluster of each row, or the block of times that it lies in; None where rows are independent."""
+    if rows.cluster is not None:
+        return rows.cluster
+    if rows.time is None:
+        return None
+    times, known, time_of_row = _times(rows)
+    return np.asarray(time_of_row // block_length(times, known), dtype=np.int64)
+
+
 def gaps(rows: Rows) -> FloatArray:
     """Return probability less outcome of one column, or of the top label and each class, one column for each."""
     if rows.is_binary:

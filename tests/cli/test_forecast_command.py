@@ -136,3 +136,35 @@ def test_errors_are_one_line_that_says_where(run: Run, table: dict[str, Any], ar
 def test_help_has_examples(run: Run) -> None:
     shown = run("forecast evaluate --help").output
     assert "Examples:\n  calibrant forecast evaluate forecasts.parquet --outcome y --mean mu --std sigma\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ("--cluster site", ("cluster",)),
+        ("--time made", ("time",)),
+        ("--time made --label-end known", ("time", "label_end")),
+    ],
+)
+def test_rows_that_hang_together_are_named_by_column(
+    run: Run, folder: Path, table: dict[str, Any], options: str, names: tuple[str, ...]
+) -> None:
+    own = {"cluster": [f"s{k // 9}" for k in range(90)], "time": np.arange(90), "label_end": np.arange(90) + 4}
+    columns = dict(zip(("site", "made", "known"), own.values(), strict=True))
+    pq.write_table(pa.table({**table, **columns}), folder / "d.parquet")
+    result = run(f"forecast evaluate d.parquet --mean mu --std sigma --json {options}")
+    expected = evaluate(made("mean", table), table["y"], **{name: own[name] for name in names})
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["scores"] == expected.to_dict()["scores"]
+    given = dict(zip(options.split()[::2], options.split()[1::2], strict=True))
+    assert {f"--{name.replace('_', '-')}": found["columns"][name] for name in names} == given
+
+
+def test_columns_that_cannot_say_what_hangs_together_are_refused(run: Run, folder: Path, table: dict[str, Any]) -> None:
+    pq.write_table(pa.table({**table, "one": ["a"] * 90, "made": range(90)}), folder / "d.parquet")
+    start = "forecast evaluate d.parquet --mean mu --std sigma"
+    assert "cluster is the same in all 90 rows" in run(f"{start} --cluster one").stderr
+    assert "Pass one of them." in run(f"{start} --cluster one --time made").stderr
+    assert "label_end says when a label was known" in run(f"{start} --label-end made").stderr
+    assert "column 'mu' of d.parquet row" in run(f"{start} --time made --label-end mu").stderr

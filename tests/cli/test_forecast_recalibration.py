@@ -221,3 +221,33 @@ def test_report_is_that_of_the_library(run: Run, table: dict[str, Any], folder: 
 @pytest.mark.parametrize("name", ["fit", "apply", "report"])
 def test_help_of_each_has_examples(run: Run, name: str) -> None:
     assert f"Examples:\n  calibrant forecast {name} " in run(f"forecast {name} --help").output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--cluster site", "Held out (24 rows, recalibrated by a fit to the other 96):"),
+        (
+            "--time made --label-end known",
+            "Held out (24 rows, recalibrated by a fit to 92 that none of their outcomes ",
+        ),
+    ],
+)
+def test_rows_held_out_share_no_cluster_and_no_outcome_with_the_others(
+    run: Run, folder: Path, table: dict[str, Any], options: str, said: str
+) -> None:
+    columns = {"site": [f"s{k // 12}" for k in range(120)], "made": range(120), "known": range(4, 124)}
+    pq.write_table(pa.table({**table, **columns}), folder / "d.parquet")
+    result = run(f"forecast fit d.parquet --mean mu --std sigma --method conformal {options} -o r.json")
+    assert result.exit_code == 0, result.output
+    assert said in result.output
+    page = run(f"forecast report d.parquet --mean mu --std sigma --recalibrator r.json {options} -o page.html")
+    assert page.exit_code == 0, page.output
+    words = "10 clusters" if "site" in options else "10 blocks of 12 times"
+    assert f"Sums over {words} are taken to be independent." in (folder / "page.html").read_text("utf-8")
+
+
+def test_a_fifth_of_one_cluster_tells_nothing(run: Run, folder: Path, table: dict[str, Any]) -> None:
+    pq.write_table(pa.table({**table, "site": ["a"] * 60 + ["b"] * 60}), folder / "d.parquet")
+    result = run("forecast fit d.parquet --mean mu --std sigma --method average --cluster site -o r.json")
+    assert "No held-out figures: a 5th of the rows is of one cluster or time, or leaves one." in result.output

@@ -109,7 +109,8 @@ def test_intervals_cover_the_values_of_many_rows():
 
 def test_interval_of_the_decision_loss_is_that_of_a_mean(scores):
     loss = scores["decision_loss"]
-    assert 0.5 * (loss.low + loss.high) == pytest.approx(loss.value, abs=1e-12)
+    assert loss.method == "Hall's t"
+    assert 0.5 * (loss.low + loss.high) == pytest.approx(loss.value, rel=0.01)  # which is skewed a little
 
 
 @pytest.mark.slow

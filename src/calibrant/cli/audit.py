@@ -17,7 +17,7 @@ from calibrant.phrases import count
     "calibrant audit scores.parquet --label y --score p --groups sex,city",
     "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
 )
-@data_options("positive", "calibrator")
+@data_options("positive", "calibrator", "dependence")
 @click.option(
     "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
 )
@@ -33,6 +33,8 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
     Looks at the values of the columns that --groups names, at those of each pair of them, and at parts of all these
     by score. The bounds of the gap, mean prediction less what happened, hold for all groups at once; the group that
     is off by most at least comes first.
+
+    --cluster, or --time and --label-end, say that rows are not independent: bounds are then wider.
     """
     found = Request(**options).open().read()
     audited = audit_rows(found.rows, max_order=order, min_rows=min_rows, n_score_bins=score_bins, level=level)

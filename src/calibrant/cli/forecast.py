@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
 from calibrant.errors import unknown_name
 from calibrant.files import open_target
-from calibrant.forecasts import RECALIBRATORS, Outcomes, Recalibrator, crps_change, evaluate, scores_and_floors
+from calibrant.forecasts import (
+    RECALIBRATORS,
+    Outcomes,
+    Recalibrator,
+    as_interval_level,
+    crps_change,
+    evaluate,
+    scores_and_floors,
+)
 from calibrant.phrases import count
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
@@ -32,10 +41,15 @@ _SHOWN = (
 #: One row in so many is held out, if there are this many rows with weight.
 _PARTS = 5
 _LEAST = 50
-_COVERAGE, _LEVEL = 0.9, 0.95
+_LEVEL = 0.95
 
 
-_coverage_option = click.option("--coverage", default=_COVERAGE, metavar="SHARE", help="Level of the scored intervals.")
+_coverage_option = click.option(
+    "--coverage",
+    type=float,
+    metavar="SHARE",
+    help="Level of the scored intervals.  [default: 0.9, or of --quantiles the nearest that they give]",
+)
 
 
 @click.group(
@@ -72,7 +86,14 @@ command.add_command(apply_command)
 @gate_options
 @click.pass_context
 def evaluate_command(
-    ctx: click.Context, /, coverage: float, level: float, seed: int, evaluated_on: str, as_json: bool, **options: Any
+    ctx: click.Context,
+    /,
+    coverage: float | None,
+    level: float,
+    seed: int,
+    evaluated_on: str,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Measure how good the forecasts in FILE are, with intervals and a verdict.
 
@@ -81,11 +102,13 @@ def evaluate_command(
 
     Each gap is shown beside its noise floor: what it would be on average if the forecasts were right.
 
+    --cluster, or --time with or without --label-end, say that rows are not independent: intervals are then wider.
+
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options)
-    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     scores = evaluate(rows.forecast, rows.y, evaluated_on=evaluated_on, **how)
     check_gates(gates, scores)
     if as_json:
@@ -119,7 +142,8 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     """Fit a recalibrator to the forecasts in FILE and what came of them, and save it.
 
     Give rows that the forecaster was not trained on. Prints what recalibration does to a fifth of them, by a fit to
-    the others; the recalibrator that is saved is fitted to all rows.
+    the others; the recalibrator that is saved is fitted to all rows. The fifth holds whole clusters with --cluster, and
+    is the last with --time; no outcome is fitted to that overlaps one of it.
     """
     fitted = new_recalibrator(method, common.take_params(options, _SETTINGS))
     check_output(output, options["file"])
@@ -128,7 +152,7 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
         if method == "threshold":
             fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
         figures = held_out_table(rows, fitted.fresh(), seed)
-        fitted.fit(rows.forecast, rows.y, sample_weight=rows.weight)
+        fitted.fit(rows.forecast, rows.y, **rows.known)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
     persistence.save(fitted, output, metadata=metadata)
     click.echo(rows.describe())
@@ -157,7 +181,7 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 @common.level_option("the scores' intervals")
 @common.seed_option("simulated intervals")
 def report_command(
-    output: str, recalibrator: str | None, title: str, coverage: float, level: float, seed: int, **options: Any
+    output: str, recalibrator: str | None, title: str, coverage: float | None, level: float, seed: int, **options: Any
 ) -> None:
     """Write a report of the forecasts in FILE: verdict, scores beside their noise floors, and where they are off.
 
@@ -168,7 +192,7 @@ def report_command(
     check_output(output, options["file"], recalibrator)
     fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
-    how: dict[str, Any] = {"sample_weight": rows.weight, "interval_level": coverage, "level": level, "rng": seed}
+    how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
     text = report.json() if suffix == ".json" else report.html()
     with open_target(output) as file:
@@ -187,29 +211,44 @@ def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
 
 def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:
     """Return what held-out forecasts are worth, before and after a recalibration that has not seen them."""
-    counted = np.flatnonzero(np.ones(rows.y.size) if rows.weight is None else rows.weight)
-    if counted.size < _LEAST:
+    counted = rows.outcomes()
+    if len(counted) < _LEAST:
         return f"No held-out figures: fewer than {_LEAST} rows."
-    mixed = np.random.default_rng(seed).permutation(counted)
-    tested, used = (np.sort(part) for part in np.split(mixed, [counted.size // _PARTS]))
-    weight = [None if rows.weight is None else rows.weight[part] for part in (used, tested)]
-    recalibrator.fit(rows.forecast[used], rows.y[used], sample_weight=weight[0])
-    before = Outcomes(rows.forecast[tested], rows.y[tested], weight[1])
-    after = Outcomes(recalibrator.transform(before.forecast), before.y, before.weight)
-    found = [scores_and_floors(each, _COVERAGE, _LEVEL, as_generator(seed), "held-out")[0] for each in (before, after)]
+    used, before = _held_out(counted, seed)
+    if used.dependence.is_one or before.dependence.is_one:
+        return f"No held-out figures: a {_PARTS}th of the rows is of one cluster or time, or leaves one."
+    of = used.dependence
+    known: dict[str, Any] = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+    recalibrator.fit(used.forecast, used.y, sample_weight=used.weight, **known)
+    after = replace(before, forecast=recalibrator.transform(before.forecast))
+    coverage = as_interval_level(None, before.forecast)
+    found = [scores_and_floors(each, coverage, _LEVEL, as_generator(seed), "held-out")[0] for each in (before, after)]
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
             cells = [(common.number(s[name].value), common.interval(s[name].low, s[name].high)) for s in found]
             lines.append([name, *(text for pair in cells for text in pair)])
+    n_left = len(counted) - len(before) - len(used)
+    others = f"the other {len(used):,}" if not n_left else f"{len(used):,} that none of their outcomes overlaps"
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
     paired = f"crps, after less before: {change.value:+z.4f} {common.interval(change.low, change.high)}, paired by row"
     return "\n".join(
         [
-            f"Held out ({count(tested.size, 'row')}, recalibrated by a fit to the other {used.size:,}):",
+            f"Held out ({count(len(before), 'row')}, recalibrated by a fit to {others}):",
             common.table(["metric", "before", ends, "after", ends], lines),
             *([paired] if math.isfinite(change.value) else []),
             *(f"before, {note}" for note in common.notes(found[0]) if note.split(":")[0] in _SHOWN),
         ]
     )
+
+
+def _held_out(rows: Outcomes, seed: int) -> tuple[Outcomes, Outcomes]:
+    """Return the rows to fit to and those held out: one in five at random, of whole clusters, or the last in time."""
+    if rows.dependence:
+        folds = rows.dependence.folds(_PARTS, seed)
+        last = int(folds.max())
+        return rows.fitted_without(folds, last), rows.take(folds == last)
+    mixed = np.random.default_rng(seed).permutation(len(rows))
+    tested, used = (np.sort(part) for part in np.split(mixed, [len(rows) // _PARTS]))
+    return rows.take(used), rows.take(tested)

@@ -12,8 +12,16 @@ import numpy as np
 
 from calibrant.cli.common import with_options
 from calibrant.cli.data import called, format_option, split_list, split_names
+from calibrant.dependence import Dependence, read_dependence
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast
+from calibrant.forecasts import (
+    Forecast,
+    GaussianForecast,
+    Outcomes,
+    QuantileForecast,
+    SampleForecast,
+    read_outcomes,
+)
 from calibrant.numerics import FloatArray
 from calibrant.phrases import listed
 from calibrant.tables import RowSource, check_numbers, open_rows
@@ -44,8 +52,13 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
         label = click.option(
             "--outcome", "--label", "outcome", default="y", metavar="COLUMN", help="Column of what happened."
         )
-        weight = click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
-        options = [label, *options[:-1], weight, options[-1]]
+        beside = [
+            click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
+            click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
+            click.option("--time", metavar="COLUMN", help="When each was made: errors may be correlated in time."),
+            click.option("--label-end", metavar="COLUMN", help="When its outcome was known, if outcomes overlap."),
+        ]
+        options = [label, *options[:-1], *beside, options[-1]]
 
     return with_options(options)
 
@@ -136,11 +149,24 @@ class ForecastRows:
     outcome: str
     found: FoundColumns
     weight_name: str | None
+    dependence: Dependence
+    dependence_names: dict[str, str]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known beside forecasts and outcomes, by the arguments that take it."""
+        of = self.dependence
+        return {"sample_weight": self.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+
+    def outcomes(self) -> Outcomes:
+        """Return the rows with weight."""
+        known = self.known
+        return read_outcomes(self.forecast, self.y, known.pop("sample_weight"), **known)
 
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that were read, by the options that name them."""
-        return {"outcome": self.outcome, **self.found.to_dict(), "weight": self.weight_name}
+        return {"outcome": self.outcome, **self.found.to_dict(), "weight": self.weight_name, **self.dependence_names}
 
     def describe(self) -> str:
         """Return a line that says what was read."""
@@ -153,19 +179,24 @@ def read_forecasts(
     file: str, *, outcome: str, weight: str | None = None, format: str | None = None, **options: Any
 ) -> ForecastRows:
     """Read and check the rows that the options name."""
+    asked = {name: options.pop(name, None) for name in ("cluster", "time", "label_end")}
+    named = {name: column for name, column in asked.items() if column is not None}
     columns = ForecastColumns(**options)
     columns.check()
     opened = open_rows(file, format=format)
     where = opened.name
     chosen = columns.select(opened)
-    others = [name for name in (outcome, weight) if name is not None]
+    others = [name for name in (outcome, weight, *named.values()) if name is not None]
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
     forecast = chosen.forecast(found)
     y = number_column(found, outcome, where)
     weights = None
     if weight is not None:
         weights = as_weight(number_column(found, weight, where), y.size, name=called(weight, where))
-    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight)
+    known = [None if column is None else found.column(column) for column in asked.values()]
+    cluster, time, label_end = (called(column or "", where) for column in asked.values())
+    dependence = read_dependence(y.size, *known, rows=where, names=(cluster, time, label_end))
+    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named)
 
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:

@@ -12,6 +12,7 @@ from calibrant.dependence.overlap import (
     block_length as block_length,
     effective_rows as effective_rows,
     overlapping as overlapping,
+    serial_blocks as serial_blocks,
 )
 from calibrant.dependence.purged import (
     CombinatorialPurgedKFold as CombinatorialPurgedKFold,
@@ -19,3 +20,9 @@ from calibrant.dependence.purged import (
     PurgedTimeSeriesSplit as PurgedTimeSeriesSplit,
 )
 from calibrant.dependence.times import TimeArray as TimeArray, as_label_times as as_label_times, as_times as as_times
+from calibrant.dependence.units import (
+    Dependence as Dependence,
+    Units as Units,
+    read_dependence as read_dependence,
+    t_quantile as t_quantile,
+)

@@ -54,12 +54,17 @@ class PitDisplay:
         y: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
         n_bins: int = 20,
         level: float = 0.95,
         ax: Axes | None = None,
     ) -> PitDisplay:
         """Count outcomes by where they fell in their forecasts, as `forecasts.pit_histogram` does, and draw it."""
-        histogram = forecasts.pit_histogram(forecast, y, sample_weight=sample_weight, n_bins=n_bins, level=level)
+        known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end}
+        how: dict[str, Any] = {"sample_weight": sample_weight, "n_bins": n_bins, "level": level}
+        histogram = forecasts.pit_histogram(forecast, y, **how, **known)
         return cls(histogram).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> PitDisplay:
@@ -114,6 +119,9 @@ class ForecastReliabilityDisplay:
         *,
         decision: ThresholdRule | tuple[float, float] | None = None,
         sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
         level: float = 0.95,
         ax: Axes | None = None,
     ) -> ForecastReliabilityDisplay:
@@ -122,7 +130,7 @@ class ForecastReliabilityDisplay:
         Parameters
         ----------
         forecast : Forecast, or mapping of names to forecasts
-        y, sample_weight, level
+        y, sample_weight, cluster, time, label_end, level
             What happened and the rest as in `forecasts.level_curve`.
         decision : ThresholdRule or (y0, alpha), optional
             Draw the rows on both sides of this rule by themselves.
@@ -130,11 +138,13 @@ class ForecastReliabilityDisplay:
             Where to draw; by default a figure of its own.
         """
         curves: list[LevelCurve] = []
+        how: dict[str, Any] = {"sample_weight": sample_weight, "level": level}
+        how |= {"cluster": cluster, "time": time, "label_end": label_end}
         for name, each in as_models(forecast, argument="forecast"):
             if decision is None:
-                curves.append(forecasts.level_curve(each, y, sample_weight=sample_weight, level=level, label=name))
+                curves.append(forecasts.level_curve(each, y, label=name, **how))
             else:
-                sides = forecasts.threshold_curves(each, y, decision, sample_weight=sample_weight, level=level)
+                sides = forecasts.threshold_curves(each, y, decision, **how)
                 curves += [replace(side, label=f"{name}: {side.label}" if name else side.label) for side in sides]
         return cls(curves).plot(ax)
 

@@ -70,11 +70,14 @@ from calibrant.forecasts.scores import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.forecasts.decisions import table_of_gaps as table_of_gaps
 from calibrant.forecasts.evaluation import (
+    as_interval_level as as_interval_level,
     crps_change as crps_change,
     forecast_verdict as forecast_verdict,
     gaps_off as gaps_off,
     scores_and_floors as scores_and_floors,
 )
+from calibrant.forecasts.pit import curve_of as curve_of, histogram_of as histogram_of
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes

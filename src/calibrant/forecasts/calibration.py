@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -250,21 +249,20 @@ def distribution_calibration_error(
 
 def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> float:
     """Return the distribution calibration error of checked rows."""
-    bins = rows_in_bins(rows, by_median, by_width)
-    return sum(mass * distance_of_sides(part) for mass, part in bins) / float(rows.weights.sum())
+    bins, weight = bins_of_rows(rows, by_median, by_width), rows.weights
+    parts = (bins == j for j in np.unique(bins))
+    return sum(float(weight[own].sum()) * distance_of_sides(rows.take(own)) for own in parts) / float(weight.sum())
 
 
-def rows_in_bins(rows: Outcomes, by_median: int, by_width: int) -> Iterator[tuple[float, Outcomes]]:
-    """Yield weight and rows of each bin of the predicted median and, within that, of the predicted width."""
+def bins_of_rows(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
+    """Return the bin of each row by the predicted median and, within that, by the predicted width."""
     low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
     outer = _equal_mass(median, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
     for j in np.unique(outer):
         own = outer == j
         bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
-    for j in np.unique(bins):
-        part = rows.take(bins == j)
-        yield float(part.weights.sum()), part
+    return bins
 
 
 def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:

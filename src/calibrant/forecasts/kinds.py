@@ -192,6 +192,13 @@ class QuantileForecast(PiecewiseForecast):
             quantiles = np.sort(quantiles, axis=1)
         super().__init__(quantiles, heights[None, :], tails)
 
+    @property
+    def central_levels(self) -> list[float]:
+        """The levels of the central intervals that two of the quantiles are the ends of, the widest first."""
+        low, high = self._levels[0], 1.0 - self._levels[0][::-1]
+        pairs = np.isclose(low[:, None], high, rtol=0.0, atol=1e-9).any(axis=1)
+        return [round(1.0 - 2.0 * float(each), 9) for each in low[pairs & (low > 0.0) & (low < 0.5)]]
+
 
 class GridForecast(PiecewiseForecast):
     """Distributions given by their CDF at points, joined by straight lines.

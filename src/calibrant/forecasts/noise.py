@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class NoiseFloor:
     level: float
     n_draws: int
 
+    def raised(self, effect: float, noise: FloatArray) -> NoiseFloor:
+        """Return the floor of rows that are not independent, from the design effect on the gap and draws of its noise.
+
+        Few units make for more large gaps than many rows do, so that the draws say how far the floor spreads.
+        """
+        mean = self.mean * math.sqrt(effect)
+        spread = np.quantile(noise, [0.5 - 0.5 * self.level, 0.5 + 0.5 * self.level]) / noise.mean()
+        low, high = (mean * spread).tolist()
+        return replace(self, mean=mean, low=low, high=max(high, self.high * math.sqrt(effect)))
+
 
 def noise_floor(
     forecast: Forecast,
@@ -68,6 +78,11 @@ def noise_floor(
     rng : int, Generator or None
         Of the draws.
 
+    Notes
+    -----
+    Outcomes are drawn one by one, so that the floor is that of independent rows. `evaluate` and `evaluate_rule` raise
+    theirs where rows are not.
+
     Examples
     --------
     >>> import numpy as np
@@ -93,23 +108,55 @@ def floor_of(found: FloatArray, level: float) -> NoiseFloor:
 
 
 class RandomSubsets:
-    """Random subsets of the rows, and draws of how sums over the rows would vary over new rows."""
+    """Random subsets of the rows, and draws of how sums over the rows would vary over new rows.
 
-    def __init__(self, n: int, rng: np.random.Generator) -> None:
+    Clusters and blocks of time stay whole. The draws are then of a multivariate t distribution, as few subsets tell
+    little of how they vary, and allow for what is lost at the ends of blocks.
+    """
+
+    def __init__(self, rows: Outcomes, rng: np.random.Generator, *, n_draws: int = _DRAWS) -> None:
+        units = rows.units()
+        n = len(rows) if units is None else units.n
         self.n = min(n, _N_SUBSETS)
-        self._subset: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n)
-        drawn = rng.standard_normal((_DRAWS, self.n))
-        spread = math.sqrt(self.n / max(self.n - 1, 1))
-        self._draws: FloatArray = (drawn - drawn.mean(axis=1, keepdims=True)) * spread
+        subset: IntArray = rng.permutation(np.arange(n, dtype=np.int64) % self.n)
+        self._subset = subset if units is None else subset[units.code]
+        self._weight = rows.weights / rows.weights.sum()
+        drawn = rng.standard_normal((n_draws, self.n))
+        self._spread = math.sqrt(self.n / max(self.n - 1, 1) / (1.0 if units is None else 1.0 - units.lost))
+        self._draws: FloatArray = (drawn - drawn.mean(axis=1, keepdims=True)) * self._spread
+        if units is not None:
+            degrees = max(self.n - 1, 1)
+            self._draws *= np.sqrt(degrees / rng.chisquare(degrees, (n_draws, 1)))
 
     def sums(self, place: IntArray, n_places: int, values: FloatArray) -> FloatArray:
         """Return the sum of the values of each subset at each place, shape (subsets, places)."""
         at = self._subset * n_places + place
         return sum_by(at, values, self.n * n_places).reshape(self.n, n_places)
 
+    def stretch(self, mass: FloatArray) -> FloatArray:
+        """Return by how much noise is larger among rows of few subsets, whose masses are of shape (subsets, places).
+
+        Of k subsets, deviations from a mean are too small by the root of (k - 1) / k; k is Kish's effective number.
+        """
+        total = mass.sum(axis=0)
+        k = np.divide(total**2, np.sum(mass**2, axis=0), out=np.full(total.size, 2.0), where=total > 0.0)
+        few = np.where(k > 1.0 + 1.0 / self.n, k / np.maximum(k - 1.0, 1.0 / self.n), 1.0)
+        return np.asarray(np.sqrt(few * (1.0 - 1.0 / max(self.n, 2))))
+
     def noise(self, sums: FloatArray) -> FloatArray:
         """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
         return np.asarray(np.einsum("dg,gm->dm", self._draws, sums))
+
+    def influences(self, place: IntArray, n_places: int, values: FloatArray | None = None) -> FloatArray:
+        """Return what subsets add to the weighted mean of the values, 1 by default, at each place: they sum to 0."""
+        weight = self._weight if values is None else self._weight * values
+        sums = self.sums(place, n_places, weight)
+        mass = np.bincount(self._subset, weights=self._weight, minlength=self.n)
+        return np.asarray(sums - mass[:, None] * sums.sum(axis=0))
+
+    def variance(self, influences: FloatArray) -> FloatArray:
+        """Return the variance of means from the subsets' influences, shape (places,)."""
+        return np.asarray(self._spread**2 * np.sum(influences**2, axis=0))
 
 
 def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -119,21 +166,46 @@ def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.ran
     int |F(c) - c| dc of the rows on both sides of each cut, shape (draws, n_cuts, 2); of all rows, shape
     (draws, 1, 1), where there is no cut.
     """
-    _, high = rows.pit_ends()
-    part = np.minimum((high * _PARTS).astype(np.int64), _PARTS - 1)
+    part = _parts(rows)
     weight = rows.weights / rows.weights.sum()
-    subsets = RandomSubsets(len(rows), rng)
+    subsets = RandomSubsets(rows, rng)
     found = []
     for first in firsts:
         sums = subsets.sums(first * _PARTS + part, (n_cuts + 1) * _PARTS, weight)
         noise = subsets.noise(sums).reshape(-1, n_cuts + 1, _PARTS)
         share = sums.sum(axis=0).reshape(n_cuts + 1, _PARTS)
-        sides = [(noise.cumsum(axis=1), share.cumsum(axis=0))]
+        mass = sums.reshape(-1, n_cuts + 1, _PARTS).sum(axis=2)
+        sides = [[_up_to(noise, 1), _up_to(share, 0), _up_to(mass, 1)]]
         if n_cuts:
-            after = (noise[:, ::-1].cumsum(axis=1)[:, ::-1], share[::-1].cumsum(axis=0)[::-1])
-            sides = [(sides[0][0][:, :-1], sides[0][1][:-1]), (after[0][:, 1:], after[1][1:])]
-        found.append(np.stack([_area(*side) for side in sides], axis=2))
+            after = [_from(noise, 1)[:, 1:], _from(share, 0)[1:], _from(mass, 1)[:, 1:]]
+            sides = [[sides[0][0][:, :-1], sides[0][1][:-1], sides[0][2][:, :-1]], after]
+        found.append(np.stack([_area(n, s) * subsets.stretch(m) for n, s, m in sides], axis=2))
     return found
+
+
+def _up_to(values: FloatArray, axis: int) -> FloatArray:
+    return np.cumsum(values, axis=axis)
+
+
+def _from(values: FloatArray, axis: int) -> FloatArray:
+    return np.flip(np.cumsum(np.flip(values, axis), axis=axis), axis)
+
+
+def noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Draw the noise of the distance from uniform in each bin of rows, mean over the rows, shape (draws,)."""
+    weight, n_bins = rows.weights / rows.weights.sum(), int(bins.max()) + 1
+    subsets = RandomSubsets(rows, rng)
+    sums = subsets.sums(bins * _PARTS + _parts(rows), n_bins * _PARTS, weight)
+    share = sums.sum(axis=0).reshape(n_bins, _PARTS)
+    stretch = subsets.stretch(sums.reshape(-1, n_bins, _PARTS).sum(axis=2))
+    area = _area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) * stretch
+    return np.asarray(area @ share.sum(axis=1))
+
+
+def _parts(rows: Outcomes) -> IntArray:
+    """Return the part of [0, 1] that each outcome's level is in."""
+    _, high = rows.pit_ends()
+    return np.minimum((high * _PARTS).astype(np.int64), _PARTS - 1)
 
 
 def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
@@ -147,13 +219,12 @@ def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
 
 def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Draw the noise of reliability gaps over a family: its mean and its maximum in each draw, shape (draws,) each."""
-    weight = rows.weights / rows.weights.sum()
-    subsets = RandomSubsets(len(rows), rng)
+    subsets = RandomSubsets(rows, rng)
     mean, largest = np.zeros(_DRAWS), np.zeros(_DRAWS)
     for threshold in gaps.y0:
         levels = rows.forecast.cdf(threshold)
         first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
-        excess = subsets.sums(first, gaps.alpha.size + 1, weight * (levels - (rows.y <= threshold)))
+        excess = subsets.influences(first, gaps.alpha.size + 1, levels - (rows.y <= threshold))
         up_to = subsets.noise(excess).cumsum(axis=1)
         noise = SCALE * np.abs(up_to[:, :-1, None] - gaps.cost * up_to[:, -1:, None])
         mean += noise.mean(axis=(1, 2)) / gaps.y0.size

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.dependence import t_quantile
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import distance_of_sides
 from calibrant.forecasts.decisions import ThresholdRule, as_rule
+from calibrant.forecasts.noise import RandomSubsets
 from calibrant.forecasts.scores import Outcomes, read_outcomes
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray, normal_quantile
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
 #: Levels at which the curve is read.
 _LEVELS = np.linspace(0.0, 1.0, 101)
+#: Draws of noise, and parts of [0, 1] on which it is followed, for the tests of rows that are not independent.
+_TEST_DRAWS, _TEST_PARTS = 1_999, 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +123,15 @@ def pit(forecast: Forecast, y: ArrayLike, *, rng: int | np.random.Generator | No
 
 
 def pit_histogram(
-    forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None, n_bins: int = 20, level: float = 0.95
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    n_bins: int = 20,
+    level: float = 0.95,
 ) -> PitHistogram:
     """Count outcomes by where they fell in their forecasts.
 
@@ -127,6 +139,8 @@ def pit_histogram(
     ----------
     forecast, y, sample_weight
         See `crps`.
+    cluster, time, label_end
+        As for `evaluate`.
     n_bins : int
         Number of equal bins, at least 2.
     level : float
@@ -135,22 +149,35 @@ def pit_histogram(
     Notes
     -----
     An outcome on an atom is spread over the levels between P(Y < y) and P(Y <= y) in equal parts, so that nothing is
-    drawn at random. The bands are binomial with Kish's effective number of rows; the wider one is Bonferroni's, for
-    all bins at once.
+    drawn at random. The bands are binomial with Kish's effective number of rows, divided by the largest design effect
+    on a bin where rows are not independent; the wider one is Bonferroni's, for all bins at once.
     """
     n_bins, level = check_integer("n_bins", n_bins, minimum=2), check_fraction("level", level)
-    rows = read_outcomes(forecast, y, sample_weight)
+    rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
+    return histogram_of(rows, n_bins, level)
+
+
+def histogram_of(rows: Outcomes, n_bins: int, level: float) -> PitHistogram:
+    """Return what `pit_histogram` does of checked rows."""
     edges = np.linspace(0.0, 1.0, n_bins + 1)
     density = np.diff(_share_up_to(edges, rows)) * n_bins
     one, every = (
-        [float(end) * n_bins for end in _binomial_band(rows.effective_size, 1.0 / n_bins, each)]
+        [float(end) * n_bins for end in _binomial_band(_sizes(rows, n_bins, each, False).min(), 1.0 / n_bins, each)]
         for each in (level, 1.0 - (1.0 - level) / n_bins)
     )
     return PitHistogram(edges, density, one[0], one[1], every[0], every[1], level, len(rows))
 
 
 def level_curve(
-    forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None, level: float = 0.95, label: str = ""
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    level: float = 0.95,
+    label: str = "",
 ) -> LevelCurve:
     """Measure how often outcomes fall below the quantiles of their forecasts.
 
@@ -158,6 +185,8 @@ def level_curve(
     ----------
     forecast, y, sample_weight
         See `crps`.
+    cluster, time, label_end
+        As for `evaluate`: the band then goes by the effective number of rows at each level.
     level : float
         Coverage of the band of forecasts that are calibrated, at each level by itself.
     label : str
@@ -170,7 +199,10 @@ def level_curve(
     >>> float(curve.share[50])
     0.5
     """
-    return _curve(read_outcomes(forecast, y, sample_weight), check_fraction("level", level), label)
+    level = check_fraction("level", level)
+    return curve_of(
+        read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end), level, label
+    )
 
 
 def threshold_curves(
@@ -179,14 +211,17 @@ def threshold_curves(
     decision: ThresholdRule | tuple[float, float],
     *,
     sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
     level: float = 0.95,
 ) -> tuple[LevelCurve, LevelCurve]:
-    """Measure the curves of the rows on both sides of a threshold rule: yes, and no.
+    """Measure the curves of the rows on both sides of a threshold rule: yes, and no; see `level_curve`.
 
     Their `error` adds up to the threshold calibration error of the rule. Both sides must have rows.
     """
     rule, level = as_rule(decision), check_fraction("level", level)
-    rows = read_outcomes(forecast, y, sample_weight)
+    rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
     yes = rule.decide(rows.forecast)
     if yes.all() or not yes.any():
         raise InvalidInputError(
@@ -195,12 +230,14 @@ def threshold_curves(
         )
     names = [f"P(Y ≤ {rule.y0:g}) {sign} {rule.alpha:g}" for sign in ("≤", ">")]
     names = names[::-1] if rule.is_above else names
-    return _curve(rows.take(yes), level, names[0]), _curve(rows.take(~yes), level, names[1])
+    return curve_of(rows.take(yes), level, names[0]), curve_of(rows.take(~yes), level, names[1])
 
 
-def _curve(rows: Outcomes, level: float, label: str) -> LevelCurve:
+def curve_of(rows: Outcomes, level: float, label: str) -> LevelCurve:
+    """Return what `level_curve` does of checked rows."""
     share = _share_up_to(_LEVELS, rows)
-    low, high = _binomial_band(rows.effective_size, _LEVELS, level)
+    sizes = _sizes(rows, _LEVELS.size - 1, level, True)
+    low, high = _binomial_band(np.concatenate((sizes[:1], sizes)), _LEVELS, level)
     low[[0, -1]] = high[[0, -1]] = [0.0, 1.0]
     return LevelCurve(_LEVELS, share, low, high, distance_of_sides(rows), len(rows), level, label)
 
@@ -210,6 +247,9 @@ def pit_test(
     y: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> UniformityTest:
     """Test whether the PIT values are uniform: Kolmogorov-Smirnov and Cramer-von Mises.
@@ -218,19 +258,23 @@ def pit_test(
     ----------
     forecast, y, sample_weight
         See `crps`; the tests take Kish's effective number of rows.
+    cluster, time, label_end
+        As for `evaluate`.
     rng : int, Generator or None
-        For outcomes on atoms; see `pit`.
+        For outcomes on atoms, see `pit`, and for the p-values of rows that are not independent.
 
     Notes
     -----
     The p-values are SciPy's: exact for Kolmogorov-Smirnov, asymptotic with a correction for few rows for Cramer-von
-    Mises (Csorgo and Faraway 1996). A large sample rejects departures that don't matter: read
-    `average_calibration_error` beside it.
+    Mises (Csorgo and Faraway 1996). Where rows are not independent, they are the share of 1,999 draws of the noise in
+    the distribution of the values, by cluster or block of time, that lie as far from 0. A large
+    sample rejects departures that don't matter: read `average_calibration_error` beside it.
     """
     from scipy.stats import kstwo
 
-    rows = read_outcomes(forecast, y, sample_weight)
-    values = _drawn(*rows.pit_ends(), rng)
+    rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
+    generator = as_generator(rng)
+    values = _drawn(*rows.pit_ends(), generator)
     order = np.argsort(values)
     values, weight = values[order], rows.weights[order]
     above = np.cumsum(weight) / weight.sum()
@@ -242,6 +286,13 @@ def pit_test(
     squared = float(np.sum((ends[1:] - heights) ** 3 - (ends[:-1] - heights) ** 3)) / 3.0
     size = rows.effective_size
     statistic = max(squared * size, 1.0 / (12.0 * size))
+    if rows.dependence:
+        noise = _noise_of_shares(rows, generator)
+        chances = [
+            (1.0 + np.count_nonzero(drawn >= found)) / (1.0 + len(noise))
+            for drawn, found in ((np.abs(noise).max(axis=1), largest), (np.mean(noise**2, axis=1), squared))
+        ]
+        return UniformityTest(largest, float(chances[0]), statistic, float(chances[1]), len(rows))
     return UniformityTest(
         largest, float(kstwo.sf(largest, max(round(size), 1))), statistic, _cramer_p_value(statistic, size), len(rows)
     )
@@ -282,9 +333,44 @@ def _share_up_to(levels: FloatArray, rows: Outcomes) -> FloatArray:
     return share
 
 
-def _binomial_band(size: float, rate: FloatArray | float, level: float) -> tuple[FloatArray, FloatArray]:
+def _place(rows: Outcomes, n: int) -> IntArray:
+    """Return which of n equal parts of [0, 1] each outcome's level is in."""
+    return np.clip(np.ceil(rows.levels() * n).astype(np.int64) - 1, 0, n - 1)
+
+
+def _noise_of_shares(rows: Outcomes, rng: np.random.Generator) -> FloatArray:
+    """Draw the noise of the shares up to the ends of equal parts of [0, 1], shape (draws, parts)."""
+    subsets = RandomSubsets(rows, rng, n_draws=_TEST_DRAWS)
+    influences = subsets.influences(_place(rows, _TEST_PARTS), _TEST_PARTS)
+    return subsets.noise(influences.cumsum(axis=1))
+
+
+def _sizes(rows: Outcomes, n: int, level: float, cumulative: bool) -> FloatArray:
+    """Return the effective number of rows for the share in each of n equal parts of [0, 1], or up to its end.
+
+    Of dependent rows: Kish's, divided by the design effect and by the square of how much longer t is than normal.
+    """
+    size = np.full(n, rows.effective_size)
+    if not rows.dependence:
+        return size
+    subsets = RandomSubsets(rows, np.random.default_rng(0))
+    influences, share = (
+        subsets.influences(_place(rows, n), n),
+        np.bincount(_place(rows, n), weights=rows.weights, minlength=n),
+    )
+    share = share / share.sum()
+    if cumulative:
+        influences, share = influences.cumsum(axis=1), share.cumsum()
+    stretch = (t_quantile(max(subsets.n - 1, 1), level) / normal_quantile(level)) ** 2
+    alone = np.maximum(share * (1.0 - share), 0.0) / size
+    effect = np.divide(subsets.variance(influences), alone, out=np.ones(n), where=alone > 0.0)
+    return np.asarray(size / np.maximum(stretch * effect, 1.0))
+
+
+def _binomial_band(size: FloatArray | float, rate: FloatArray | float, level: float) -> tuple[FloatArray, FloatArray]:
     """Return between which shares of the rows an event of such a rate happens with probability `level`, at least."""
     from scipy.stats import binom
 
-    n, tail = max(round(size), 1), 0.5 - 0.5 * level
-    return binom.ppf(tail, n, rate) / n, binom.isf(tail, n, rate) / n
+    n, tail = np.maximum(np.round(size), 1), 0.5 - 0.5 * level
+    low, high = binom.ppf(tail, n, rate), binom.isf(tail, n, rate)
+    return np.asarray(low / n), np.asarray(high / n)

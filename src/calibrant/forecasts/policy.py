@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from calibrant.dependence import Units, read_dependence
 from calibrant.errors import NotFittedError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
@@ -20,9 +22,8 @@ from calibrant.forecasts.decisions import (
     realised_losses,
 )
 from calibrant.forecasts.points import as_numbers
-from calibrant.forecasts.scores import read_outcomes
-from calibrant.metrics import mean_of, normal_estimate
-from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
+from calibrant.forecasts.scores import deviations, mean_estimate, read_outcomes
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
 
@@ -87,7 +88,7 @@ class ThresholdPolicy:
     >>> round(policy.promised_, 2), policy.rule_.is_above
     (0.81, True)
     >>> print(policy.evaluate(forecast, y).realised)
-    realised 0.8840 [0.7699, 0.9981]
+    realised 0.8840 [0.7784, 1.0095]
     """
 
     def __init__(self, loss: LossFunction, *, y0: ArrayLike | None = None, alpha: ArrayLike | None = None) -> None:
@@ -135,19 +136,24 @@ class ThresholdPolicy:
         y: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
         level: float = 0.95,
         evaluated_on: str = "held-out",
     ) -> PolicyScores:
         """Measure what the rule's decisions were expected to cost on some rows, and what they cost.
 
-        Intervals are normal, over independent rows; that of the gap is of paired differences.
+        Intervals are as in `evaluate`; that of the gap is of paired differences. `cluster`, or `time` with or without
+        `label_end`, says that rows are not independent: see `calibrant.forecasts.evaluate`.
         """
         level = check_fraction("level", level)
-        rows = read_outcomes(forecast, y, sample_weight)
+        rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
         decided = self.decide(rows.forecast).astype(np.int64)
         loss = as_loss(self.loss)
         expected, realised = expected_losses(rows.forecast, loss), realised_losses(rows.y, loss)
-        return _policy_scores(expected, realised, decided, rows.weights, level=level, evaluated_on=evaluated_on)
+        how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
+        return _policy_scores(expected, realised, decided, rows.weights, rows.units, **how)
 
 
 class CostPolicy:
@@ -189,6 +195,9 @@ class CostPolicy:
         y_prob: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         level: float = 0.95,
         evaluated_on: str = "held-out",
@@ -200,10 +209,17 @@ class CostPolicy:
         check_same_length(labels.codes.size, len(expected), "y_true", "y_prob")
         weight = as_weight(sample_weight, len(expected))
         counted = np.ones(len(expected)) if weight is None else weight
+        dependence = read_dependence(len(expected), cluster, time, label_end, rows="y_prob")
         kept = np.flatnonzero(counted)
         decided = expected.argmin(axis=1).astype(np.int64)[kept]
         realised = self.costs.T[labels.codes[kept]]
-        return _policy_scores(expected[kept], realised, decided, counted[kept], level=level, evaluated_on=evaluated_on)
+        how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
+        dependence, weight = dependence.take(kept), counted[kept]
+
+        def units(values: FloatArray) -> Units | None:
+            return dependence.units(deviations(values, weight))
+
+        return _policy_scores(expected[kept], realised, decided, weight, units, **how)
 
     def _expected(self, y_prob: ArrayLike) -> FloatArray:
         """Return the expected cost of each decision in each row, shape (n, n_decisions)."""
@@ -231,7 +247,14 @@ def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -
 
 
 def _policy_scores(
-    expected: FloatArray, losses: FloatArray, decided: IntArray, weight: FloatArray, *, level: float, evaluated_on: str
+    expected: FloatArray,
+    losses: FloatArray,
+    decided: IntArray,
+    weight: FloatArray,
+    units: Callable[[FloatArray], Units | None],
+    *,
+    level: float,
+    evaluated_on: str,
 ) -> PolicyScores:
     """Score decisions, of which each of D was `expected` to lose so much in each row and has its `losses` there."""
     promised, realised = (np.take_along_axis(table, decided[:, None], axis=1)[:, 0] for table in (expected, losses))
@@ -244,8 +267,7 @@ def _policy_scores(
     }
     found = []
     for name, values in named.items():
-        mean = mean_of([(values, weight)], kish_size(weight))
-        estimate = normal_estimate(mean, level, least=-np.inf, most=np.inf)
+        estimate = mean_estimate(values, weight, units(values), level)
         if name == "best_single_decision":
             estimate = replace(estimate, note=f"decision {best} for all rows")
         found.append(estimate.to_score(name, level=level, n=values.size, evaluated_on=evaluated_on))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidTypeError
+from calibrant.dependence import Dependence, Units, read_dependence, t_quantile
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import SampleForecast
-from calibrant.forecasts.points import as_numbers
-from calibrant.metrics import Estimate, mean_of, normal_estimate
-from calibrant.numerics import FloatArray, kish_size
+from calibrant.forecasts.points import LARGEST, as_numbers
+from calibrant.metrics import Estimate, rate_estimate
+from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
 
 
@@ -25,6 +28,7 @@ class Outcomes:
     forecast: Forecast
     y: FloatArray
     weight: FloatArray | None
+    dependence: Dependence = field(default_factory=Dependence)
 
     def __len__(self) -> int:
         return self.y.size
@@ -43,11 +47,25 @@ class Outcomes:
         """Return some of the rows, by their numbers or a mask."""
         numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         weight = None if self.weight is None else self.weight[numbers]
-        return type(self)(self.forecast[numbers], self.y[numbers], weight)
+        return type(self)(self.forecast[numbers], self.y[numbers], weight, self.dependence.take(numbers))
 
     def drawn(self, rng: np.random.Generator) -> Self:
         """Return the rows with outcomes drawn from their forecasts."""
-        return type(self)(self.forecast, self.forecast.sample(1, rng)[:, 0], self.weight)
+        return replace(self, y=self.forecast.sample(1, rng)[:, 0])
+
+    def fitted_without(self, folds: IntArray, fold: int) -> Self:
+        """Return the rows to fit to where a fold is held out: those whose outcomes overlap none of its outcomes."""
+        fitted = self.dependence.fitted_without(folds, fold)
+        if not fitted.any():
+            raise InvalidInputError(
+                f"every outcome overlaps one of the {count(int((folds == fold).sum()), 'row')} held out: none is left "
+                "to fit to. Pass rows of a longer time, or labels that end earlier."
+            )
+        return self.take(fitted)
+
+    def as_independent(self) -> Self:
+        """Return the rows without what says that they are not independent."""
+        return replace(self, dependence=Dependence())
 
     def pit_ends(self) -> tuple[FloatArray, FloatArray]:
         """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
@@ -66,20 +84,96 @@ class Outcomes:
     def mean_estimate(
         self, values: FloatArray, level: float, *, least: float = -np.inf, most: float = np.inf
     ) -> Estimate:
-        """Return the mean of one value per row with its normal interval, cut to the range that it can lie in."""
-        return normal_estimate(mean_of([(values, self.weights)], self.effective_size), level, least=least, most=most)
+        """Return the mean of one value per row with its interval, cut to the range that it can lie in."""
+        return mean_estimate(values, self.weights, self.units(values), level, least=least, most=most)
+
+    def rate_estimate(self, happened: FloatArray, level: float) -> Estimate:
+        """Return how often something happened, 1 or 0 in each row, with Wilson's interval.
+
+        Of rows that are not independent, the number is divided by the design effect and by the square of how much
+        longer Student's t is than the normal quantile (Korn and Graubard 1998, *Confidence intervals for proportions
+        with small expected number of positive counts estimated from survey data*, Survey Methodology 24). Where it
+        always or never happened, which shows no design effect, units count as rows.
+        """
+        rate, size = self.mean(happened), self.effective_size
+        units = self.units(happened)
+        if units is None:
+            return rate_estimate(rate, size, level)
+        error, degrees, _ = units.error_of_mean(happened, self.weights)
+        stretch = (t_quantile(degrees, level) / normal_quantile(level)) ** 2
+        variance = error**2 * stretch
+        worth = (degrees + 1.0) / stretch if rate in (0.0, 1.0) else rate * (1.0 - rate) / max(variance, 1.0 / LARGEST)
+        worth = min(worth, size)
+        found = rate_estimate(rate, worth, level)
+        return replace(found, method=f"Wilson ({units.words})", effect=size / worth)
+
+    def units(self, values: FloatArray | None = None) -> Units | None:
+        """Return the units of rows, for a mean of values; None where rows are independent.
+
+        In time alone, blocks are as long as the values ask for, or where outcomes fell, or how far out, if that is
+        longer: what is correlated shows there, which in the values may be hidden by what is not.
+        """
+        if not self.dependence.is_serial:
+            return self.dependence.units()
+        levels = self.levels()
+        series = [levels, np.abs(levels - 0.5)] + ([] if values is None or not np.isfinite(values).all() else [values])
+        return self.dependence.units(*(deviations(each, self.weights) for each in series))
 
 
-def read_outcomes(forecast: Forecast, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Outcomes:
-    """Check a forecast and its outcomes, and drop rows of weight zero."""
+def deviations(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the weighted deviations of values from their mean."""
+    return np.asarray(weight * (values - np.average(values, weights=weight)))
+
+
+def mean_estimate(
+    values: FloatArray,
+    weight: FloatArray,
+    units: Units | None,
+    level: float,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+) -> Estimate:
+    """Estimate a weighted mean by Student's t without skewness, from sums over units where there are any."""
+    value = float(np.average(values, weights=weight))
+    if not math.isfinite(value):
+        return Estimate(value, value, value, "none", "infinite: see log_score")
+    found = alone = Units.of_rows(values.size).error_of_mean(values, weight)
+    if units is not None:
+        found = units.error_of_mean(values, weight)
+    effect = max((found.error / alone.error) ** 2, 1.0) if 0.0 < alone.error < math.inf else 1.0
+    low, high = found.ends(value, level)
+    note = "" if math.isfinite(found.error) else "one row, cluster or block doesn't tell how much others would differ"
+    method = "Hall's t" if units is None else f"Hall's t ({units.words})"
+    return Estimate(value, max(low, least), min(high, most), method, note, effect=effect)
+
+
+def read_outcomes(
+    forecast: Forecast,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+) -> Outcomes:
+    """Check a forecast, its outcomes and which rows hang together, and drop rows of weight zero."""
     forecast = as_forecast(forecast)
     values = as_numbers(y, name="y")
     check_same_length(len(forecast), values.size, "forecast", "y")
     weight = as_weight(sample_weight, values.size, rows="the forecast")
-    if weight is None or weight.all():
-        return Outcomes(forecast, values, weight)
-    kept = np.flatnonzero(weight > 0.0)
-    return Outcomes(forecast[kept], values[kept], as_weight(weight[kept], kept.size))
+    dependence = read_dependence(values.size, cluster, time, label_end, rows="the forecast")
+    rows = Outcomes(forecast, values, weight, dependence)
+    if weight is not None and not weight.all():
+        rows = rows.take(weight > 0.0)
+        rows = replace(rows, weight=as_weight(rows.weight, len(rows)))
+    if rows.dependence.is_one:
+        name = "time" if cluster is None else "cluster"
+        raise InvalidInputError(
+            f"{name} is the same in all {count(len(rows), 'row')}, which doesn't tell how much others would differ. "
+            f"Pass rows of several, or leave {name} out."
+        )
+    return rows
 
 
 def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight: ArrayLike | None = None) -> float:

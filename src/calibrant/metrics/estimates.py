@@ -38,7 +38,8 @@ def measured_rows(y_true: ArrayLike, y_prob: ArrayLike, **what: Any) -> Rows:
 class Estimate:
     """A value, the ends of its interval, how that was found, what a reader must know, and of which rows it is.
 
-    `level` and `n` are told where the interval is not of the level that was asked for, or not of all rows.
+    `level` and `n` are told where the interval is not of the level that was asked for, or not of all rows, and `effect`
+    where the design effect of the rows is of this figure alone.
     """
 
     value: float
@@ -50,6 +51,7 @@ class Estimate:
     level: float | None = None
     n: int | None = None
     n_eff: float | None = None
+    effect: float = 1.0
 
     def of_rows(self, n: int, n_eff: float) -> Estimate:
         """Return the estimate with the numbers of rows that it is of."""
@@ -60,11 +62,11 @@ class Estimate:
     ) -> Score:
         """Return the estimate under a name, with what is known of its rows; how they depend goes to the method."""
         level, n = level if self.level is None else self.level, n if self.n is None else self.n
+        scale = scale if self.effect == 1.0 else f"design effect {self.effect:.3g}"
         method = self.method if not scale or self.method == "none" else f"{self.method}, {scale}"
-        n_eff = min(float(n), round(n_eff if self.n_eff is None else self.n_eff, 6))
-        return Score(
-            name, self.value, self.low, self.high, level, n, method, evaluated_on, self.note, self.where, n_eff
-        )
+        n_eff = round(min(float(n), n_eff if self.n_eff is None else self.n_eff) / self.effect, 6)
+        ends = self.value, self.low, self.high
+        return Score(name, *ends, level, n, method, evaluated_on, self.note, self.where, n_eff)
 
 
 def named_scores(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +74,8 @@ class ForecastReport(pages.PageReport):
         What happened.
     recalibrator : Recalibrator, optional
         A fitted one: everything is then shown before and after it. Give rows that it was not fitted to.
-    interval_level : float
-        Level of the central intervals that are scored.
+    cluster, time, label_end, interval_level
+        As for `forecasts.evaluate`.
     sample_weight, level, title, source, rng
         As in `Report`.
 
@@ -96,7 +97,10 @@ class ForecastReport(pages.PageReport):
         *,
         recalibrator: forecasts.Recalibrator | None = None,
         sample_weight: ArrayLike | None = None,
-        interval_level: float = 0.9,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+        interval_level: float | None = None,
         level: float = 0.95,
         title: str = "Forecast report",
         source: str | None = None,
@@ -107,20 +111,23 @@ class ForecastReport(pages.PageReport):
                 f"recalibrator is a {type(recalibrator).__name__}. Pass a fitted one, such as "
                 "ThresholdRecalibrator().fit(forecast, y)."
             )
-        interval_level, level = check_fraction("interval_level", interval_level), check_fraction("level", level)
-        generator = as_generator(rng)
-        rows = forecasts.read_outcomes(forecast, y, sample_weight)
+        interval_level = forecasts.as_interval_level(interval_level, forecast)
+        level, generator = check_fraction("level", level), as_generator(rng)
+        rows = forecasts.read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
+        units = rows.units()
         parts = [_part(rows, "", interval_level, level, generator)]
         change = None
         if recalibrator is not None:
-            after = forecasts.Outcomes(recalibrator.transform(rows.forecast), rows.y, rows.weight)
+            after = replace(rows, forecast=recalibrator.transform(rows.forecast))
             parts.append(_part(after, "after", interval_level, level, generator))
             parts[0]["label"] = "before"
             estimate = forecasts.crps_change(rows, after, level)
             change = {end: plain(getattr(estimate, end)) for end in ("value", "low", "high")}
         headline = parts[-1]["headline"]
-        if recalibrator is not None:
-            headline = f"After recalibration: {headline[0].lower()}{headline[1:]}"
+        if change is not None:
+            is_better = change["value"] is not None and change["high"] < 0.0
+            said = "better, but " if is_better and parts[-1]["state"] != "calibrated" else ""
+            headline = f"After recalibration: {said}{headline[0].lower()}{headline[1:]}"
         self._summary = {
             "title": clean(title),
             "version": __version__,
@@ -139,6 +146,7 @@ class ForecastReport(pages.PageReport):
                 "n_rows": len(rows),
                 "is_weighted": rows.weight is not None,
                 "effective_rows": rows.effective_size,
+                "units": None if units is None else units.words,
             },
         }
 
@@ -158,10 +166,9 @@ def _part(
 ) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
     scores, floors = forecasts.scores_and_floors(rows, interval_level, level, rng, "given data")
-    gaps = forecasts.reliability_gaps(rows.forecast, rows.y, sample_weight=rows.weight)
+    gaps = forecasts.table_of_gaps(rows)
     found, off = forecasts.forecast_verdict(scores, floors, interval_level), forecasts.gaps_off(scores, floors)
-    histogram = forecasts.pit_histogram(rows.forecast, rows.y, sample_weight=rows.weight, level=level)
-    curve = forecasts.level_curve(rows.forecast, rows.y, sample_weight=rows.weight, level=level, label=label)
+    histogram, curve = forecasts.histogram_of(rows, 20, level), forecasts.curve_of(rows, level, label)
     return {
         "label": label,
         "state": found.state,
@@ -219,7 +226,8 @@ def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: f
     ends = f"{percent_level(level)} interval {pages.decimals(change['low'])} to {pages.decimals(change['high'])}"
     said = f"CRPS changes by {pages.decimals(change['value'])} ({ends}, paired by row)"
     if change["high"] < 0.0:
-        return f"Use the recalibrated forecasts. {said}."
+        still = "" if parts[-1]["state"] == "calibrated" else ", which are better though not calibrated yet"
+        return f"Use the recalibrated forecasts{still}. {said}."
     if change["low"] > 0.0:
         return f"Leave the forecasts as they are, if CRPS is what counts: {said}."
     return f"{said}: no difference that these rows could show."
@@ -328,8 +336,10 @@ def _data(summary: dict[str, Any]) -> pages.Section:
     if summary["method"] is not None:
         said = "Figures are of forecasts it has not seen only if these rows were not among those it was fitted to."
         facts.append(("Recalibrator", f"{summary['method']}. {said}"))
-    independent = "Rows are taken to be independent. Those of gaps are bounds: the gap, less and plus the noise in it."
-    return pages.Section("About the data", [pages.Facts([*facts, ("Intervals", independent)])])
+    known = f"sums over {data['units']} are" if data["units"] else "Rows are"
+    taken = f"{known[0].upper()}{known[1:]} taken to be independent."
+    bounds = f"{taken} Those of gaps are bounds: the gap, less and plus the noise in it."
+    return pages.Section("About the data", [pages.Facts([*facts, ("Intervals", bounds)])])
 
 
 def _beside(pictures: list[pages.Picture]) -> pages.Pictures:

@@ -93,7 +93,16 @@ class Recalibrator(Configured, Storable):
     layers_: tuple[Layer, ...]
     n_rows_: int
 
-    def fit(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        forecast: Forecast,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+    ) -> Self:
         """Fit to forecasts and what came of them.
 
         Parameters
@@ -104,6 +113,13 @@ class Recalibrator(Configured, Storable):
             The outcomes.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts as two rows, of 0 as none.
+        cluster : array-like of shape (n,), optional
+            What rows that are not independent share, such as a patient. A method that holds rows out holds whole
+            clusters out, and "conformal" counts each cluster once; maps of all rows are the same.
+        time : array-like of shape (n,), optional
+            When each row was predicted: rows held out are then consecutive in time.
+        label_end : array-like of shape (n,), optional
+            When each outcome was known: no outcome is fitted to that overlaps one held out.
 
         Raises
         ------
@@ -111,7 +127,7 @@ class Recalibrator(Configured, Storable):
             If an argument can't be used; the message says where and why.
         """
         self._check_settings()
-        rows = read_outcomes(forecast, y, sample_weight)
+        rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
         self.layers_ = self._fit(rows)
         self.n_rows_ = len(rows)
         return self

@@ -46,11 +46,16 @@ class ConformalRecalibrator(Recalibrator):
 
     Rows of weight 2 count as two. The law of the ranks holds for weights that don't depend on the outcomes.
 
+    With `cluster`, clusters are taken to be exchangeable, and each counts as one row, shared evenly among its rows: the
+    level of a row of a new cluster is then uniform (Lee, Barber and Willett). Rows in time are not exchangeable, and
+    the law doesn't hold for them.
+
     References
     ----------
     Vovk, Shen, Manokhin and Xie (2019), *Nonparametric predictive distributions based on conformal prediction*,
     Machine Learning 108, definition 1. Vovk, Petej, Nouretdinov, Manokhin and Gammerman (2020), *Computationally
-    efficient versions of conformal predictive distributions*, Neurocomputing 397, section 4.
+    efficient versions of conformal predictive distributions*, Neurocomputing 397, section 4. Lee, Barber and Willett
+    (2023), *Distribution-free inference with hierarchical data*, section 3.
 
     Examples
     --------
@@ -73,8 +78,11 @@ class ConformalRecalibrator(Recalibrator):
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
-        at, levels = mean_ranks(scores, rows.weights, 1.0)
-        mass = sum_by(np.searchsorted(at, scores), rows.weights)
+        weight, cluster = rows.weights, rows.dependence.cluster
+        if cluster is not None:
+            weight = weight / np.bincount(cluster, weights=weight)[cluster]
+        at, levels = mean_ranks(scores, weight, 1.0)
+        mass = sum_by(np.searchsorted(at, scores), weight)
         self.scores_ = at
         return (ConformalScores(self.conformity, at, levels, mass),)
 

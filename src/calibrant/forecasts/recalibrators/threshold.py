@@ -10,7 +10,7 @@ paired differences.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -94,7 +94,7 @@ class ThresholdRecalibrator(Recalibrator):
         "auto" does above 20,000 rows; no recalibration and the average one are candidates too, and the simplest
         within half a standard error of the best is taken. "epsilon" runs until `epsilon` or `max_rounds` is reached.
     n_folds : int, optional
-        By default 5, and up to 20 where there are less than 1,000 rows.
+        By default 5, and up to 20 where there are less than 1,000 rows; no more than there are clusters or times.
     validation_share : float
         The part of the rows that "validation" leaves out.
     bagged : bool
@@ -173,19 +173,28 @@ class ThresholdRecalibrator(Recalibrator):
     choice_: Choice = field(init=False)
     cv_: Chosen | None = field(init=False)
 
-    def fit_more(self, forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Self:
+    def fit_more(
+        self,
+        forecast: Forecast,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+    ) -> Self:
         """Go on from what was fitted, on other rows or more of them: further rounds are made of what is left to do.
 
         Parameters
         ----------
         forecast : Forecast
             From the same forecaster as those of the fit, not recalibrated.
-        y, sample_weight
+        y, sample_weight, cluster, time, label_end
             See `fit`.
         """
         self.check_fitted()
-        forecast = as_forecast(forecast)
-        rows = read_outcomes(self.transform(forecast), y, sample_weight)
+        known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end}
+        rows = read_outcomes(self.transform(as_forecast(forecast)), y, sample_weight, **known)
         layers, rounds = self.layers_, self.rounds_
         self.layers_ = (*layers, *self._fit(rows))
         self.rounds_ = (*rounds, *self.rounds_)
@@ -206,7 +215,7 @@ class ThresholdRecalibrator(Recalibrator):
         if not self.direct_layer:
             return layers
         for layer in layers:
-            rows = Outcomes(layer.apply(rows.forecast), rows.y, rows.weight)
+            rows = replace(rows, forecast=layer.apply(rows.forecast))
         return (*layers, fit_levels(rows, self.n_thresholds, self.pseudo_counts))
 
     def _fit_paper(self, rows: Outcomes) -> tuple[Layer, ...]:
@@ -234,7 +243,7 @@ class ThresholdRecalibrator(Recalibrator):
             return self._run(Rounds(rows, thresholds, rule, self.epsilon))
         self.choice_ = "none"
         if len(rows) > 1:
-            folds = self._folds(len(rows))
+            folds = self._folds(rows)
             self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, self._most, self.progress)
             self.choice_ = self.cv_.choice
         if self.cv_ is None or self.choice_ == "none":
@@ -245,13 +254,19 @@ class ThresholdRecalibrator(Recalibrator):
             return (MeanOfChains(self.cv_.chains),)
         return self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
 
-    def _folds(self, n: int) -> IntArray:
+    def _folds(self, rows: Outcomes) -> IntArray:
         """Return the fold that leaves each row out; -1 where none does."""
+        n = len(rows)
         mixed = np.random.default_rng(self.seed).permutation(n)
         is_small = n <= _MOST_FOLDED or self.bagged
         if self.stopping == "cross-validation" or (self.stopping == "auto" and is_small):
             few = min(max(5_000 // n, 5), 20)  # few rows can spare only few
-            return mixed % min(few if self.n_folds is None else self.n_folds, n)
+            n_folds = few if self.n_folds is None else self.n_folds
+            return rows.dependence.folds(n_folds, self.seed) if rows.dependence else mixed % min(n_folds, n)
+        if rows.dependence:  # one whole part, in time the last
+            n_parts = max(round(1.0 / self.validation_share), 2)
+            parts = rows.dependence.folds(n_parts, self.seed)
+            return np.where(parts == parts.max(), 0, -1)
         part = np.full(n, -1, dtype=np.int64)
         part[mixed[: max(round(self.validation_share * n), 1)]] = 0
         return part
@@ -327,7 +342,9 @@ class _Fold:
         self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
         self._is_below = left_out.y[:, None] <= scored
         self._weight = left_out.weights
-        self._part = np.arange(len(left_out)) * _N_PARTS // len(left_out)
+        units = left_out.units()
+        code, n = (np.arange(len(left_out)), len(left_out)) if units is None else (units.code, units.n)
+        self._part = code * _N_PARTS // n
 
     def step(self) -> bool:
         """Make a round, and map what is left out by it; return false where there is nothing to split."""
@@ -358,7 +375,7 @@ def choose(
     """Choose by held-out rows: `fold_of` numbers the fold that leaves a row out, from 0 on; -1 is never left out."""
     scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
     folds = [
-        _Fold(Rounds(rows.take(fold_of != k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
+        _Fold(Rounds(rows.fitted_without(fold_of, k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
         for k in range(int(fold_of.max()) + 1)
     ]
     states = [fold.rounds.state for fold in folds]
