@@ -19,7 +19,7 @@ from calibrant.calibrators import (
     out_of_fold,
     row_splits,
 )
-from calibrant.dependent_rows import Dependence
+from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import FloatArray, mean_and_error, normal_quantile
@@ -177,7 +177,7 @@ def compare_rows(
     tried = {name: rows.with_scores(q).take(held_out_rows(splits)) for name, q in held_out.items()}
     rows = tried[baseline]
     losses = {name: (row_log_loss(each), row_brier(each)) for name, each in tried.items()}
-    dependence = Dependence.of(rows)
+    dependence = DesignEffects.of(rows)
     z = normal_quantile(level) * float(np.sqrt(dependence.widening(level)))
     ranked = []
     for name, loss in losses.items():
@@ -215,7 +215,7 @@ def _takers(rows: Rows) -> list[str]:
     return [name for name in takers if name not in left_out]
 
 
-def _difference(loss: FloatArray, base: FloatArray, rows: Rows, dependence: Dependence, z: float) -> Difference:
+def _difference(loss: FloatArray, base: FloatArray, rows: Rows, dependence: DesignEffects, z: float) -> Difference:
     if loss is base:
         return Difference(0.0, 0.0, 0.0)
     with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
@@ -224,5 +224,5 @@ def _difference(loss: FloatArray, base: FloatArray, rows: Rows, dependence: Depe
             mean = float(np.average(each, weights=rows.weight))
             return Difference(mean, mean, mean)
     mean, error = mean_and_error(each, rows.weights)
-    error *= float(np.sqrt(dependence.effects(rows, each[:, None])[0]))
+    error *= float(np.sqrt(dependence.of_means(rows, each[:, None])[0]))
     return Difference(mean, mean - z * error, mean + z * error)

@@ -2,8 +2,8 @@
 
 Intervals and debiased errors go by the effective number of rows. Where rows hang together, the number is divided by
 the design effect (Kish 1965): the variance of a figure, as the sum over rows of what each adds to it, its influence,
-over what that would be if rows were independent. Of clusters it is that of the sums over clusters; of labels that
-overlap in time that of circular block-bootstrap draws, which keep neighbours in time together.
+over what that would be if rows were independent. It is measured between units: clusters, or blocks of times that are
+long enough for labels that overlap (`calibrant.dependence.Units`).
 """
 
 from __future__ import annotations
@@ -13,91 +13,94 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.dependence import block_draws, block_length
+from calibrant.dependence import Dependence, Units, dependence_hint, t_quantile
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 
-_DRAWS = 500
-
 
 @dataclass(frozen=True, slots=True)
-class Dependence:
-    """How rows hang together: their clusters, or the blocks of times that are resampled.
+class DesignEffects:
+    """The units of rows that are not independent: clusters, blocks of times, or both; none of independent rows.
 
-    `dof` are the degrees of freedom that a variance between clusters, or blocks, is measured with: their number less
-    one, of clusters of unequal size the number of equal ones that say as much (Carter, Schnepel and Steigerwald 2017,
-    *Asymptotic behavior of a t-test robust to cluster heterogeneity*, Review of Economics and Statistics 99).
+    `dof` are the degrees of freedom that a variance between units is measured with: their number less one, of units of
+    unequal size the number of equal ones that say as much (Carter, Schnepel and Steigerwald 2017, *Asymptotic behavior
+    of a t-test robust to cluster heterogeneity*, Review of Economics and Statistics 99).
     """
 
     dof: float = math.inf
-    block: int | None = None
+    units: tuple[Units, ...] = ()
 
     @classmethod
-    def of(cls, rows: Rows) -> Dependence:
+    def of(cls, rows: Rows) -> DesignEffects:
         """Return what is known of rows."""
-        dof = math.inf
-        if rows.cluster is not None:
-            dof = kish_size(np.bincount(rows.cluster, weights=rows.weights).astype(np.float64)) - 1.0
-        if rows.time is None:
-            return cls(max(dof, 0.0))
-        times, known = _times(rows)[:2]
-        block = block_length(times, known)
-        return cls(max(min(dof, times.size / block - 1.0), 0.0), block)
+        declared = (Dependence(cluster=rows.cluster), Dependence(time=rows.time, label_end=rows.label_end))
+        units = tuple(found for each in declared if (found := each.units()) is not None)
+        sizes = [kish_size(each.sums(rows.weights)) for each in units]
+        return cls(max(min(sizes, default=math.inf) - 1.0, 0.0), units)
 
     @property
     def is_dependent(self) -> bool:
         """Whether rows are not independent."""
         return math.isfinite(self.dof)
 
-    def effects(self, rows: Rows, influences: FloatArray) -> FloatArray:
+    def of_means(self, rows: Rows, influences: FloatArray) -> FloatArray:
         """Return how many times the variance of each weighted mean is that of independent rows, shape (m,): at least 1.
 
-        `influences`, shape (n, m), hold what each row, at weight one, adds to each of m figures. With G clusters the
-        variance between them has the factor G / (G - 1). Cameron and Miller (2015), *A practitioner's guide to
-        cluster-robust inference*, Journal of Human Resources 50. Künsch (1989), *The jackknife and the bootstrap for
-        general stationary observations*, Annals of Statistics 17.
+        `influences`, shape (n, m), hold what each row, at weight one, adds to each of m figures.
         """
-        found = np.ones(influences.shape[1])
-        if rows.cluster is None and rows.time is None:
-            return found
-        mean = np.average(influences, axis=0, weights=rows.weight)
-        away = rows.weights[:, None] * (influences - mean)
-        alone = np.sum(away**2, axis=0)
-        varies = alone > 0.0
-        if rows.cluster is not None:
-            found = np.maximum(found, _between_clusters(rows, rows.cluster, away) / np.where(varies, alone, 1.0))
-        if self.block is not None:
-            together = _between_blocks(rows, influences, self.block) * rows.total_weight**2
-            found = np.maximum(found, together / np.where(varies, alone, 1.0))
-        return np.where(varies, found, 1.0)
+        one = np.zeros(rows.n_rows, dtype=np.int64)
+        found = [effects_in_groups(rows, one, 1, column, self)[0] for column in influences.T]
+        return np.array(found)
 
     def widening(self, level: float) -> float:
-        """Return the factor of the variance that few clusters ask for: (t / z)^2, the quantiles of t and the normal.
+        """Return the factor of the variance that few units ask for: (t / z)^2, the quantiles of t and the normal.
 
-        Less than one degree of freedom counts as one.
+        Less than one degree of freedom counts as one. Cameron and Miller (2015), *A practitioner's guide to
+        cluster-robust inference*, Journal of Human Resources 50.
         """
         if not self.is_dependent:
             return 1.0
-        from scipy.special import stdtrit
-
-        return float(stdtrit(max(self.dof, 1.0), 0.5 + 0.5 * level) / normal_quantile(level)) ** 2
+        return (t_quantile(max(self.dof, 1.0), level) / normal_quantile(level)) ** 2
 
 
-def design_effect(rows: Rows, dependence: Dependence | None = None) -> float:
-    """Return the largest design effect of the mean gaps between probability and outcome, of top label and classes."""
-    dependence = Dependence.of(rows) if dependence is None else dependence
-    return float(dependence.effects(rows, gaps(rows)).max()) if dependence.is_dependent else 1.0
+def effects_in_groups(
+    rows: Rows, codes: IntArray, n_groups: int, influence: FloatArray, known: DesignEffects
+) -> FloatArray:
+    """Return the design effect of the mean of an influence in each of some groups of rows: at least 1.
+
+    The variance between G units has the factor G / (G - 1), and what the ends of blocks lose is made up for. One unit
+    tells nothing of how units differ: all its rows are worth one.
+    """
+    weight = rows.weights
+    mean = np.bincount(codes, weight * influence, n_groups) / np.bincount(codes, weight, n_groups)
+    away = weight * (influence - mean[codes])
+    alone = np.bincount(codes, away**2, n_groups)
+    worst = np.ones(n_groups)
+    for units in known.units:
+        group, part = parts_of_groups(units, codes)
+        n_units = np.bincount(group, minlength=n_groups)
+        between = np.bincount(group, np.bincount(part, away) ** 2, n_groups) / (1.0 - units.lost)
+        between *= n_units / np.maximum(n_units - 1, 1)
+        effect = np.divide(between, alone, out=np.ones(n_groups), where=alone > 0.0)
+        kish = np.bincount(codes, weight, n_groups) ** 2 / np.bincount(codes, weight**2, n_groups)
+        worst = np.maximum(worst, np.where(n_units == 1, kish, effect))
+    return np.asarray(worst)
 
 
-def block_of_rows(rows: Rows) -> IntArray | None:
-    """Return the cluster of each row, or the block of times that it lies in; None where rows are independent."""
-    if rows.cluster is not None:
-        return rows.cluster
-    if rows.time is None:
-        return None
-    times, known, time_of_row = _times(rows)
-    return np.asarray(time_of_row // block_length(times, known), dtype=np.int64)
+def parts_of_groups(units: Units, codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the group of each part, which is what a group has of a unit, and the part of each row."""
+    parts, part = np.unique(codes * units.n + units.code, return_inverse=True)
+    return parts // units.n, part
+
+
+def design_effect(rows: Rows, known: DesignEffects | None = None) -> float:
+    """Return the largest design effect of the mean gaps between probability and outcome, of top label and classes.
+
+    Kish (1965), *Survey sampling*, section 5.4.
+    """
+    known = DesignEffects.of(rows) if known is None else known
+    return float(known.of_means(rows, gaps(rows)).max()) if known.is_dependent else 1.0
 
 
 def gaps(rows: Rows) -> FloatArray:
@@ -106,6 +109,14 @@ def gaps(rows: Rows) -> FloatArray:
         return (rows.scores - rows.positive)[:, None]
     top = rows.top_label()
     return np.column_stack((top.scores - top.positive, rows.scores - np.eye(rows.n_classes)[rows.codes]))
+
+
+def hint_of(rows: Rows, order: IntArray | None = None) -> str:
+    """Return what looks like dependence between rows that stand next to each other, where none was declared."""
+    if rows.declared:
+        return ""
+    column = rows.one_column() if order is None else rows.one_column().take(order)
+    return dependence_hint(column.positive - column.scores, scores=column.scores, weight=column.weight)
 
 
 def as_independent(rows: Rows) -> Rows:
@@ -119,31 +130,3 @@ def with_effect(summary: ScoreSummary, effect: float) -> ScoreSummary:
         return summary
     scores, weight, squared, positives = summary.distinct
     return ScoreSummary(DistinctScores(scores, weight, squared * effect, positives))
-
-
-def _between_clusters(rows: Rows, cluster: IntArray, away: FloatArray) -> FloatArray:
-    """Return the variance of the sums of weighted deviations, by their sums over clusters."""
-    n_clusters = np.count_nonzero(np.bincount(cluster))
-    if n_clusters == 1:  # which tells nothing of how clusters differ: all rows are worth one
-        return np.asarray(kish_size(rows.weights) * np.sum(away**2, axis=0))
-    sums = np.column_stack([np.bincount(cluster, column) for column in away.T])
-    return np.asarray(np.sum(sums**2, axis=0) * (n_clusters / (n_clusters - 1.0)))
-
-
-def _times(rows: Rows) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return the distinct times, when the last label of each is known, and the time of each row, as its number."""
-    assert rows.time is not None  # noqa: S101
-    assert rows.label_end is not None  # noqa: S101
-    times, time_of_row = np.unique(rows.time, return_inverse=True)
-    order = np.argsort(time_of_row, kind="stable")
-    known = np.maximum.reduceat(rows.label_end[order], np.searchsorted(time_of_row[order], np.arange(times.size)))
-    return times, known, time_of_row
-
-
-def _between_blocks(rows: Rows, influences: FloatArray, block: int) -> FloatArray:
-    """Return the variance of weighted means over draws of blocks of times: all rows of a time stay together."""
-    times, _, time_of_row = _times(rows)
-    columns = (rows.weights, *(rows.weights * column for column in influences.T))
-    summed = np.column_stack([np.bincount(time_of_row, column, times.size) for column in columns])
-    drawn = block_draws(summed.astype(np.float64), block, _DRAWS, np.random.default_rng(0))
-    return np.asarray((drawn[:, 1:] / drawn[:, :1]).var(axis=0, ddof=1))

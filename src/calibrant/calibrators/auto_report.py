@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence
+from calibrant.dependent_rows import DesignEffects
 from calibrant.numerics import FloatArray, mean_and_error
 from calibrant.rows import Rows
 
@@ -80,7 +80,7 @@ def make_report(
     loss: dict[str, FloatArray], blend: FloatArray, weights: FloatArray, rows: Rows, n_folds: int
 ) -> AutoReport:
     """Return the report of candidates by their out-of-fold losses of each row, and those of their blend."""
-    losses, row_weight, dependence = {**loss, "blend": blend}, rows.weights, Dependence.of(rows)
+    losses, row_weight, dependence = {**loss, "blend": blend}, rows.weights, DesignEffects.of(rows)
     shares = (*weights.tolist(), 1.0)
     tried = []
     for (name, values), share in zip(losses.items(), shares, strict=True):
@@ -88,7 +88,7 @@ def make_report(
         if NONE in loss:
             change = values - loss[NONE]
             difference, error = mean_and_error(change, row_weight)
-            error *= float(np.sqrt(dependence.effects(rows, change[:, None])[0]))
+            error *= float(np.sqrt(dependence.of_means(rows, change[:, None])[0]))
         tried.append(Candidate(name, float(np.average(values, weights=row_weight)), difference, error, share))
     best = tried.pop()
     chosen, reason = _decide(best)

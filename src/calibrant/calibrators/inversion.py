@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence
+from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import DataWarning, warn
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
@@ -53,9 +53,9 @@ def warn_if_inverted(rows: Rows) -> None:
 
 def _design_effect(rows: Rows, scores: FloatArray) -> float:
     """Return the design effect of the difference between the ranks of positives and negatives."""
-    dependence = Dependence.of(rows)
+    dependence = DesignEffects.of(rows)
     if not dependence.is_dependent:
         return 1.0
     ranks = np.searchsorted(np.sort(scores), scores) / scores.size - 0.5
     share = float(np.average(rows.codes == 1, weights=rows.weight))
-    return float(dependence.effects(rows, (((rows.codes == 1) - share) * ranks)[:, None])[0])
+    return float(dependence.of_means(rows, (((rows.codes == 1) - share) * ranks)[:, None])[0])

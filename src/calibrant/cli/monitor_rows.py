@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.cli.data import OpenedFile, called
-from calibrant.dependence import as_times, dependence_hint
+from calibrant.dependence import as_times
+from calibrant.dependent_rows import hint_of
 from calibrant.engines import CheckedBatch
 from calibrant.errors import InvalidInputError, InvalidLabelError
 from calibrant.monitor import HeldBatches, Period, period_codes
 from calibrant.numerics import BoolArray, IntArray
-from calibrant.rows import Rows
 from calibrant.validation import at_first
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class WindowRequest:
         if is_missing[at].any():
             at = self._with_labels(opened, table, at, place, is_missing)
         rows = opened.read(table=table.take(at)).rows
-        hint = _hint(rows, None if self.date is None else np.asarray(table.column(self.date))[at])
+        dates = None if self.date is None else np.asarray(table.column(self.date))[at]
+        hint = hint_of(rows, None if dates is None else np.argsort(dates, kind="stable"))
         kept = None if self.date is None else table.column(self.date).take(at).combine_chunks()
         if self.date is not None or self.size is not None:
             batches = [CheckedBatch(rows, source.name, kept)]
@@ -110,14 +111,3 @@ def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:
     for batch in source.scan([opened.request.label]):
         sizes[batch.where] = sizes.get(batch.where, 0) + batch.table.num_rows
     return list(sizes), np.repeat(np.arange(len(sizes)), list(sizes.values()))
-
-
-def _hint(rows: Rows, dates: IntArray | None) -> str:
-    """Return what looks like dependence between rows in the order of their dates, where none was declared."""
-    if rows.declared:
-        return ""
-    column = rows.one_column()
-    if dates is not None:
-        column = column.take(np.argsort(dates, kind="stable"))
-    residuals = column.positive - column.scores
-    return dependence_hint(residuals, scores=column.scores, weight=column.weight)

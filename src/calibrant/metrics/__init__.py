@@ -53,7 +53,7 @@ from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.dependent_rows import (
-    Dependence as Dependence,
+    DesignEffects as DesignEffects,
     as_independent as as_independent,
     design_effect as design_effect,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence, block_of_rows
+from calibrant.dependent_rows import DesignEffects, effects_in_groups, parts_of_groups
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.bins import make_bins
 from calibrant.metrics.estimates import measured_rows
@@ -293,24 +293,16 @@ def _measure(family: _Family, data: Rows, edges: list[list[float]], level: float
 
 def _factors(rows: Rows, codes: IntArray, size: int, level: float) -> FloatArray | None:
     """Return how many times the variance of the gap of each group is that of independent rows; None where they are."""
-    cluster = block_of_rows(rows)
-    if cluster is None:
+    known = DesignEffects.of(rows)
+    if not known.is_dependent:
         return None
-    gap, weight = rows.scores - rows.positive, rows.weights
-    mean = np.bincount(codes, weight * gap, size) / np.bincount(codes, weight, size)
-    away = weight * (gap - mean[codes])
-    alone = np.bincount(codes, away**2, size)
-    pairs, pair = np.unique(codes * (int(cluster.max()) + 1) + cluster, return_inverse=True)
-    group = pairs // (int(cluster.max()) + 1)
-    n_clusters = np.bincount(group, minlength=size)
-    between = np.bincount(group, np.bincount(pair, away) ** 2, size) * n_clusters / np.maximum(n_clusters - 1, 1)
-    held = np.bincount(pair, weight)
-    total = np.bincount(group, held, size)
-    dof = total**2 / np.bincount(group, held**2, size) - 1.0
-    effect = np.divide(between, alone, out=np.ones(size), where=alone > 0.0)
-    effect[n_clusters == 1] = np.bincount(codes, minlength=size)[n_clusters == 1]
-    widening = np.array([Dependence(max(each, 0.0)).widening(level) for each in dof.tolist()])
-    return np.asarray(np.maximum(effect, 1.0) * widening)
+    dof = np.full(size, np.inf)
+    for units in known.units:
+        group, part = parts_of_groups(units, codes)
+        held = np.bincount(part, rows.weights)
+        dof = np.minimum(dof, np.bincount(group, held, size) ** 2 / np.bincount(group, held**2, size) - 1.0)
+    widening = np.array([DesignEffects(max(each, 0.0)).widening(level) for each in dof.tolist()])
+    return np.asarray(effects_in_groups(rows, codes, size, rows.scores - rows.positive, known) * widening)
 
 
 def _columns(groups: ArrayLike) -> dict[str, ArrayLike]:

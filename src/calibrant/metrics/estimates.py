@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence, design_effect, with_effect
+from calibrant.dependent_rows import DesignEffects, design_effect, with_effect
 from calibrant.metrics.bins import Bins, make_bins
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
@@ -103,7 +103,7 @@ class Settings:
     @property
     def factor(self) -> float:
         """What variances are multiplied by: the design effect, and what few clusters ask for."""
-        return self.effect * Dependence(self.dof).widening(self.level)
+        return self.effect * DesignEffects(self.dof).widening(self.level)
 
     @property
     def scale(self) -> str:
@@ -117,7 +117,7 @@ class Settings:
         """Return the settings for a score of this name."""
         return replace(self, effect=self.effects[name]) if name in self.effects else self
 
-    def with_rows(self, rows: Rows, dependence: Dependence) -> Settings:
+    def with_rows(self, rows: Rows, dependence: DesignEffects) -> Settings:
         """Return the settings for these rows."""
         if not dependence.is_dependent:
             return self
@@ -173,7 +173,7 @@ class Column(Measured):
 
     def at(self, level: float, n_bins: int) -> Column:
         """Return the column at another level and with so many bins, which are shared if they are as many."""
-        more = Dependence(self.dof).widening(level) / Dependence(self.dof).widening(self.level)
+        more = DesignEffects(self.dof).widening(level) / DesignEffects(self.dof).widening(self.level)
         summary = with_effect(self.summary, more)
         other = replace(self, summary=summary, level=level, n_bins=n_bins, effect=self.effect * more)
         if n_bins == self.n_bins and more == 1.0:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence, as_independent
+from calibrant.dependent_rows import DesignEffects, as_independent
 from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
@@ -192,7 +192,7 @@ def evaluate(
 
 def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_judge: bool = False) -> Scores:
     """Measure the probabilities of checked rows; if asked so, only what the verdict needs."""
-    dependence = Dependence.of(rows)
+    dependence = DesignEffects.of(rows)
     if dependence.is_dependent:
         settings = replace(
             settings.with_rows(rows, dependence),
@@ -240,7 +240,7 @@ def _judged(found: Mapping[str, Score], test: JointTest) -> Scores:
     return Scores(list(found.values()), verdict=str(verdict(found, test)), test=test)
 
 
-def _effects(rows: Rows, dependence: Dependence) -> dict[str, float]:
+def _effects(rows: Rows, dependence: DesignEffects) -> dict[str, float]:
     """Return the design effect of each score that is a mean over the rows, or nearly so, by its influences."""
     named: dict[str, FloatArray] = {
         "brier": proper_scores.row_brier(rows),
@@ -253,7 +253,7 @@ def _effects(rows: Rows, dependence: Dependence) -> dict[str, float]:
         named["auc"] = influence_of(summary).apply(rows)
         named |= line_influences(one)
     kept = {name: values for name, values in named.items() if np.isfinite(values).all()}
-    return dict(zip(kept, dependence.effects(rows, np.column_stack(list(kept.values()))).tolist(), strict=True))
+    return dict(zip(kept, dependence.of_means(rows, np.column_stack(list(kept.values()))).tolist(), strict=True))
 
 
 def _losses(classes: Classes) -> dict[str, Estimate]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.dependent_rows import Dependence
+from calibrant.dependent_rows import DesignEffects
 from calibrant.metrics.calibration_tests import range_exceeds
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
@@ -90,7 +90,7 @@ def joint_test(
     """
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what).one_column()
-    dependence = Dependence.of(rows)
+    dependence = DesignEffects.of(rows)
     effects = part_effects(rows, dependence) if dependence.is_dependent else 1.0
     return joint_test_of(rows.summary(), effects=effects, dof=dependence.dof)
 
@@ -132,17 +132,17 @@ def joint_test_of_classes(top: Column, by_class: Mapping[object, float]) -> Join
     return JointTest(combined([found.p_value, of_classes]), parts)
 
 
-def part_effects(rows: Rows, dependence: Dependence) -> dict[str, float]:
+def part_effects(rows: Rows, dependence: DesignEffects) -> dict[str, float]:
     """Return the design effect of each part of the test, of rows of one score that are not independent."""
     cells = _Cells.of(rows.summary())
     if cells.p.size == 0:
         return {}
     directions, order, gap = cells.directions(), np.argsort(cells.p), rows.scores - rows.positive
     values = [np.interp(rows.scores, cells.p[order], a[order]) * gap for a in directions.values()]
-    found = dict(zip(directions, dependence.effects(rows, np.column_stack(values)).tolist(), strict=True))
+    found = dict(zip(directions, dependence.of_means(rows, np.column_stack(values)).tolist(), strict=True))
     starts = np.flatnonzero(np.diff(cells.bins())) + 1
     in_bin = np.searchsorted(cells.p[starts], rows.scores, side="right")
-    of_bins = dependence.effects(rows, gap[:, None] * (in_bin[:, None] == np.arange(starts.size + 1)))
+    of_bins = dependence.of_means(rows, gap[:, None] * (in_bin[:, None] == np.arange(starts.size + 1)))
     return {**found, "range": max(found.values()), "bins": max(found["mean"], float(of_bins.mean()))}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from calibrant.dependent_rows import Dependence, as_independent
+from calibrant.dependent_rows import DesignEffects, as_independent
 from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
 from calibrant.metrics.estimates import Column, Settings, check_settings, measured_rows
@@ -193,7 +193,7 @@ def evaluate_classes(
 
 def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassScores:
     """Measure each class of checked rows, as `evaluate_classes` does."""
-    settings = settings.with_rows(rows, Dependence.of(rows))
+    settings = settings.with_rows(rows, DesignEffects.of(rows))
     classes = multiclass.Classes(multiclass.HeldRows(as_independent(rows)), settings)
     measured: dict[Any, Scores] = {}
     bins = []
@@ -336,9 +336,9 @@ def groups_of_rows(
         summaries,
         n_rows={group: part.n_rows for group, part in parts.items()},
         is_binary=rows.is_binary,
-        settings=settings.with_rows(data, Dependence.of(data)),
+        settings=settings.with_rows(data, DesignEffects.of(data)),
         evaluated_on=evaluated_on,
-        of_group={group: settings.with_rows(part, Dependence.of(part)) for group, part in parts.items()},
+        of_group={group: settings.with_rows(part, DesignEffects.of(part)) for group, part in parts.items()},
     )
     return found, summaries
 

@@ -12,7 +12,7 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, on_logits, separates
 from calibrant.metrics.estimates import Column, Estimate, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import TINY, FloatArray, dot, expit, normal_quantile, softplus
+from calibrant.numerics import FloatArray, dot, expit, normal_quantile, softplus
 from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
@@ -22,6 +22,8 @@ _MAX_ITER = 100
 _FEW_EVENTS = 3.0
 #: Ends of a profile are looked for up to here; a step may move logits so far, and is the last one below.
 _FURTHEST = 1e3
+#: The first step of the search for an end, at most.
+_FIRST_STEP = 8.0
 _LONGEST_STEP = 4.0
 _SETTLED = 1e-8
 #: How close to the end of an interval one comes, in standard errors.
@@ -193,26 +195,20 @@ def _profile_ends(
     from scipy.optimize import brentq
 
     columns = np.stack((ties.scores, np.ones(ties.scores.size)))
-
-    def likelihood(theta: FloatArray) -> float:
-        x = theta @ columns
-        return dot(ties.positives, x) - dot(ties.weight, softplus(x))
-
-    most = likelihood(_refit(ties, columns, np.array(line), None))
+    most = _likelihood(ties, columns, _refit(ties, columns, np.array(line), None))
     found: list[tuple[float, float]] = []
     for j, at in enumerate(line):
-        last = np.array(line)  # each search goes on from where the one before it ended
 
-        def excess(value: float, j: int = j, at: float = at, last: FloatArray = last) -> float:
+        def excess(value: float, j: int = j, at: float = at) -> float:
             """Return how far beyond the end a value is: as a root, which is nearly linear in it."""
-            last[j] = value
-            last[:] = _refit(ties, columns, last, j)
-            lost = 2.0 * max(most - likelihood(last), 0.0)
+            theta = np.array(line)
+            theta[j] = value
+            lost = 2.0 * max(most - _likelihood(ties, columns, _refit(ties, columns, theta, j)), 0.0)
             return math.sqrt(lost) - float(reach[j]) if value != at else -float(reach[j])
 
         ends = []
         for side in (-1.0, 1.0):
-            near, step = at, side * float(reach[j] * error[j])
+            near, step = at, side * min(float(reach[j] * error[j]), _FIRST_STEP)
             while excess(near + step) < 0.0 and abs(step) < _FURTHEST:
                 near, step = near + step, 2.0 * step
             is_found = abs(step) < _FURTHEST
@@ -220,6 +216,11 @@ def _profile_ends(
             ends.append(brentq(excess, near, near + step, xtol=close) if is_found else side * math.inf)
         found.append((ends[0], ends[1]))
     return found
+
+
+def _likelihood(ties: TiedScores, columns: FloatArray, theta: FloatArray) -> float:
+    x = theta @ columns
+    return dot(ties.positives, x) - dot(ties.weight, softplus(x))
 
 
 def _refit(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int | None) -> FloatArray:
@@ -232,9 +233,17 @@ def _refit(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int 
         bend = (columns[free] * (ties.weight * q * (1.0 - q))) @ columns[free].T
         step = np.linalg.solve(bend + np.diag(_LEAST_BEND * size), slope)
         longest = float(np.abs(step[:, None] * columns[free]).max())
-        theta[free] += step * min(1.0, _LONGEST_STEP / max(longest, TINY))
         if longest < _SETTLED:
+            theta[free] += step
             break
+        step *= min(1.0, _LONGEST_STEP / longest)
+        value, tried = _likelihood(ties, columns, theta), theta.copy()
+        for _ in range(_MAX_ITER):
+            tried[free] = theta[free] + step
+            if _likelihood(ties, columns, tried) >= value:
+                break
+            step *= 0.5
+        theta = tried
     return theta
 
 
