@@ -18,6 +18,12 @@ from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 
+#: What is said of rows that look as if they depended on each other, before what shows it and after.
+SIGN = "A sign that rows are not independent"
+DECLARE = "Name what they share (cluster), or say when labels overlap (time and label_end)."
+#: Rows in which the sign is looked for, at most.
+_MOST_LOOKED_AT = 200_000
+
 
 @dataclass(frozen=True, slots=True)
 class DesignEffects:
@@ -115,7 +121,8 @@ def hint_of(rows: Rows, order: IntArray | None = None) -> str:
     """Return what looks like dependence between rows that stand next to each other, where none was declared."""
     if rows.declared:
         return ""
-    column = rows.one_column() if order is None else rows.one_column().take(order)
+    rows = rows if order is None else rows.take(order)
+    column = rows.take(np.arange(min(rows.n_rows, _MOST_LOOKED_AT))).one_column()
     return dependence_hint(column.positive - column.scores, scores=column.scores, weight=column.weight)
 
 

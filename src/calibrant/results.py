@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -104,12 +104,18 @@ class Scores(Mapping[str, Score]):
         What the scores say, in a sentence or two.
     test : JointTest or None
         The test of calibration that the verdict goes by, of rows and of groups of rows.
+    notes : list of str
+        What a reader must know of the rows: which label was taken for the positive one, where nobody said it, and a
+        sign that rows are not independent, where nothing was declared.
     """
 
-    def __init__(self, scores: list[Score], *, verdict: str, test: JointTest | None = None) -> None:
+    def __init__(
+        self, scores: list[Score], *, verdict: str, test: JointTest | None = None, notes: Sequence[str] = ()
+    ) -> None:
         self._by_name = {score.name: score for score in scores}
         self.verdict = verdict
         self.test = test
+        self.notes = list(notes)
 
     def __getitem__(self, name: str) -> Score:
         if name not in self._by_name:
@@ -123,14 +129,16 @@ class Scores(Mapping[str, Score]):
         return len(self._by_name)
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, *map(str, self.values())])
+        return "\n".join([self.verdict, *self.notes, *map(str, self.values())])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and every score as plain Python values."""
         test = {} if self.test is None else {"test": self.test.to_dict()}
-        return {"verdict": self.verdict, **test, "scores": {name: score.to_dict() for name, score in self.items()}}
+        notes = {"notes": self.notes} if self.notes else {}
+        scores = {name: score.to_dict() for name, score in self.items()}
+        return {"verdict": self.verdict, **notes, **test, "scores": scores}
 
 
 class _MissingScoreError(KeyError):

@@ -171,6 +171,8 @@ def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured
 def show(found: Measured) -> None:
     """Print the tables."""
     click.echo(f"\n{found.scores.verdict}\n")
+    for note in found.scores.notes:
+        click.echo(f"{note}\n")
     click.echo(as_table(found.scores))
     if found.by_class is not None:
         click.echo(f"\nBy class: {found.by_class.describe(lambda label: shorten(str(label), _MOST_LETTERS))}\n")
@@ -185,10 +187,13 @@ def show(found: Measured) -> None:
 def as_table(scores: Scores) -> str:
     """Return the scores as an aligned table, and notes on them."""
     first = next(iter(scores.values()))
-    rows = [(s.name, common.number(s.value), common.interval(s.low, s.high), f"{s.n:,}") for s in scores.values()]
-    return "\n".join(
-        [common.table(("metric", "value", f"{100 * first.level:g}% interval", "n"), rows), *common.notes(scores)]
-    )
+    is_fewer = any(round(s.n_eff) < s.n for s in scores.values())
+    rows = []
+    for s in scores.values():
+        sizes = (f"{s.n:,}", f"{s.n_eff:,.0f}") if is_fewer else (f"{s.n:,}",)
+        rows.append((s.name, common.number(s.value), common.interval(s.low, s.high), *sizes))
+    header = ("metric", "value", f"{100 * first.level:g}% interval", "n", *(["n_eff"] if is_fewer else []))
+    return "\n".join([common.table(header, rows), *common.notes(scores)])
 
 
 def as_class_table(found: ClassScores) -> str:

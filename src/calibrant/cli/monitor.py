@@ -13,6 +13,7 @@ import click
 from calibrant.cli.common import interval, json_option, new_command, table, write_json
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.cli.monitor_rows import MonitoredRows, WindowRequest
+from calibrant.dependent_rows import SIGN
 from calibrant.engines import RowReader
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import open_target
@@ -182,7 +183,7 @@ def _notes(found: MonitoredRows | None, missing: str, n_waiting: int) -> list[st
         notes.append(f"{count(n_left, 'row')} {why}.")
     if found.hint:
         notes.append(
-            f"A sign that rows are not independent: {found.hint}. Name what they share by --cluster COLUMN, or say "
+            f"{SIGN}: {found.hint}. Name what they share by --cluster COLUMN, or say "
             "when labels overlap by --time COLUMN --label-end COLUMN."
         )
     return notes

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import DesignEffects, as_independent
+from calibrant.dependent_rows import DECLARE, SIGN, DesignEffects, as_independent, hint_of
 from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
@@ -187,12 +187,23 @@ def evaluate(
     settings = check_settings(n_bins, level, rng)
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
-    return evaluate_rows(rows, settings, evaluated_on)
+    found = evaluate_rows(rows, settings, evaluated_on)
+    found.notes = [*_label_notes(rows, pos_label), *found.notes]
+    return found
+
+
+def _label_notes(rows: Rows, pos_label: object) -> list[str]:
+    """Say which of two labels was taken for the positive one, where neither the caller nor the labels say it."""
+    labels = rows.classes.tolist()
+    if not rows.is_binary or pos_label is not None or labels in ([0, 1], [-1, 1]):
+        return []
+    return [f"{labels[1]!r} is taken as the positive class, {labels[0]!r} as the negative one; pos_label= changes it."]
 
 
 def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_judge: bool = False) -> Scores:
     """Measure the probabilities of checked rows; if asked so, only what the verdict needs."""
-    dependence = DesignEffects.of(rows)
+    dependence, hint = DesignEffects.of(rows), hint_of(rows)
+    notes = [f"{SIGN}: {hint}. {DECLARE}"] if hint else []
     if dependence.is_dependent:
         settings = replace(
             settings.with_rows(rows, dependence),
@@ -202,9 +213,12 @@ def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_
         rows = as_independent(rows)
     if rows.is_binary:
         names: Collection[str] = TO_JUDGE if only_to_judge else OF_A_COLUMN
-        return evaluate_summary(rows.summary(), rows.n_rows, settings, evaluated_on, names=names)
-    names = CLASSES_TO_JUDGE if only_to_judge else OF_CLASSES
-    return evaluate_multiclass(HeldRows(rows), settings, evaluated_on, names=names)
+        found = evaluate_summary(rows.summary(), rows.n_rows, settings, evaluated_on, names=names)
+    else:
+        names = CLASSES_TO_JUDGE if only_to_judge else OF_CLASSES
+        found = evaluate_multiclass(HeldRows(rows), settings, evaluated_on, names=names)
+    found.notes = notes
+    return found
 
 
 def evaluate_summary(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from calibrant import engines, metrics
 from calibrant._version import __version__
+from calibrant.dependent_rows import DesignEffects, as_independent
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
 from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
@@ -57,22 +58,23 @@ class Measured:
 
 def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     """Measure rows in memory."""
-    settings = replace(settings, effect=metrics.design_effect(rows))
-    rows = metrics.as_independent(rows)
-    n_classes = rows.n_classes
+    scores, n_classes = metrics.evaluate_rows(rows, settings, ON), rows.n_classes
     classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
+    effect = settings.with_rows(rows, DesignEffects.of(rows)).factor
+    rows = as_independent(rows)
     return Measured(
-        metrics.evaluate_rows(rows, settings, ON),
+        scores,
         rows.one_column().summary(),
         rows.classes.tolist(),
         np.bincount(rows.codes, minlength=n_classes),
         rows.class_weight,
         rows.effective_size,
         rows.weight is not None,
-        settings.effect,
+        effect,
         None if rows.is_binary else [rows.of_class(k).summary() for k in range(n_classes)],
         classes,
         range(n_classes) if classes is None else [each["code"] for each in classes["rows"]],
+        notes=scores.notes,
     )
 
 
