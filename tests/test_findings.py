@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import roc_auc_score
 
 import calibrant as cb
+from calibrant.calibrators import make_calibrator
 from calibrant.cli import main
 from calibrant.errors import DataWarning
 
@@ -122,3 +124,47 @@ def test_the_facade_gives_no_zeros_and_ones_unless_asked_to_and_then_says_so() -
     with pytest.warns(DataWarning, match=r"0 or 1 to [\d,]+ of 2,000 rows: .* method='auto' keeps them between"):
         asked.fit(y, p)
     assert asked.predict_proba(new).min() == 0.0
+
+
+def scores_down_to(least: float, n: int = 4_000, *, n_zeros: int = 40) -> tuple[Any, Any]:
+    """Return scores of a naive Bayes model, far too sure of themselves, with zeros among them, and labels."""
+    rng = np.random.default_rng(0)
+    z = np.maximum(rng.normal(-30.0, 120.0, n), np.log(least))
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-z / 60.0))
+    p = np.minimum(1.0 / (1.0 + np.exp(-z)), 1.0 - 1e-12)
+    p[:n_zeros] = 0.0
+    return p, y
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "temperature", "spline", "beta", "quadratic"])
+def test_low_scores_keep_their_order_and_their_area(name: str) -> None:
+    """Scores below 1e-12 were tied: the area of crime with naive Bayes fell from .8917 to .8776."""
+    p, y = scores_down_to(1e-300)
+    assert (p < 1e-12).mean() > 0.4
+    fitted = make_calibrator(name).fit(p, y)
+    assert roc_auc_score(y, fitted.predict_proba(p)) == roc_auc_score(y, p)
+    low = fitted.predict_proba([0.0, p[p > 0.0].min(), 1e-100, 1e-15])
+    assert (np.diff(low) > 0.0).all()
+
+
+def test_leaving_low_scores_alone_keeps_their_order() -> None:
+    p = np.concatenate(([0.0, 1e-300, 1e-100], np.logspace(-20.0, -1e-3, 3_000)))
+    y = np.random.default_rng(0).random(p.size) < p
+    fitted = cb.AutoCalibrator().fit(p, y)
+    assert fitted.report_.chosen == "none"
+    q = fitted.predict_proba(p)
+    assert (np.diff(q) > 0.0).all()
+    np.testing.assert_allclose(q[1:], p[1:], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make", [cb.SigmoidCalibrator, cb.TemperatureCalibrator, cb.BetaCalibrator, cb.SplineCalibrator]
+)
+def test_a_zero_vote_is_taken_as_half_a_vote(make: Any) -> None:
+    """Votes in steps of .1 of 1,000 rows were clipped at .0005, far outside the smallest vote."""
+    rng = np.random.default_rng(0)
+    rate = rng.beta(0.5, 1.5, 1_000)
+    votes, y = rng.binomial(10, rate) / 10, rng.random(1_000) < rate
+    fitted = make().fit(votes, y).map_
+    assert fitted.clip == 0.05
+    assert make().fit(votes[votes != 0.1], y[votes != 0.1]).map_.clip == 0.05  # by the step, not the smallest score

@@ -190,19 +190,17 @@ def decode_shares(field: DocumentField, n_maps: int, *, is_whole: bool = True) -
     return weights
 
 
-def decode_clip(field: DocumentField, *, is_floor: bool = False) -> float:
-    """Return a clip, strictly between 0 and 1/2, of both ends of [0, 1] or of the lower one, as a floor."""
+def decode_clip(field: DocumentField) -> float:
+    """Return a clip, strictly between 0 and 1/2."""
     clip = field.number()
     if not 0.0 < clip < 0.5:
         field.refuse("is outside (0, 0.5)")
-    if not is_floor and 1.0 - clip == 1.0:
-        field.refuse("is so near to 0 that 1 - clip is 1")
     return clip
 
 
-def decode_optional_clip(field: DocumentField, *, is_floor: bool = False) -> float | None:
+def decode_optional_clip(field: DocumentField) -> float | None:
     """Return a clip, or None for maps of logits and raw scores."""
-    return None if field.value is None else decode_clip(field, is_floor=is_floor)
+    return None if field.value is None else decode_clip(field)
 
 
 def mean_of(maps: Sequence[Map], weights: FloatArray, scores: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import row_log_loss
-from calibrant.numerics import FloatArray, clip_from_data
+from calibrant.numerics import FloatArray, clip_as_given
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
 from calibrant.rows import Rows
@@ -115,9 +115,9 @@ def temperature_of_one(rows: Rows) -> TemperatureCalibrator:
     """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm."""
     made = TemperatureCalibrator()
     if rows.n_classes == 2:
-        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_from_data(rows.scores[:, 1], rows.total_weight))
+        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_as_given(rows.scores[:, 1], rows.total_weight))
     else:
-        clip = clip_from_data(rows.scores, rows.total_weight)
+        clip = clip_as_given(rows.scores, rows.total_weight)
         made.map_ = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
     made.classes_, made.n_rows_, made.score_names_ = rows.classes, rows.n_rows, None
     return made
