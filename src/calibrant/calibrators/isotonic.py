@@ -49,8 +49,8 @@ class IsotonicCalibrator(_PooledCalibrator):
 
     Notes
     -----
-    Interpolates linearly between the first and last score of each pooled block and is flat outside them. Scores
-    are compared exactly: two that differ in the last bit are two scores.
+    Interpolates linearly between the first and last score of each pooled block and is flat outside them. Scores within
+    8 units in the last place are one score, as means of the same votes are that were added in other orders.
 
     References
     ----------

@@ -132,7 +132,7 @@ class MimicCalibrator(BinaryCalibrator):
         return self._tables("history_").history
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        bins = _Bins(data.summary().distinct, self.threshold_pos * (1.0 - _ROUNDING))
+        bins = _Bins(data.summary().near_ties, self.threshold_pos * (1.0 - _ROUNDING))
         history = [bins.table(self.boundary)] if self.record_history else None
         while bins.n_work:
             bins.merge(n_passes=1 if self.record_history else bins.first.size)

@@ -65,9 +65,11 @@ from calibrant.kernels.piecewise import (
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
+    NEAR as NEAR,
     KeyArray as KeyArray,
     count_distinct as count_distinct,
     finish_order as finish_order,
+    near_starts as near_starts,
     pack_signed as pack_signed,
     radix_sort as radix_sort,
     run_lengths as run_lengths,
