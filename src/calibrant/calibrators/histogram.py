@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, StepMap
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary, clear_edges, equal_mass_starts, midpoints
+from calibrant.summary import ScoreSummary, clear_edges, equal_mass_starts, midpoints, near_ends
 from calibrant.validation import InputKind, check_choice, check_integer
 
 Strategy = Literal["quantile", "uniform"]
@@ -67,7 +67,7 @@ class HistogramCalibrator(BinaryCalibrator):
         else:
             low, high = (0.0, 1.0) if self.input == "probability" else (distinct.scores[0], distinct.scores[-1])
             inner = np.linspace(low, high, self.n_bins + 1)[1:-1]
-            bin_of = np.searchsorted(inner, distinct.scores, side="left")
+            bin_of = np.searchsorted(near_ends(inner)[1], distinct.scores, side="left")
             first = np.flatnonzero(np.diff(bin_of, prepend=-1))
             found = bin_of[first]
             edges = midpoints(inner[found[:-1]], inner[found[1:] - 1])

@@ -187,7 +187,7 @@ def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
 def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
     """Pool disjoint ranges of scores, each of which is pooled or has no block's end inside, into the blocks of all.
 
-    Weights that are counts of rows are compared as integers. Single scores within a few units in the last place are one.
+    Weights that are counts of rows are compared as integers. Scores within a few units in the last place are one.
     """
     first, last, weight, positives = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(first)

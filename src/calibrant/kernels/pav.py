@@ -39,7 +39,8 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
     """Pool sorted packed keys (label in bit 0) into blocks of rising rate; return their number.
 
     Scores within a few units in the last place are one, as `is_near` says. The outputs are stacks: rows, positives and
-    the index after the last row of each block. Comparisons are of integers, hence exact. At most about n^(2/3) blocks of 0/1 labels can rise at a time.
+    the index after the last row of each block. Comparisons are of integers, hence exact. At most about n^(2/3) blocks
+    of 0/1 labels can rise at a time.
     """
     one = np.uint64(1)
     n = keys.size

@@ -125,7 +125,7 @@ def finish_order(scores: FloatArray, order: IntArray) -> bool:
 @compiled
 def is_near(code: np.uint64, first: np.uint64) -> bool:
     """Say whether a score belongs to the tie whose lowest score is `first`, not above it, by their bits."""
-    return code == first or (first != 0 and code - first <= _NEAR)
+    return bool(code == first or (first != 0 and code - first <= _NEAR))
 
 
 @compiled
