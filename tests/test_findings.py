@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -237,3 +238,66 @@ def test_streamed_fits_tie_means_of_votes_as_fits_in_memory_do(tmp_path: Any) ->
         found = cb.engines.fit(cb.IsotonicCalibrator(), file, score="p", label="y", max_distinct=limit).map_
         np.testing.assert_array_equal(found.x, expected.x)
         np.testing.assert_array_equal(found.y, expected.y)
+
+
+def forest_votes(n: int = 1_000) -> tuple[Any, Any]:
+    """Return shares of ten votes, with rows of the positive class among those that have none."""
+    rng = np.random.default_rng(0)
+    rate = rng.beta(0.4, 4.0, n)
+    p, y = rng.binomial(10, rate) / 10, rng.random(n) < rate
+    assert y[p == 0.0].any()
+    return p, y
+
+
+def written(tmp_path: Any, p: Any, y: Any) -> str:
+    file = tmp_path / "rows.csv"
+    file.write_text("p,y\n" + "".join(f"{a!r},{int(b)}\n" for a, b in zip(p.tolist(), y, strict=True)))
+    return str(file)
+
+
+def test_infinite_losses_are_said_in_words(tmp_path: Any) -> None:
+    """`compare` printed -inf and nan on a forest's scores, and `fit` inf."""
+    p, y = forest_votes()
+    ends = np.where(p > 0.2, 1.0, 0.0)  # isotonic of these gives no 0: its loss is finite
+    for scores in (p, ends):
+        file = written(tmp_path, scores, y)
+        data = [file, "--score", "p", "--label", "y"]
+        for command in (["compare", *data, "--methods", "sigmoid,isotonic"], ["evaluate", *data]):
+            output = CliRunner().invoke(main, command).output
+            assert "infinite" in output
+            assert not re.search(r"\binf\b|\bnan\b", output), output
+    compared = CliRunner().invoke(main, ["compare", *data, "--methods", "sigmoid"]).output
+    assert re.search(r"'sigmoid', log loss 0\.\d+, where that of 'none' is infinite", compared)
+    assert re.search(r"\nnone +infinite ", compared)
+    fitted = CliRunner().invoke(main, ["fit", *data, "-o", str(tmp_path / "c.json")]).output
+    assert re.search(r"log_loss +infinite ", fitted)
+
+
+def test_a_chart_of_methods_beside_infinite_losses_is_not_empty() -> None:
+    p, y = forest_votes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = cb.compare(p, y, methods=["sigmoid", "mimic"])
+        display = cb.ComparisonDisplay.from_comparison(found)
+    assert found.methods[-1].name == "none"
+    assert found.methods[-1].log_loss == np.inf
+    drawn = [line.get_xdata()[0] for line in display.ax_.lines]
+    assert sorted(drawn) == sorted(method.log_loss for method in found.methods[:-1])
+    assert "uncalibrated scores is infinite" in display.ax_.get_xlabel()
+
+
+def test_figures_of_rare_events_keep_two_digits(tmp_path: Any) -> None:
+    """Tables said that 0.0000 was predicted and had happened, and `inspect` went from 0 to .1."""
+    rng = np.random.default_rng(0)
+    p = 2e-4 * rng.random(200_000)
+    y = rng.random(p.size) < p
+    output = CliRunner().invoke(main, ["evaluate", written(tmp_path, p, y), "--score", "p", "--label", "y"]).output
+    for name in ("brier", "mean_gap", "base_rate", "ece", "uncertainty"):
+        (value,) = re.findall(rf"\n{name} +(-?[\d.]+)", output)
+        assert len(value.lstrip("-").replace(".", "").lstrip("0")) >= 2, (name, value)
+    scores = cb.evaluate(y, p)
+    assert "0.0000 " not in str(scores["base_rate"])
+    saved = tmp_path / "c.json"
+    cb.save(cb.SigmoidCalibrator().fit(p, y), saved)
+    shown = CliRunner().invoke(main, ["inspect", str(saved)]).output
+    assert re.search(r"\n0\.001 +0\.00[01]\d+\n", shown)

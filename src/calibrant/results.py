@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
+from calibrant.phrases import bracketed, figure
 
 
 class Plain:
@@ -60,7 +61,7 @@ class Score(Plain):
     where: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.name} {figure(self.value)} {bracketed(self.low, self.high)}".rstrip()
 
 
 class Scores(Mapping[str, Score]):

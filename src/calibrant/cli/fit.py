@@ -27,7 +27,7 @@ from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.grouped import GroupedCalibrator
 from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
-from calibrant.phrases import count, listed
+from calibrant.phrases import bracketed, count, figure, listed
 from calibrant.rows import Rows
 from calibrant.validation import INPUT_KINDS, check_choice
 
@@ -154,9 +154,7 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     lines = []
     for name in _SHOWN:
         found = [each[name] for each in scores.values()]
-        lines.append(
-            [name, *(text for s in found for text in (common.number(s.value), common.interval(s.low, s.high)))]
-        )
+        lines.append([name, *(text for s in found for text in (figure(s.value), bracketed(s.low, s.high)))])
     shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
     title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
     return "\n".join([title, common.table(header, lines), *shown])

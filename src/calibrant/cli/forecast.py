@@ -19,7 +19,7 @@ from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_
 from calibrant.errors import unknown_name
 from calibrant.files import open_target
 from calibrant.forecasts import RECALIBRATORS, Outcomes, Recalibrator, crps_change, evaluate, scores_and_floors
-from calibrant.phrases import count
+from calibrant.phrases import bracketed, count, figure
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
 
@@ -200,11 +200,11 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
-            cells = [(common.number(s[name].value), common.interval(s[name].low, s[name].high)) for s in found]
+            cells = [(figure(s[name].value), bracketed(s[name].low, s[name].high)) for s in found]
             lines.append([name, *(text for pair in cells for text in pair)])
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
-    paired = f"crps, after less before: {change.value:+z.4f} {common.interval(change.low, change.high)}, paired by row"
+    paired = f"crps, after less before: {change.value:+z.4f} {bracketed(change.low, change.high)}, paired by row"
     return "\n".join(
         [
             f"Held out ({count(tested.size, 'row')}, recalibrated by a fit to the other {used.size:,}):",

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import interval, new_command, number, table, with_options
-from calibrant.phrases import count
+from calibrant.cli.common import new_command, table, with_options
+from calibrant.phrases import bracketed, count, figure
 from calibrant.training import (
     AFTER,
     BEFORE,
@@ -145,16 +145,16 @@ def scores_table(metrics: dict[str, Any]) -> str:
     for measure in _MEASURES:
         row = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
-        row.append("" if low is None or high is None else interval(low, high))
+        row.append("" if low is None or high is None else bracketed(low, high))
         row.append(_value(forecasts[NO_SKILL][measure]["value"]))
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
-            row.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
+            row.append(f"chance {figure(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
         rows.append(row)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
     return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)
 
 
 def _value(value: float | None) -> str:
-    return "infinite" if value is None else number(value)
+    return "infinite" if value is None else figure(value)
