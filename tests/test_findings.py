@@ -17,7 +17,10 @@ from sklearn.metrics import roc_auc_score
 import calibrant as cb
 from calibrant.calibrators import make_calibrator
 from calibrant.cli import main
+from calibrant.cli.train import skill_lines
 from calibrant.errors import DataWarning
+from calibrant.rows import read_rows
+from calibrant.training.calibration import calibrate_rows, new_calibrator
 
 
 def three_classes(n: int, seed: int) -> tuple[Any, Any]:
@@ -301,3 +304,63 @@ def test_figures_of_rare_events_keep_two_digits(tmp_path: Any) -> None:
     cb.save(cb.SigmoidCalibrator().fit(p, y), saved)
     shown = CliRunner().invoke(main, ["inspect", str(saved)]).output
     assert re.search(r"\n0\.001 +0\.00[01]\d+\n", shown)
+
+
+@pytest.mark.parametrize("name", ["isotonic", "centered_isotonic", "mimic"])
+def test_plain_fits_say_where_they_give_0_or_1_and_bounded_ones_do_not_give_them(name: str) -> None:
+    """Plain isotonic regression made the log loss of a run infinite; mimic ended in exact 1."""
+    rng = np.random.default_rng(0)
+    p = rng.random(2_000)
+    y = rng.random(p.size) < np.clip(1.4 * p - 0.2, 0.0, 1.0)
+    with pytest.warns(
+        DataWarning, match=rf"{name} gives probabilities of 0 or 1 to [\d,]+ of 2,000 rows: .*bounded"
+    ) as said:
+        plain = make_calibrator(name).fit(p, y).predict_proba(p)
+    n_certain = int(re.search(r"to ([\d,]+) of", str(said[0].message)).group(1).replace(",", ""))  # type: ignore[union-attr]
+    assert n_certain == np.isin(plain, (0.0, 1.0)).sum() > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bounded = make_calibrator(name, bounded=True).fit(p, y).predict_proba(np.append(p, [0.0, 1.0]))
+    least = 1.0 / 2_002.0
+    assert least <= bounded.min() < bounded.max() <= 1.0 - least
+    np.testing.assert_allclose(bounded[:-2], np.clip(plain, least, 1.0 - least), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["specified", "isotonic", "mimic", "centered_isotonic", "one_vs_rest", "temperature"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_run_rules_anything_out(name: str, n_classes: int) -> None:
+    """23 of 30 specified runs failed, as isotonic regression gave 0 to what then happened."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(n_classes), 600)
+    y = (p.cumsum(axis=1) ** 2 < rng.random((600, 1))).sum(axis=1)
+    rows = read_rows(p, y, input="probability")
+    fitted = calibrate_rows(new_calibrator(name), rows, when="always").calibrator
+    ends = np.vstack((np.eye(n_classes), p))
+    q = fitted.predict_proba(ends)
+    assert 0.0 < q.min() < q.max() < 1.0
+
+
+def test_words_about_skill_come_from_the_raw_and_the_calibrated_model_apart() -> None:
+    """ "This model has nothing to act on" was said of a raw skill of 8.4%, as the calibrated loss was infinite."""
+
+    def said(raw: float, calibrated: float) -> str:
+        gaps = {
+            f"log_loss_{name}_minus_class_frequencies": gap for name, gap in (("raw", raw), ("calibrated", calibrated))
+        }
+        loss = {
+            name: {"log_loss": {"value": None if gap == np.inf else 1.0 + gap, "skill": -gap}}
+            for name, gap in (("raw", raw), ("calibrated", calibrated))
+        }
+        found = {
+            name: {"value": None if gap == np.inf else gap, "standard_error": None if gap == np.inf else 0.01}
+            for name, gap in gaps.items()
+        }
+        return " ".join(skill_lines({"forecasts": loss, "differences": found}))
+
+    assert "the raw model has a skill of 0.0840 in log loss; calibrated, its log loss is infinite" in said(
+        -0.084, np.inf
+    )
+    assert "a skill of 0.0840 in log loss; calibrated, it is lost" in said(-0.084, 0.3)
+    assert "act on its calibrated probabilities" in said(np.inf, -0.05)
+    assert "nothing to act on" in said(0.2, 0.1)
+    assert said(-0.05, -0.06) == ""

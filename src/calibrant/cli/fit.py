@@ -51,7 +51,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 @click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
-@click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
+@click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
@@ -84,6 +84,8 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     found = opened.read(input=single.input, both_classes=True)
     warn_if_inverted(found.rows)
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
+    if isinstance(fitted, Calibrator):
+        fitted.warn_if_certain(found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
     persistence.save(fitted, output, metadata={"label": options["label"]})
     click.echo(found.describe())

@@ -85,7 +85,7 @@ def closing_text(run: Run) -> str:
         *metrics["calibration"]["decision"].split("; "),
         trading_text(metrics["acting"]),
     ]
-    return "\n".join([*parts, *gate_lines(metrics["gates"]), *last_lines(run)])
+    return "\n".join([*parts, *gate_lines(metrics), *last_lines(run)])
 
 
 def stacking_table(stacking: dict[str, Any]) -> str:
