@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import warnings
 from typing import Any
 
@@ -401,8 +402,8 @@ MESSAGES: dict[str, tuple[Any, str]] = {
     "horizon": (
         lambda: list(PurgedKFold(2, purge=1_000).split(range(100))),
         (
-            r"split 0 has no row to train on: of 100 rows, .* last up to 1000 with their purge, the embargo is 0, and the "
-            r"times of all rows span 99\. Shorten label_end, purge or embargo\."
+            r"split 0 has no row to train on: of 100 rows, .* last up to 1000 with their purge, the embargo is 0, "
+            r"and the times of all rows span 99\. Shorten label_end, purge or embargo\."
         ),
     ),
     "dates": (
@@ -430,3 +431,31 @@ def test_messages_of_commands_speak_of_options_and_dates(tmp_path: Any) -> None:
     file.write_text("p,y,d\n" + "".join(f"0.5,{k % 2},{k:02d}/04/1999\n" for k in range(1, 21)))
     output = CliRunner().invoke(main, ["monitor", *data, "--date", "d"]).output
     assert re.search(r"row 0: '01/04/1999' is no date \(20 of 20 rows\)\. Write 1999-04-01", output)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "temperature", "beta", "spline"])
+def test_low_scores_keep_their_area_in_streamed_fits_too(name: str, tmp_path: Any) -> None:
+    """Scores below 2^-150 were one cell."""
+    p, y = scores_down_to(1e-300, 40_000)
+    file = tmp_path / "rows.parquet"
+    pa.parquet.write_table(pa.table({"p": p, "y": y}), file, row_group_size=5_000)
+    streamed = make_calibrator(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of cells, which the spline is fitted to
+        cb.engines.fit(streamed, file, score="p", label="y", max_distinct=2_000)
+    expected = make_calibrator(name).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(streamed.predict_proba(p), expected, atol=1e-3 if name == "spline" else 1e-9)
+    assert roc_auc_score(y, streamed.predict_proba(p)) == pytest.approx(roc_auc_score(y, p), abs=1e-5)
+
+
+def test_low_scores_keep_their_order_in_exported_sql() -> None:
+    p, y = scores_down_to(1e-300)
+    fitted = cb.SigmoidCalibrator().fit(p, y)
+    found = sqlite3.connect(":memory:")
+    found.execute("create table t (p real)")
+    found.executemany("insert into t values (?)", [(value,) for value in np.sort(p).tolist()])
+    q = np.array(found.execute(cb.persistence.to_sql(fitted, columns="p", table="t", dialect="sqlite")).fetchall())[
+        :, -1
+    ]
+    np.testing.assert_allclose(q, fitted.predict_proba(np.sort(p)), rtol=1e-12)
+    assert np.unique(q).size == np.unique(fitted.predict_proba(p)).size

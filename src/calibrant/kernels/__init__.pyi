@@ -30,6 +30,10 @@ from calibrant.kernels.columns import (
     take_steps as take_steps,
 )
 from calibrant.kernels.fold import (
+    COARSER as COARSER,
+    DEEP_OCTAVES as DEEP_OCTAVES,
+    PROBABILITY_OCTAVES as PROBABILITY_OCTAVES,
+    SCORE_OCTAVES as SCORE_OCTAVES,
     count_in_cells as count_in_cells,
     find_ranges as find_ranges,
     flag_vertices as flag_vertices,
