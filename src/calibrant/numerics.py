@@ -21,8 +21,8 @@ LEAST = float(np.finfo(np.float64).smallest_subnormal)
 SMALLEST_CLIP = 1e-12
 #: Numbers of steps from 0 to 1 by which scores may be votes: shares of so many trees, neighbours or raters.
 _STEPS = np.arange(1.0, 1_001.0)
-#: How far a vote may be from a whole number of steps, in steps: votes may be stored as float32.
-_STEP_ROUNDING = 1e-4
+#: How far a vote may be from a whole number of steps, as a share of it: votes may be stored as float32.
+_VOTE_ROUNDING = float(np.finfo(np.float32).eps)
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
 ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
@@ -96,7 +96,7 @@ def fitting_steps(p: FloatArray) -> BoolArray:
 
 
 def _are_votes(votes: FloatArray) -> BoolArray:
-    return np.asarray((np.abs(votes - np.rint(votes)) <= _STEP_ROUNDING).all(axis=-1))
+    return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=-1))
 
 
 def clip_as_given(p: FloatArray, n: float) -> float:

@@ -34,6 +34,7 @@ from calibrant.calibrators.base import (
     encode_calibrator_setting as encode_calibrator_setting,
     make_binary_calibrator as make_binary_calibrator,
 )
+from calibrant.calibrators.certainty import warn_if_certain as warn_if_certain
 from calibrant.calibrators.cross_fit import fits_by_fold as fits_by_fold, out_of_fold as out_of_fold
 from calibrant.calibrators.inversion import warn_if_inverted as warn_if_inverted
 from calibrant.calibrators.mimic import BinTable as BinTable

@@ -78,7 +78,7 @@ class Calibrator(Configured, MapFitted):
     map_kinds: ClassVar[tuple[type[Map], ...]] = ()
     #: The dimensions of the weight of the softmax map that a fit to more classes gives; None where it gives none.
     softmax_ndim: ClassVar[int | None] = None
-    #: Settings that documents may lack, as they were added later; they then have their defaults.
+    #: Settings that older documents lack.
     later_settings: ClassVar[tuple[str, ...]] = ()
     #: Whether its maps never fall where scores rise, which documents are held to.
     rises: ClassVar[bool] = False
@@ -116,7 +116,8 @@ class Calibrator(Configured, MapFitted):
         self.check_params()
         rows = read_rows(scores, y, input=self.input, sample_weight=sample_weight, classes=classes, both_classes=True)
         warn_if_inverted(rows)
-        self.fit_rows(rows).warn_if_certain(rows)
+        self.fit_rows(rows)
+        warn_if_certain(self, rows)
         return self
 
     def fit_rows(self, rows: Rows) -> Self:
@@ -124,11 +125,6 @@ class Calibrator(Configured, MapFitted):
         self.map_ = self.map_of(rows)
         self.classes_, self.n_rows_, self.score_names_ = rows.classes, rows.n_rows, rows.columns
         return self
-
-    def warn_if_certain(self, rows: Rows) -> None:
-        """Warn where a fit to these rows, which could have been a bounded one, gives some of them 0 or 1."""
-        if getattr(self, "bounded", None) is False:
-            warn_if_certain(self.name, self.fitted_map, rows, self.input)
 
     @abstractmethod
     def map_of(self, rows: Rows) -> Map:

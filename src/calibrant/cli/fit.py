@@ -20,6 +20,7 @@ from calibrant.calibrators import (
     calibrator_kind,
     make_calibrator,
     out_of_fold,
+    warn_if_certain,
     warn_if_inverted,
 )
 from calibrant.cli import common
@@ -85,7 +86,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     warn_if_inverted(found.rows)
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     if isinstance(fitted, Calibrator):
-        fitted.warn_if_certain(found.rows)
+        warn_if_certain(fitted, found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
     persistence.save(fitted, output, metadata={"label": options["label"]})
     click.echo(found.describe())
