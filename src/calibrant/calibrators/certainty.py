@@ -29,7 +29,7 @@ def warn_if_certain(calibrator: Calibrator, rows: Rows) -> None:
         n_certain = int(np.isin(outputs, (0.0, 1.0)).reshape(rows.n_rows, -1).any(axis=1).sum())
     if n_certain:
         warn(
-            f"{calibrator.name} gives probabilities of 0 or 1 to {n_certain:,} of {rows.n_rows:,} rows: where what they rule out "
-            "happens, the log loss is infinite. Pass bounded=True (--bounded) to keep them between.",
+            f"{calibrator.name} gives probabilities of 0 or 1 to {n_certain:,} of {rows.n_rows:,} rows: where what "
+            "they rule out happens, the log loss is infinite. Pass bounded=True (--bounded) to keep them between.",
             DataWarning,
         )
