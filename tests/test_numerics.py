@@ -9,10 +9,14 @@ from scipy import special
 from scipy.optimize import minimize
 
 from calibrant.numerics import (
+    LEAST,
     SMALLEST_CLIP,
+    clip_as_given,
     clip_from_data,
+    clip_open,
     dot,
     expit,
+    fitting_steps,
     kish_size,
     least_output,
     log_softmax,
@@ -69,14 +73,46 @@ def test_softmax_of_the_largest_numbers_is_a_choice():
 @pytest.mark.parametrize(
     ("p", "n", "clip"),
     [
-        ([0.0, 0.2, 0.9], 1, 0.05),  # half the smallest distance to 0 or 1
-        ([0.0, 0.2, 0.9], 99, 1 / 200),  # at most 1 / (2 n + 2)
+        ([0.0, 0.2, 0.9], 1_000, 0.05),  # votes in steps of 0.1
+        ([[0.0, 0.3, 0.7], [0.5, 0.25, 0.25]], 9, 0.025),  # of 0.05
+        (np.float32([0.0, 0.003, 0.993]), 9, 0.0005),
+        ([0.0, 0.1234567, 0.9], 9, 0.05),  # half the smallest distance to 0 or 1
         ([0.0, 1.0], 9, 1 / 20),  # nothing inside says more
-        ([1e-15, 0.5], 9, SMALLEST_CLIP),
+        ([1e-15, 0.5], 9, 5e-16),
+        ([1e-300, 1.0 - 1e-15], 9, 5e-301),
+        ([5e-324, 0.5], 9, 5e-324),
+        ([0.1234567, 1.0 - 1e-15], 9, SMALLEST_CLIP),
     ],
 )
 def test_clip_is_what_the_data_support(p, n, clip):
-    assert clip_from_data(np.array(p), n) == pytest.approx(clip)
+    assert clip_from_data(np.array(p, dtype=np.float64), n) == pytest.approx(clip)
+    assert clip_as_given(np.array(p, dtype=np.float64), n) == pytest.approx(min(clip, 1 / (2 * n + 2)))
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20), st.integers(1, 60), st.integers(0, 20))
+def test_steps_that_fit_are_those_that_all_values_are_whole_numbers_of(values, n_steps, n_votes):
+    votes = np.random.default_rng(n_steps).integers(0, n_steps + 1, n_votes) / n_steps
+    fits = fitting_steps(votes)
+    assert fits[n_steps - 1 :: n_steps].all()
+    p = np.concatenate((values, votes))
+    every = p[:, None] * np.arange(1, 1_001)
+    is_near = np.abs(every - np.rint(every)) <= np.finfo(np.float32).eps * every
+    np.testing.assert_array_equal(fitting_steps(p), is_near.all(axis=0))
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=2, max_size=20, unique=True))
+def test_clipped_probabilities_keep_their_order_below_one(values):
+    p = np.sort(values)
+    p = p[p <= 1.0 - SMALLEST_CLIP]
+    z = logit(clip_open(p, clip_from_data(p, p.size))) if p.size else p
+    assert (np.diff(z) >= 0.0).all()
+    assert np.isfinite(z).all()
+    positive = p[p > 0.0]
+    apart = np.diff(np.log(positive)) > 1e-12
+    assert (np.diff(z[p > 0.0])[apart] > 0.0).all()
+    assert (z[p == 0.0] < z[p > 2.0 * LEAST].min(initial=np.inf)).all()
 
 
 def test_least_output_is_the_rate_with_a_row_more_of_each_kind():

@@ -15,8 +15,14 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 TINY = float(np.finfo(np.float64).tiny)
 EPS = float(np.finfo(np.float64).eps)
 LARGEST = float(np.finfo(np.float64).max)
-#: Smallest clip that `clip_from_data` gives: not far below it 1 - clip rounds to 1.
+#: The smallest positive number.
+LEAST = float(np.finfo(np.float64).smallest_subnormal)
+#: Least distance to 1 that probabilities keep before logarithms: nearer, 1 - p has lost most of its digits.
 SMALLEST_CLIP = 1e-12
+#: Numbers of steps from 0 to 1 by which scores may be votes: shares of so many trees, neighbours or raters.
+_STEPS = np.arange(1.0, 1_001.0)
+#: How far a vote may be from a whole number of steps, as a share of it: votes may be stored as float32.
+_VOTE_ROUNDING = float(np.finfo(np.float32).eps)
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
 ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
@@ -38,27 +44,64 @@ def logit(p: FloatArray) -> FloatArray:
     return np.log(p) - np.log1p(-p)
 
 
+def open_expit(z: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(-z)), the nearest numbers inside (0, 1) where it would round to 0 or 1."""
+    return np.clip(expit(z), LEAST, 1.0 - 0.5 * EPS)
+
+
+def open_ends(clip: float) -> tuple[float, float]:
+    """Return the least and the largest probability that `clip` leaves: near 0 every number has a logarithm."""
+    return clip, 1.0 - max(clip, SMALLEST_CLIP)
+
+
 def clip_open(p: FloatArray, clip: float) -> FloatArray:
-    """Move probabilities into [clip, 1 - clip], so that their logits are finite."""
-    return np.clip(p, clip, 1.0 - clip)
+    """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite."""
+    return np.clip(p, *open_ends(clip))
 
 
 def clip_from_data(p: FloatArray, n: float) -> float:
-    """Return the clip that probabilities `p` of `n` rows (their total weight) support.
+    """Return the clip of a fit to the logits of probabilities `p` of `n` rows (their total weight).
 
-    Half of the smallest distance to 0 or 1 that the data show without touching either, at most 1 / (2 n + 2) and at
-    least `SMALLEST_CLIP`. A forest's zero votes so come to lie just outside its smallest vote, and not at the logit of
-    a tiny constant, where they would be outliers that bend a logistic fit.
+    Half a step where the probabilities are votes: whole numbers of one step, of at most 1,000 from 0 to 1. Otherwise
+    half of the smallest distance to 0 or 1 that the data show without touching either, where distances to 1 below
+    `SMALLEST_CLIP` count as that; 1 / (2 n + 2) where all are 0 or 1. A forest's zero votes so come to lie just outside
+    its smallest vote, and not at the logit of a tiny constant, where they would be outliers that bend a logistic fit.
+    Low probabilities keep their order down to the smallest positive number.
     """
-    largest = 1.0 / (2.0 * n + 2.0)
-    low, high = float(p.min()), float(p.max())
-    if low == 0.0 or high == 1.0:
-        inner = p[(p > 0.0) & (p < 1.0)]
-        if inner.size == 0:
-            return largest
-        low, high = float(inner.min()), float(inner.max())
-    nearest = min(low, 1.0 - high)
-    return min(largest, max(0.5 * nearest, SMALLEST_CLIP))
+    return clip_of_ends(p, n, np.flatnonzero(fitting_steps(p)))
+
+
+def clip_of_ends(p: FloatArray, n: float, fitting: IntArray) -> float:
+    """Return the clip of data of which `p` holds the outermost values, and the places in `fitting_steps` are known."""
+    inner = p[(p > 0.0) & (p < 1.0)]
+    if inner.size == 0:
+        return 1.0 / (2.0 * n + 2.0)
+    low, high = float(inner.min()), float(inner.max())
+    steps = _STEPS[fitting]
+    steps = steps[steps * min(low, 1.0 - high) > 0.5]  # with fewer steps the outermost would be votes of 0 or 1
+    if steps.size:
+        return 0.5 / float(steps[0])
+    return max(0.5 * min(low, max(1.0 - high, 2.0 * SMALLEST_CLIP)), LEAST)
+
+
+def fitting_steps(p: FloatArray) -> BoolArray:
+    """Say for 1, 2, ..., 1,000 steps from 0 to 1 whether all probabilities are whole numbers of them, to rounding."""
+    p = p.reshape(-1)
+    fits = _are_votes(np.outer(_STEPS, p[:8]))
+    if fits.any() and p.size > 8:
+        distinct = np.unique(p)
+        for k in np.flatnonzero(fits):  # few are left, or there are few values
+            fits[k] = _are_votes(_STEPS[k] * distinct)
+    return fits
+
+
+def _are_votes(votes: FloatArray) -> BoolArray:
+    return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=-1))
+
+
+def clip_as_given(p: FloatArray, n: float) -> float:
+    """Return the clip of probabilities that are taken as they are: `clip_from_data`, and at most 1 / (2 n + 2)."""
+    return min(clip_from_data(p, n), 1.0 / (2.0 * n + 2.0))
 
 
 def least_output(total_weight: float) -> float:

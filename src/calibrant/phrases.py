@@ -26,17 +26,34 @@ def quoted(values: Sequence[object], *, most: int = 20) -> str:
 
 def rate(value: float) -> str:
     """Write a rate with two decimals, and below 0.1 with two significant figures."""
-    return f"{value:.{_decimals(value, 2)}f}"
+    return f"{value:.{decimals(value, 2)}f}"
+
+
+def figure(value: float, *, sign: bool = False) -> str:
+    """Write what was measured with four decimals or two significant figures; what is infinite or undefined in words."""
+    if math.isnan(value):
+        return "n/a"
+    if math.isinf(value):
+        return "infinite" if value > 0.0 else "minus infinity"
+    return f"{value:{'+' if sign else ''}z.{decimals(value, 4)}f}"
+
+
+def bracketed(low: float, high: float) -> str:
+    """Write the ends of an interval with the decimals of the larger one; nothing where one is infinite or undefined."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    digits = decimals(max(abs(low), abs(high)), 4)
+    return f"[{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def difference(value: float, *, sign: bool = False, scale: float | None = None) -> str:
     """Write a difference of rates with three decimals, or more where `scale`, by default it, is below 0.01."""
-    return f"{value:{'+' if sign else ''}z.{_decimals(value if scale is None else scale, 3)}f}"
+    return f"{value:{'+' if sign else ''}z.{decimals(value if scale is None else scale, 3)}f}"
 
 
 def interval(level: float, low: float, high: float) -> str:
     """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
-    digits = _decimals(max(abs(low), abs(high)), 3)
+    digits = decimals(max(abs(low), abs(high)), 3)
     return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
 
 
@@ -46,9 +63,9 @@ def percent_level(level: float) -> str:
     return f"{text if text != '100' else f'{100.0 * level:.10g}'}%"
 
 
-def _decimals(value: float, least: int) -> int:
-    """Return how many decimals show two significant figures: from `least` to eight."""
-    if value == 0.0 or not math.isfinite(value):
+def decimals(value: float, least: int) -> int:
+    """Return how many decimals show two significant figures: from `least` to eight, and `least` of what is smaller."""
+    if abs(value) < 1e-8 or not math.isfinite(value):
         return least
     return max(least, min(1 - math.floor(math.log10(abs(value))), 8))
 

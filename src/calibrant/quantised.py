@@ -17,14 +17,14 @@ from calibrant.validation import check_integer
 #: Cells per octave, as a power of two, of one table; of many tables at once there are fewer.
 MOST_BITS = 12
 LEAST_BITS = 4
-#: Octaves of a probability on each side of one half, and of any other score on each side of zero.
-_PROBABILITY_OCTAVES, _SCORE_OCTAVES = 150, 64
 
 
 def n_cells(n_bits: int, *, is_probability: bool) -> int:
     """Return the number of cells of a table."""
-    octaves = _PROBABILITY_OCTAVES if is_probability else _SCORE_OCTAVES
-    return 2 * ((octaves << n_bits) + 2)
+    if not is_probability:
+        return 2 * ((kernels.SCORE_OCTAVES << n_bits) + 2)
+    n_deep = kernels.DEEP_OCTAVES << max(n_bits - kernels.COARSER, 0)
+    return 2 * ((kernels.PROBABILITY_OCTAVES << n_bits) + n_deep + 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
+from calibrant.phrases import bracketed, figure
 
 
 class Plain:
@@ -69,7 +70,7 @@ class Score(Plain):
             object.__setattr__(self, "n_eff", float(self.n))
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.name} {figure(self.value)} {bracketed(self.low, self.high)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

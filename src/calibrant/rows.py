@@ -18,7 +18,7 @@ from calibrant.dependence import (
     stratified_folds,
     time_blocks,
 )
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import CalibrantError, InvalidInputError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray, expit, kish_size, softmax
 from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import (
@@ -278,7 +278,11 @@ def read_rows(
     are refused; with `sum_to_one`, each row of K probabilities must sum to one; without `match_names`, columns stand
     in the order of the classes, whatever they are called. Raises CalibrantError where an argument can't be used.
     """
-    checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
+    try:
+        checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
+    except InvalidInputError:
+        _refuse_swapped(scores, y, names)
+        raise
     n, n_columns = checked.values.shape[0], checked.n_columns
     if n_columns > 1 and pos_label is not None:
         raise InvalidInputError(
@@ -315,6 +319,21 @@ def read_rows(
         container=checked.container,
     )
     return rows.counted()
+
+
+def _refuse_swapped(scores: ArrayLike, y: ArrayLike, names: tuple[str, ...]) -> None:
+    """Raise where a matrix of probabilities stands in the place of the labels."""
+    try:
+        found = as_scores(y, name=names[1], input="probability", sum_to_one=False)
+        as_labels(scores, name=names[0])
+    except CalibrantError:
+        return
+    if found.n_columns > 1:
+        called = names[::-1][-2:] if names[1] == "y_true" else names[:2]
+        raise ShapeError(
+            f"{names[1]} has {found.n_columns} columns of probabilities and {names[0]} holds labels "
+            f"({found.values.shape[0]:,} rows): the two are swapped. Pass {called[0]} first, {called[1]} second."
+        )
 
 
 def by_class(scores: Scores, classes: npt.NDArray[Any], name: str) -> Scores:

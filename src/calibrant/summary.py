@@ -1,5 +1,8 @@
 """The sufficient summary of a one-dimensional calibration problem: distinct scores, weights and positives.
 
+Methods that tie take scores within 8 units in the last place as one, their lowest (`ScoreSummary.near_ties`): means of
+the same votes, added in other orders, differ so much. Sums over rows, such as losses, take all scores as they are.
+
 Unweighted rows are kept as sorted 64-bit integers, the score's bits above and the label in bit 0, which sort several
 times faster than floats with labels beside them; `kernels.sorting` says how. Rows with weights are sorted by an order.
 """
@@ -16,7 +19,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.errors import InvalidLabelError, InvalidWeightError, ShapeError
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import LARGEST, BoolArray, FloatArray, IntArray
 from calibrant.validation import (
     ArrayLike,
     InputKind,
@@ -195,6 +198,23 @@ class ScoreSummary:
         n_distinct_negative = kernels.count_distinct(keys[:n_negative], -1)
         return DistinctScores(_unpack(codes, n_distinct_negative), count, count, positives)
 
+    @cached_property
+    def near_ties(self) -> DistinctScores:
+        """The distinct scores, but those within 8 units in the last place of the lowest of them are one.
+
+        Isotonic regression, Venn-Abers, bins and whatever else ties scores see these. Zero is a score of its own.
+        """
+        starts = self._near_starts()
+        distinct = self.distinct
+        if starts.size == distinct.scores.size:
+            return distinct
+        return DistinctScores(distinct.scores[starts], *(np.add.reduceat(column, starts) for column in distinct[1:]))
+
+    def _near_starts(self) -> IntArray:
+        scores = self.distinct.scores
+        starts = np.empty(scores.size, np.int64)
+        return starts[: kernels.near_starts(scores.view(np.uint64), starts)]
+
     def summary(self) -> ScoreSummary:
         """Return the summary itself, as rows return theirs: a fit takes either."""
         return self
@@ -249,15 +269,22 @@ class ScoreSummary:
         """Weighted share of positive rows."""
         return self.total_positives / self.total_weight
 
+    def last_below(self, scores: FloatArray) -> FloatArray:
+        """Return the largest score of the rows below each of some scores."""
+        known = self.distinct.scores
+        return known[np.searchsorted(known, scores) - 1]
+
     def isotonic_blocks(self) -> Blocks:
-        """Pool adjacent violators: the maximal blocks of the isotonic regression of the labels on the scores."""
+        """Pool adjacent violators: the maximal blocks of the isotonic regression of the labels on `near_ties`."""
         source = self.source
         if isinstance(source, DistinctScores):
-            m = source.scores.size
+            ties = self.near_ties
+            m = ties.scores.size
             weight, positives, end = np.empty(m), np.empty(m), np.empty(m, np.int64)
-            top = kernels.pool_weighted(source.weight, source.positives, weight, positives, end)
-            first, last = np.append(0, end[: top - 1]), end[:top] - 1
-            return Blocks(source.scores[first], source.scores[last], weight[:top].copy(), positives[:top].copy())
+            top = kernels.pool_weighted(ties.weight, ties.positives, weight, positives, end)
+            first = ties.scores[np.append(0, end[: top - 1])]
+            last = np.append(self.last_below(first[1:]), source.scores[-1])
+            return Blocks(first, last, weight[:top].copy(), positives[:top].copy())
         keys, n_negative = source.keys, source.n_negative
         room = int(keys.size ** (2 / 3)) + 64
         count, positive, ends = (np.empty(room, np.int64) for _ in range(3))
@@ -283,6 +310,20 @@ def midpoints(left: FloatArray, right: FloatArray) -> FloatArray:
     """Return edges midway between neighbours, never below `left` nor at or above a larger `right`."""
     middle = 0.5 * left + 0.5 * right
     return np.where((middle < left) | ((middle >= right) & (left < right)), left, middle)
+
+
+def near_ends(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest number that is as good as each score: within 8 units in the last place."""
+    with np.errstate(over="ignore"):
+        size = np.abs(scores)
+        reach = np.where(size == 0.0, 0.0, kernels.NEAR * (size - np.nextafter(size, 0.0)))
+        return np.maximum(scores - reach, -LARGEST), np.minimum(scores + reach, LARGEST)
+
+
+def clear_edges(edges: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Move edges between the scores on their left and right, which they may touch, clear of both."""
+    low, high = near_ends(left)[1], np.nextafter(near_ends(right)[0], -np.inf)
+    return np.where(low < high, np.clip(edges, low, np.maximum(low, high)), midpoints(left, right))
 
 
 def equal_mass_starts(weight: FloatArray, n_bins: int) -> IntArray:

@@ -280,6 +280,7 @@ def test_a_loaded_calibrator_has_its_map_and_says_that_its_tables_are_gone(tmp_p
         "threshold_pos": 3,
         "record_history": True,
         "boundary": "median",
+        "bounded": False,
         "input": fitted.input,
     }
     assert loaded.predict_proba(p).tobytes() == fitted.predict_proba(p).tobytes()

@@ -32,10 +32,10 @@ WEIGHT = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([1e-9, 0.1, 1.0, 3.0, 1
 
 
 def everywhere(scores):
-    """Return the scores, points between and beyond them, and their nearest neighbours among floats."""
+    """Return the scores, points between and beyond them, and their neighbours that are just far enough to count."""
     s = np.unique(scores)
-    between = 0.5 * s[1:] + 0.5 * s[:-1]
-    return np.concatenate((s, between, np.nextafter(s, -np.inf), np.nextafter(s, np.inf), [s[0] - 1, s[-1] + 1]))
+    between, beside = 0.5 * s[1:] + 0.5 * s[:-1], 20.0 * np.spacing(np.abs(s))
+    return np.concatenate((s, between, s - beside, s + beside, [s[0] - 1, s[-1] + 1]))
 
 
 def exact_fit(rows, at):

@@ -56,9 +56,9 @@ def test_fit_of_any_weights_is_that_of_scipy(ties):
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=80))
 def test_blocks_of_packed_rows_are_those_of_their_ties(rows):
-    keys = np.sort(np.array([2 * score + label for score, label in rows], np.uint64))
+    keys = np.sort(np.array([(score << 8) + label for score, label in rows], np.uint64))
     scores = np.unique(keys >> np.uint64(1))
-    ties = [((keys >> np.uint64(1) == s).sum(), (keys == 2 * s + np.uint64(1)).sum()) for s in scores]
+    ties = [((keys >> np.uint64(1) == s).sum(), (keys == np.uint64(2) * s + np.uint64(1)).sum()) for s in scores]
     count, positives, end = (np.empty(keys.size, np.int64) for _ in range(3))
     top = kernels.pool_keys(keys, -1, count, positives, end)
     exact = blocks_of([(int(n), int(p)) for n, p in ties])

@@ -94,10 +94,11 @@ def test_identities_change_nothing():
     np.testing.assert_allclose(BetaMap(1.0, 1.0, 0.0, 1e-12).apply(p), p, atol=1e-12)
 
 
-def test_extreme_logits_give_zero_and_one_without_a_warning():
-    assert LogisticMap(1.0, 0.0).apply(np.array([-1e308, -800.0, 800.0, 1e308])).tolist() == [0.0, 0.0, 1.0, 1.0]
+def test_extreme_logits_give_the_numbers_next_to_zero_and_one_without_a_warning():
+    least, most = np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0)
+    assert LogisticMap(1.0, 0.0).apply(np.array([-1e308, -800.0, 800.0, 1e308])).tolist() == [least, least, most, most]
     q = SoftmaxMap(np.array(1.0), np.zeros(3), None).apply(np.array([[1e4, 0.0, -1e4]]))
-    assert q.tolist() == [[1.0, 0.0, 0.0]]
+    assert q.tolist() == [[1.0, least, least]]
 
 
 @pytest.mark.parametrize(

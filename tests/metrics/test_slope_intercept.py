@@ -15,7 +15,7 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.metrics import calibration_in_the_large, calibration_intercept, calibration_slope_intercept
 from calibrant.metrics.estimates import Column
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
-from calibrant.numerics import clip_from_data, expit, logit
+from calibrant.numerics import clip_as_given, expit, logit
 
 
 def regress(y, p, w=None):
@@ -126,7 +126,7 @@ def test_intervals_cover_the_line_that_is_true():
 def test_zeros_and_ones_enter_by_the_clip_that_the_data_set():
     y, p = draw_binary(200, decimals=1)
     assert (p == 0).any()
-    clip = clip_from_data(p, 200)
+    clip = clip_as_given(p, 200)
     clipped = p.clip(clip, 1 - clip)
     expected = regress(y, clipped).params
     line = calibration_slope_intercept(y, p)

@@ -141,7 +141,7 @@ def test_the_page_stands_alone_and_is_the_same_bytes_for_the_same_rows() -> None
         ("-o page.txt", "doesn't say what to write"),
         ("--score q", "no column 'q'"),
         ("--date hole", "column 'hole' of t.parquet row 3: missing value (1 of 6,000 rows)"),
-        ("--date word", "can't be read as dates"),
+        ("--date word", "is no date"),
     ],
 )
 def test_what_it_cannot_use_is_one_line_and_exit_code_two(options: str, text: str) -> None:

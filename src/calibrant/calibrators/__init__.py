@@ -34,6 +34,7 @@ from calibrant.calibrators.base import (
     encode_calibrator_setting as encode_calibrator_setting,
     make_binary_calibrator as make_binary_calibrator,
 )
+from calibrant.calibrators.certainty import warn_if_certain as warn_if_certain
 from calibrant.calibrators.cross_fit import (
     Folding as Folding,
     Split as Split,

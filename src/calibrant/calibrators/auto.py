@@ -34,8 +34,10 @@ from calibrant.maps import (
     line_map,
 )
 from calibrant.numerics import (
+    LEAST,
     SMALLEST_CLIP,
     FloatArray,
+    clip_as_given,
     clip_open,
     dot,
     expit,
@@ -187,7 +189,7 @@ class AutoCalibrator(BinaryCalibrator):
         if isinstance(kept[0][0], BetaMap) and len(kept) == 1:
             return kept[0][0]
         share = np.array([share for _, share in kept])
-        return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), SMALLEST_CLIP)
+        return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), LEAST)
 
     def _fit_constant(self, summary: ScoreSummary) -> BinaryMap:
         rate = summary.base_rate
@@ -196,7 +198,7 @@ class AutoCalibrator(BinaryCalibrator):
         reason = "Constant scores tell no row from another: they become the base rate."
         self.report_ = AutoReport((), base, base.name, reason, round(summary.total_weight), 0)
         fitted = _fit_of(SigmoidCalibrator(input=self.input))(summary)
-        return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), SMALLEST_CLIP)
+        return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), LEAST)
 
     def map_of(self, rows: Rows) -> Map:
         if rows.n_classes == 2:
@@ -244,13 +246,18 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
     rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     if input == "score":
         return {"sigmoid": _fit_of(SigmoidCalibrator(input=input)), **rising}
-    none = line_map(1.0, 0.0, SMALLEST_CLIP if input == "probability" else None)
+
+    def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
+        ties = data.tied()
+        clip = min(clip_as_given(ties.scores, float(ties.weight.sum())), SMALLEST_CLIP)
+        return line_map(1.0, 0.0, clip if input == "probability" else None)
+
     temperature = TemperatureCalibrator(input=input)
 
     def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
         return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
 
-    return {NONE: lambda _: none, "temperature": fit_temperature, **rising}
+    return {NONE: as_it_is, "temperature": fit_temperature, **rising}
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
@@ -294,7 +301,7 @@ def _held_out(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     out = np.empty(sample.n_rows)
     for held, rest, fitted in fits_by_fold(sample, folds, fit):
         if fitted is not None:
-            out[held] = logit(clip_open(fitted.apply(sample.scores[held]), SMALLEST_CLIP))
+            out[held] = logit(clip_open(fitted.apply(sample.scores[held]), LEAST))
         else:
             n_positive = int(np.count_nonzero(rest.positive))
             out[held] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))

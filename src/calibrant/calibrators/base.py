@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from calibrant.calibrators.certainty import warn_if_certain
 from calibrant.calibrators.inversion import warn_if_inverted
 from calibrant.document_field import DocumentField
 from calibrant.errors import (
@@ -77,6 +78,8 @@ class Calibrator(Configured, MapFitted):
     map_kinds: ClassVar[tuple[type[Map], ...]] = ()
     #: The dimensions of the weight of the softmax map that a fit to more classes gives; None where it gives none.
     softmax_ndim: ClassVar[int | None] = None
+    #: Settings that older documents lack.
+    later_settings: ClassVar[tuple[str, ...]] = ()
     #: Whether its maps never fall where scores rise, which documents are held to.
     rises: ClassVar[bool] = False
 
@@ -113,7 +116,9 @@ class Calibrator(Configured, MapFitted):
         self.check_params()
         rows = read_rows(scores, y, input=self.input, sample_weight=sample_weight, classes=classes, both_classes=True)
         warn_if_inverted(rows)
-        return self.fit_rows(rows)
+        self.fit_rows(rows)
+        warn_if_certain(self, rows)
+        return self
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to checked rows, of scores of the calibrator's kind."""
@@ -422,9 +427,10 @@ def decode_settings(parts: Mapping[str, DocumentField], of: type[_Kind]) -> _Kin
     """Return an unfitted calibrator, made from settings that its constructor and its own checks accept."""
     known = {key: cls for key, cls in CALIBRATORS.items() if issubclass(cls, of)}
     cls, settings = known[parts["method"].choice(known)], parts["settings"]
+    names = [name for name in cls.param_names() if name in settings.object() or name not in cls.later_settings]
     given: dict[str, Any] = {
         key: decode_calibrator_setting(field, BinaryCalibrator) if isinstance(field.value, dict) else field.single()
-        for key, field in settings.members(cls.param_names()).items()
+        for key, field in settings.members(names).items()
     }
     try:
         made = cls(**given)

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.maps import BinaryMap, StepMap
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary, equal_mass_starts, midpoints
+from calibrant.summary import ScoreSummary, clear_edges, equal_mass_starts, midpoints, near_ends
 from calibrant.validation import InputKind, check_choice, check_integer
 
 Strategy = Literal["quantile", "uniform"]
@@ -60,16 +60,17 @@ class HistogramCalibrator(BinaryCalibrator):
         check_choice("strategy", self.strategy, get_args(Strategy))
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        distinct = data.summary().distinct
+        distinct = data.summary().near_ties
         if self.strategy == "quantile":
             first = equal_mass_starts(distinct.weight, self.n_bins)
             edges = midpoints(distinct.scores[first[1:] - 1], distinct.scores[first[1:]])
         else:
             low, high = (0.0, 1.0) if self.input == "probability" else (distinct.scores[0], distinct.scores[-1])
             inner = np.linspace(low, high, self.n_bins + 1)[1:-1]
-            bin_of = np.searchsorted(inner, distinct.scores, side="left")
+            bin_of = np.searchsorted(near_ends(inner)[1], distinct.scores, side="left")
             first = np.flatnonzero(np.diff(bin_of, prepend=-1))
             found = bin_of[first]
             edges = midpoints(inner[found[:-1]], inner[found[1:] - 1])
+        edges = clear_edges(edges, distinct.scores[first[1:] - 1], distinct.scores[first[1:]])
         weight = np.add.reduceat(distinct.weight, first)
         return StepMap(edges, np.add.reduceat(distinct.positives, first) / weight)

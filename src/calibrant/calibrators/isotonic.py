@@ -29,9 +29,14 @@ class _PooledCalibrator(BinaryCalibrator):
         check_flag("bounded", self.bounded)
 
     def rates(self, blocks: Blocks, summary: ScoreSummary) -> FloatArray:
-        """Return the rate of each block; where `bounded`, at least 1 / (n + 2) from 0 and 1, n the total weight."""
-        least = 1.0 / (summary.total_weight + 2.0) if self.bounded else 0.0
-        return np.clip(blocks.rate, least, 1.0 - least)
+        """Return the rate of each block, kept from 0 and 1 where `bounded`."""
+        return bounded_rates(blocks.rate, summary.total_weight) if self.bounded else np.clip(blocks.rate, 0.0, 1.0)
+
+
+def bounded_rates(rate: FloatArray, total_weight: float) -> FloatArray:
+    """Return rates at least 1 / (n + 2) from 0 and 1, n the total weight."""
+    least = 1.0 / (total_weight + 2.0)
+    return np.clip(rate, least, 1.0 - least)
 
 
 @named("isotonic")
@@ -43,14 +48,15 @@ class IsotonicCalibrator(_PooledCalibrator):
     bounded : bool
         Keep outputs inside [1 / (n + 2), 1 - 1 / (n + 2)], n the total weight: an event unseen in n rows may still
         happen. Costs nothing in Brier score and saves the log loss of a wrong 0 or 1. By default outputs equal
-        those of `sklearn.isotonic.IsotonicRegression(out_of_bounds="clip")`.
+        those of `sklearn.isotonic.IsotonicRegression(out_of_bounds="clip")`, and a fit that gives 0 or 1 to some rows
+        says so by a DataWarning.
     input : {"probability", "logit", "score"}
         What the scores are; only their order matters.
 
     Notes
     -----
-    Interpolates linearly between the first and last score of each pooled block and is flat outside them. Scores
-    are compared exactly: two that differ in the last bit are two scores.
+    Interpolates linearly between the first and last score of each pooled block and is flat outside them. Scores within
+    8 units in the last place are one score, as means of the same votes are that were added in other orders.
 
     References
     ----------

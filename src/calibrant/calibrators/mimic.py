@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
+from calibrant.calibrators.isotonic import bounded_rates
 from calibrant.errors import NotFittedError
 from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.numerics import FloatArray, IntArray
@@ -49,6 +50,9 @@ class MimicCalibrator(BinaryCalibrator):
     boundary : {"mean", "min", "max", "median", "unweighted"}
         The score at which a bin's rate is recorded: mean, least, greatest or median of its scores. `"unweighted"`
         gives a merged bin the mean of its two parts' means, however many rows each has, as the original code does.
+    bounded : bool
+        Keep outputs inside [1 / (n + 2), 1 - 1 / (n + 2)], n the total weight. By default the outer bins keep their
+        rates, which may be 1; a fit that gives 0 or 1 to some rows says so by a DataWarning.
     input : {"probability", "logit", "score"}
         What the scores are.
 
@@ -94,6 +98,7 @@ class MimicCalibrator(BinaryCalibrator):
 
     map_kinds = (InterpolatedMap,)
     rises = True
+    later_settings = ("bounded",)
 
     _fit: _Fit | None = None
 
@@ -103,17 +108,20 @@ class MimicCalibrator(BinaryCalibrator):
         *,
         record_history: bool = False,
         boundary: Boundary = "mean",
+        bounded: bool = False,
         input: InputKind = "probability",
     ) -> None:
         self.threshold_pos = threshold_pos
         self.record_history = record_history
         self.boundary: Boundary = boundary
+        self.bounded = bounded
         self.input = input
 
     def check_params(self) -> None:
         super().check_params()
         check_integer("threshold_pos", self.threshold_pos, minimum=1)
         check_flag("record_history", self.record_history)
+        check_flag("bounded", self.bounded)
         check_choice("boundary", self.boundary, get_args(Boundary))
 
     @property
@@ -132,14 +140,15 @@ class MimicCalibrator(BinaryCalibrator):
         return self._tables("history_").history
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        bins = _Bins(data.summary().distinct, self.threshold_pos * (1.0 - _ROUNDING))
+        bins = _Bins(data.summary().near_ties, self.threshold_pos * (1.0 - _ROUNDING))
         history = [bins.table(self.boundary)] if self.record_history else None
         while bins.n_work:
             bins.merge(n_passes=1 if self.record_history else bins.first.size)
             if history is not None and bins.is_kept.sum() < history[-1].size:
                 history.append(bins.table(self.boundary))
         final = bins.table(self.boundary) if history is None else history[-1]
-        fitted = InterpolatedMap(final["boundary"].copy(), final["rate"].copy())
+        rate = bounded_rates(final["rate"], data.summary().total_weight) if self.bounded else final["rate"].copy()
+        fitted = InterpolatedMap(final["boundary"].copy(), rate)
         self._fit = _Fit(fitted, final, history)
         return fitted
 

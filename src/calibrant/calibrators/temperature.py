@@ -12,7 +12,18 @@ import numpy.typing as npt
 from calibrant.calibrators.base import Calibrator, as_one_score, named
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
-from calibrant.numerics import EPS, LARGEST, FloatArray, clip_from_data, clip_open, dot, logit
+from calibrant.numerics import (
+    EPS,
+    LARGEST,
+    FloatArray,
+    IntArray,
+    clip_from_data,
+    clip_of_ends,
+    clip_open,
+    dot,
+    fitting_steps,
+    logit,
+)
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 
@@ -189,14 +200,16 @@ class StreamedLogits:
     def read(cls, stream: RowStream) -> StreamedLogits:
         """Sum the weights, and find the clip that the rows support."""
 
-        def part(rows: Rows) -> tuple[float, list[float]]:
+        def part(rows: Rows) -> tuple[float, list[float], IntArray]:
             p = rows.scores
             inner = p[(p > 0.0) & (p < 1.0)]
-            ends = [float(p.min()), float(p.max()), *([float(inner.min()), float(inner.max())] if inner.size else [])]
-            return float(rows.weights.sum()), ends
+            ends = [float(inner.min()), float(inner.max())] if inner.size else []
+            unfit = (~fitting_steps(p)).astype(np.int64) if is_clipped else np.zeros(0, np.int64)
+            return float(rows.weights.sum()), ends, unfit
 
-        total, ends = stream.total(part)
-        clip = clip_from_data(np.array(ends), total) if stream.input == "probability" else None
+        is_clipped = stream.input == "probability"
+        total, ends, n_unfit = stream.total(part)
+        clip = clip_of_ends(np.array(ends), total, np.flatnonzero(n_unfit == 0)) if is_clipped else None
         return cls(stream, total, clip)
 
     def sum(self, part: Callable[[FloatArray, npt.NDArray[np.integer[Any]], FloatArray], T]) -> T:

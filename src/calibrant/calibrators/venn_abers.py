@@ -12,7 +12,7 @@ from calibrant.fitted import apply_map
 from calibrant.maps import OneVsRestMap, StepMap, VennAbersMap, step_levels
 from calibrant.numerics import FloatArray, softmax
 from calibrant.rows import Rows
-from calibrant.summary import ScoreSummary
+from calibrant.summary import ScoreSummary, near_ends
 from calibrant.validation import ArrayLike
 
 
@@ -59,18 +59,19 @@ class VennAbersCalibrator(BinaryCalibrator):
     map_: VennAbersMap | OneVsRestMap
 
     def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
-        distinct = data.summary().distinct
+        distinct = data.summary().near_ties
         scores, m = distinct.scores, distinct.scores.size
         points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)
         kernels.sum_diagram(distinct.weight, distinct.positives, points, following)
         start, level = np.empty(m, np.int64), np.empty(m)
 
         n = kernels.added_levels(points, following, 1.0, start, level)
-        edges1 = np.append(scores[start[1:n] - 1], scores[-1])
+        edges1 = near_ends(np.append(scores[start[1:n] - 1], scores[-1]))[1]
         levels1 = np.append(level[:n], 1.0)
 
         n = kernels.added_levels(points, following, 0.0, start, level)
-        edges0 = scores[start[:n]]
+        edges0, before = near_ends(scores[start[:n]])[0], near_ends(scores[np.maximum(start[:n], 1) - 1])[1]
+        edges0[start[:n] > 0] = np.maximum(edges0, np.nextafter(before, np.inf))[start[:n] > 0]
         levels0 = np.append(0.0, np.minimum(level[:n], step_levels(edges0, edges1, levels1)))  # against rounding
         return VennAbersMap(*_rising_steps(edges0, levels0), *_rising_steps(edges1, levels1))
 

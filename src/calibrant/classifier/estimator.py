@@ -26,7 +26,7 @@ from calibrant.classifier.methods import refuse_misspelt, resolve
 from calibrant.classifier.multilabel import is_multilabel, label_matrix
 from calibrant.classifier.pairs import Pair, mean_of_pairs, saved_form
 from calibrant.classifier.splits import refuse_prefit, splits
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, InvalidLabelError
 from calibrant.numerics import IntArray
 from calibrant.validation import as_weight, label_values
 
@@ -186,6 +186,11 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             if is_frozen and hasattr(estimator, "classes_"):  # which the calibration rows may lack
                 every = np.union1d(estimator.classes_, classes)
                 classes, codes = every, np.searchsorted(every, classes)[codes]
+            if len(classes) < 2:
+                raise InvalidLabelError(
+                    f"y holds one class only, {classes.tolist()[0]!r}, in all {codes.size:,} rows. Pass rows of at "
+                    "least two classes."
+                )
             weight = as_weight(sample_weight, codes.size, rows="y")
             fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, cluster, classes, codes)
             self.classes_ = classes

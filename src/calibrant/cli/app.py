@@ -76,13 +76,20 @@ class Commands(ExamplesMixin, click.Group):
             with _plain_warnings():
                 return super().invoke(ctx)
         except CalibrantError as error:
-            raise Refusal(str(error)) from None
+            raise Refusal(_in_options(str(error))) from None
         except BrokenPipeError:
             _forget_output()
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             raise Refusal(f"{where}{error.strerror or error}") from None
+
+
+def _in_options(message: str) -> str:
+    """Say in options of commands what errors say in Python."""
+    from calibrant.validation import LOGIT_ADVICE
+
+    return message.replace(LOGIT_ADVICE, "fit a calibrator to them by calibrant fit --input logit")
 
 
 class Refusal(click.ClickException):

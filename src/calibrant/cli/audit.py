@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import interval, json_option, level_option, new_command, number, table, write_json
+from calibrant.cli.common import json_option, level_option, new_command, table, write_json
 from calibrant.cli.data import Request, data_options
 from calibrant.metrics import Audit, audit_rows
-from calibrant.phrases import count
+from calibrant.phrases import bracketed, count, figure
 
 
 @new_command(
@@ -53,7 +53,12 @@ def as_table(found: Audit, most: int) -> str:
     header = ("group", "n", "predicted", "observed", "gap", "bounds", "")
     rows = []
     for one in found.findings[:most]:
-        figures = (number(one.predicted), number(one.observed), f"{one.gap:+z.4f}", interval(one.low, one.high))
+        figures = (
+            figure(one.predicted),
+            figure(one.observed),
+            figure(one.gap, sign=True),
+            bracketed(one.low, one.high),
+        )
         rows.append((one.label, f"{one.n:,}", *figures, "off" if one.is_off else ""))
     left = len(found.findings) - len(rows)
     shown = table(header, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,16 +94,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
         columns.append([cell.ljust(width) if j < left else cell.rjust(width) for cell in cells])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
-
-
-def number(value: float) -> str:
-    """Return a figure with four decimals, or "n/a" where it is not defined."""
-    return "n/a" if math.isnan(value) else f"{value:.4f}"
-
-
-def interval(low: float, high: float) -> str:
-    """Return an interval of figures, or nothing where it is not defined."""
-    return f"[{low:.4f}, {high:.4f}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 
 def write_json(document: dict[str, Any]) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
 from calibrant.cli.common import (
-    interval,
     json_option,
     level_option,
     new_command,
-    number,
     seed_option,
     table,
     write_json,
 )
 from calibrant.cli.data import Request, data_options, split_list
 from calibrant.comparison import Comparison, compare_rows
-from calibrant.phrases import count, percent_level
+from calibrant.phrases import bracketed, count, figure, percent_level
 from calibrant.validation import INPUT_KINDS, InputKind, check_choice
 
 
@@ -59,14 +58,20 @@ def verdict(ranked: Comparison) -> str:
     """Say which method is best, and whether it is better than doing nothing."""
     best = ranked.methods[0]
     rows = f"{count(ranked.n_rows, 'row')} in {ranked.n_folds} folds"
+    if math.isinf(best.log_loss):
+        return f"On {rows} the log loss of every method is infinite. The best Brier score is that of {best.name!r}."
     if best.name == ranked.baseline:
         return f"Best on {rows}: {best.name!r}. No method does better."
     difference = best.log_loss_difference
-    figures = f"log loss {difference.value:+.4f} against {ranked.baseline!r} ({percent_level(ranked.level)} interval"
-    figures += f" {difference.low:+.4f} to {difference.high:+.4f})"
+    if math.isinf(difference.value):
+        loss = f"log loss {figure(best.log_loss)}, where that of {ranked.baseline!r} is infinite"
+        return f"Best on {rows}: {best.name!r}, {loss}: something happened that it had given probability 0."
+    change = f"log loss {figure(difference.value, sign=True)} against {ranked.baseline!r} "
+    change += f"({percent_level(ranked.level)} interval {figure(difference.low, sign=True)} to "
+    change += f"{figure(difference.high, sign=True)})"
     if difference.high < 0.0:
-        return f"Best on {rows}: {best.name!r}, {figures}."
-    return f"Best on {rows}: {best.name!r}, but not clearly: {figures}."
+        return f"Best on {rows}: {best.name!r}, {change}."
+    return f"Best on {rows}: {best.name!r}, but not clearly: {change}."
 
 
 def as_table(ranked: Comparison) -> str:
@@ -76,7 +81,8 @@ def as_table(ranked: Comparison) -> str:
     lines = []
     for method in ranked.methods:
         change, of_brier = method.log_loss_difference, method.brier_difference
-        shown = [f"{change.value:+.4f}", interval(change.low, change.high), f"{of_brier.value:+.4f}"]
+        by = figure(change.value, sign=True) if math.isfinite(change.value) else ""  # the losses themselves say it
+        shown = [by, bracketed(change.low, change.high), figure(of_brier.value, sign=True)]
         vs, ends, brier_vs = [""] * 3 if method.name == ranked.baseline else shown
-        lines.append([method.name, number(method.log_loss), vs, ends, number(method.brier), brier_vs])
+        lines.append([method.name, figure(method.log_loss), vs, ends, figure(method.brier), brier_vs])
     return table(header, lines)

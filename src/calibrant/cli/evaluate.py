@@ -23,7 +23,7 @@ from calibrant.metrics import (
     evaluate_rows,
     groups_of_rows,
 )
-from calibrant.phrases import count, shorten
+from calibrant.phrases import bracketed, count, difference, figure, shorten
 from calibrant.results import Score, Scores
 
 #: Groups, or classes, that the table shows; JSON has them all.
@@ -191,7 +191,7 @@ def as_table(scores: Scores) -> str:
     rows = []
     for s in scores.values():
         sizes = (f"{s.n:,}", f"{s.n_eff:,.0f}") if is_fewer else (f"{s.n:,}",)
-        rows.append((s.name, common.number(s.value), common.interval(s.low, s.high), *sizes))
+        rows.append((s.name, figure(s.value), bracketed(s.low, s.high), *sizes))
     header = ("metric", "value", f"{100 * first.level:g}% interval", "n", *(["n_eff"] if is_fewer else []))
     return "\n".join([common.table(header, rows), *common.notes(scores)])
 
@@ -202,10 +202,12 @@ def as_class_table(found: ClassScores) -> str:
     widest = max(12, get_terminal_size((120, 24)).columns - _FIGURES_WIDTH)
     for label, scores in list(found.classes.items())[:_MOST_GROUPS]:
         gap, on_top = scores["mean_gap"], scores["top_gap"]
-        shares = [f"{scores[name].value:.4f}" for name in ("mean_prob", "base_rate")]
-        bounds = f"[{gap.low:z.3f}, {gap.high:z.3f}]"
-        top = "n/a" if on_top.n == 0 else f"{on_top.value:+z.3f}"
-        figures = (f"{gap.value:+z.3f}", bounds, f"{scores['ece_debiased'].value:.3f}", top)
+        shares = [figure(scores[name].value) for name in ("mean_prob", "base_rate")]
+        scale = max(abs(gap.low), abs(gap.high), scores["mean_prob"].value)
+        ends = f"[{difference(gap.low, scale=scale)}, {difference(gap.high, scale=scale)}]"
+        top = "n/a" if on_top.n == 0 else difference(on_top.value, sign=True, scale=scale)
+        error = difference(scores["ece_debiased"].value, scale=scale)
+        figures = (difference(gap.value, sign=True, scale=scale), ends, error, top)
         rows.append((shorten(str(label), widest), *shares, *figures, "off" if found.is_off(label) else ""))
     level = f"{100 * found.interval_level:.4g}% interval"
     shown = common.table(("class", "predicted", "observed", "gap", level, "error", "top gap", ""), rows)
@@ -221,8 +223,8 @@ def as_group_table(found: GroupScores) -> str:
     for group, scores in list(found.groups.items())[:_MOST_GROUPS]:
         gap, error = scores["mean_gap"], scores["ece_debiased"]
         off = "off" if found.is_off(group) else ""
-        figures = (f"{gap.value:+z.4f}", common.interval(gap.low, gap.high), common.number(error.value))
-        rows.append((str(group), f"{gap.n:,}", *figures, common.interval(error.low, error.high), off))
+        figures = (figure(gap.value, sign=True), bracketed(gap.low, gap.high), figure(error.value))
+        rows.append((str(group), f"{gap.n:,}", *figures, bracketed(error.low, error.high), off))
     shown = common.table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
     left = len(found.groups) - len(rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown

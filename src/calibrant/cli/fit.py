@@ -21,6 +21,7 @@ from calibrant.calibrators import (
     make_calibrator,
     out_of_fold,
     row_splits,
+    warn_if_certain,
     warn_if_inverted,
 )
 from calibrant.cli import common
@@ -28,7 +29,7 @@ from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.grouped import GroupedCalibrator
 from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
-from calibrant.phrases import count, listed
+from calibrant.phrases import bracketed, count, figure, listed
 from calibrant.rows import Rows
 from calibrant.validation import INPUT_KINDS, check_choice
 
@@ -52,7 +53,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 @click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
-@click.option("--bounded", is_flag=True, default=None, help="isotonic: keep outputs away from 0 and 1.")
+@click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
@@ -88,6 +89,8 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     found = opened.read(input=single.input, both_classes=True)
     warn_if_inverted(found.rows)
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
+    if isinstance(fitted, Calibrator):
+        warn_if_certain(fitted, found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
     persistence.save(fitted, output, metadata={"label": options["label"]})
     click.echo(found.describe())
@@ -158,9 +161,7 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     lines = []
     for name in _SHOWN:
         found = [each[name] for each in scores.values()]
-        lines.append(
-            [name, *(text for s in found for text in (common.number(s.value), common.interval(s.low, s.high)))]
-        )
+        lines.append([name, *(text for s in found for text in (figure(s.value), bracketed(s.low, s.high)))])
     shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
     title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
     return "\n".join([title, common.table(header, lines), *shown])

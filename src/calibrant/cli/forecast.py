@@ -28,7 +28,7 @@ from calibrant.forecasts import (
     evaluate,
     scores_and_floors,
 )
-from calibrant.phrases import count
+from calibrant.phrases import bracketed, count, figure
 from calibrant.report import ForecastReport
 from calibrant.validation import as_generator
 
@@ -226,13 +226,13 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
-            cells = [(common.number(s[name].value), common.interval(s[name].low, s[name].high)) for s in found]
+            cells = [(figure(s[name].value), bracketed(s[name].low, s[name].high)) for s in found]
             lines.append([name, *(text for pair in cells for text in pair)])
     n_left = len(counted) - len(before) - len(used)
     others = f"the other {len(used):,}" if not n_left else f"{len(used):,} that none of their outcomes overlaps"
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
-    paired = f"crps, after less before: {change.value:+z.4f} {common.interval(change.low, change.high)}, paired by row"
+    paired = f"crps, after less before: {change.value:+z.4f} {bracketed(change.low, change.high)}, paired by row"
     return "\n".join(
         [
             f"Held out ({count(len(before), 'row')}, recalibrated by a fit to {others}):",

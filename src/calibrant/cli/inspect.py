@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import new_command, number, table, write_json
+from calibrant.cli.common import new_command, table, write_json
 from calibrant.fitted import Storable
-from calibrant.phrases import clean, listed, shorten
+from calibrant.phrases import clean, figure, listed, shorten
 
 _MOST_LETTERS = 400
 
@@ -35,7 +35,7 @@ def command(calibrator: str, as_json: bool) -> None:
     examples = fitted.examples()
     if examples is not None:
         header = ["score", *examples.names]
-        rows = [[f"{s:.4g}", *(number(q[i]) for q in examples.becomes)] for i, s in enumerate(examples.scores.tolist())]
+        rows = [[f"{s:.4g}", *(figure(q[i]) for q in examples.becomes)] for i, s in enumerate(examples.scores.tolist())]
         click.echo("\n".join(["", *([examples.title] if examples.title else []), table(header, rows, left=0)]))
     click.echo(f"\nNext:  {fitted.next_command.format(shlex.quote(calibrator))}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import interval, json_option, new_command, table, write_json
+from calibrant.cli.common import json_option, new_command, table, write_json
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.cli.monitor_rows import MonitoredRows, WindowRequest
 from calibrant.dependent_rows import SIGN
@@ -27,7 +27,7 @@ from calibrant.monitor import (
     file_windows,
     row_windows,
 )
-from calibrant.phrases import count
+from calibrant.phrases import bracketed, count, figure
 from calibrant.validation import check_choice
 
 #: Windows that the table shows: the last ones.
@@ -210,7 +210,7 @@ def as_table(monitor: CalibrationMonitor) -> str:
     """Return a row for each of the last windows."""
     rows = []
     for w in monitor.windows[-_MOST_SHOWN:]:
-        shares = (f"{w.mean_prob:.4f}", f"{w.base_rate:.4f}", f"{w.gap:+z.4f}", interval(w.low, w.high))
+        shares = (figure(w.mean_prob), figure(w.base_rate), figure(w.gap, sign=True), bracketed(w.low, w.high))
         rows.append((w.name, f"{w.n:,.6g}", *shares, f"{w.log_e_value:+z.2f}", "alarm" if w.is_alarm else ""))
     level = f"{100 * monitor.level:g}% interval"
     shown = table(("window", "n", "predicted", "observed", "gap", level, "log evidence", ""), rows)

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import interval, new_command, number, table
+from calibrant.cli.common import new_command, table
 from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
+from calibrant.phrases import bracketed, figure
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
@@ -84,7 +85,7 @@ def closing_text(run: Run) -> str:
         *metrics["calibration"]["decision"].split("; "),
         trading_text(metrics["acting"]),
     ]
-    return "\n".join([*parts, *gate_lines(metrics["gates"]), *last_lines(run)])
+    return "\n".join([*parts, *gate_lines(metrics), *last_lines(run)])
 
 
 def stacking_table(stacking: dict[str, Any]) -> str:
@@ -97,7 +98,7 @@ def stacking_table(stacking: dict[str, Any]) -> str:
         for name in ("log_loss", "brier"):
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
             row += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
-        rows.append([*row, _value(method["ece"]), f"{gap['value']:+.4f}", interval(gap["low"], gap["high"])])
+        rows.append([*row, _value(method["ece"]), f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
 
@@ -105,7 +106,7 @@ def stacking_table(stacking: dict[str, Any]) -> str:
 def differences_table(stacking: dict[str, Any]) -> str:
     """Return by how much calibrated inputs change the log loss."""
     rows = [
-        [name, f"{found['value']:+.4f}", interval(found["low"], found["high"])]
+        [name, f"{found['value']:+.4f}", bracketed(found["low"], found["high"])]
         for name, found in stacking["differences"].items()
     ]
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
@@ -120,7 +121,7 @@ def trading_text(acting: dict[str, Any]) -> str:
         rows = []
         for one in found["test"]:
             counts = [f"{one['threshold']:g}", f"{one['n_trades']:,}", f"{one['n_independent']:,.0f}"]
-            ends = "" if one["low"] is None else interval(one["low"], one["high"])
+            ends = "" if one["low"] is None else bracketed(one["low"], one["high"])
             rates = [_value(one["promised"]), _value(one["realised"]), ends, _value(one["turnover"])]
             rows.append([*counts, *rates, "ruin" if one["growth"] is None else f"{1e4 * one['growth']:+.2f}"])
         header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
@@ -135,4 +136,4 @@ def trading_text(acting: dict[str, Any]) -> str:
 
 
 def _value(value: float | None) -> str:
-    return "" if value is None else number(value)
+    return "" if value is None else figure(value)

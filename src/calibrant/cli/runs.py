@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from calibrant.cli import oof, train
-from calibrant.cli.common import Group, json_option, number, table, write_json
+from calibrant.cli.common import Group, json_option, table, write_json
 from calibrant.errors import InvalidInputError
-from calibrant.phrases import count
+from calibrant.phrases import count, figure
 from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
 
 _COLUMNS = ("brier", "ece", "log_loss")
@@ -113,9 +113,9 @@ def _line(run: Run) -> list[str]:
     for name in _COLUMNS:
         for which in (BEFORE, AFTER):
             value = forecasts[which][name]["value"]
-            row.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else number(value)}")
+            row.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else figure(value)}")
     passed = [gate["passed"] for gate in run.metrics["gates"].values()]
-    row.append(number(forecasts[NO_SKILL]["log_loss"]["value"]))
+    row.append(figure(forecasts[NO_SKILL]["log_loss"]["value"]))
     skill = forecasts[AFTER]["log_loss"]["skill"]
     row.append("" if skill is None else f"{skill:+.4f}")
     return [*row, f"{sum(passed)}/{len(passed)}"]

@@ -8,8 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import interval, new_command, number, table, with_options
-from calibrant.phrases import count
+from calibrant.cli.common import new_command, table, with_options
+from calibrant.phrases import bracketed, count, figure
 from calibrant.training import (
     AFTER,
     BEFORE,
@@ -20,6 +20,7 @@ from calibrant.training import (
     SPECIFIED,
     Run,
     TrainConfig,
+    beats_no_skill,
     read_config,
 )
 
@@ -105,7 +106,7 @@ def closing_text(run: Run) -> str:
     metrics = run.metrics
     decision = metrics["calibration"]["decision"]
     lines = [measured_part(metrics["test"]), scores_table(metrics), decision[:1].upper() + decision[1:]]
-    lines += gate_lines(metrics["gates"])
+    lines += gate_lines(metrics)
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
         least = target.get("least_at_this_accuracy")
@@ -126,12 +127,26 @@ def last_lines(run: Run) -> list[str]:
     return [*warnings, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"]
 
 
-def gate_lines(gates: dict[str, Any]) -> list[str]:
-    """Return a line for each gate, and what it means to fail the one on class frequencies."""
+def gate_lines(metrics: dict[str, Any]) -> list[str]:
+    """Return a line for each gate, and whether the raw and the calibrated model are worth acting on."""
+    gates = metrics["gates"]
     lines = [f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}" for name, gate in gates.items()]
-    if not gates[f"log_loss_at_most_{NO_SKILL}_plus_1_se"]["passed"]:
-        lines.append("On the test part class frequencies are the better forecast: this model has nothing to act on.")
-    return lines
+    return [*lines, *skill_lines(metrics["test"])]
+
+
+def skill_lines(test: dict[str, Any]) -> list[str]:
+    """Say where class frequencies are the better forecast: better than the raw model, the calibrated one, or both."""
+    has_skill = [beats_no_skill(test, name) for name in (BEFORE, AFTER)]
+    skill = test["forecasts"][BEFORE]["log_loss"]["skill"]
+    if all(has_skill):
+        return []
+    if has_skill[0]:
+        lost = "its log loss is infinite" if test["forecasts"][AFTER]["log_loss"]["value"] is None else "it is lost"
+        what = f"On the test part the raw model has a skill of {figure(skill)} in log loss; calibrated, {lost}"
+        return [f"{what}: this calibrator does harm. Choose another, or --calibrate if_better."]
+    if has_skill[1]:
+        return ["On the test part the raw model is worse than class frequencies: act on its calibrated probabilities."]
+    return ["On the test part class frequencies are the better forecast: this model has nothing to act on."]
 
 
 def scores_table(metrics: dict[str, Any]) -> str:
@@ -145,16 +160,16 @@ def scores_table(metrics: dict[str, Any]) -> str:
     for measure in _MEASURES:
         row = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
-        row.append("" if low is None or high is None else interval(low, high))
+        row.append("" if low is None or high is None else bracketed(low, high))
         row.append(_value(forecasts[NO_SKILL][measure]["value"]))
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
-            row.append(f"chance {number(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
+            row.append(f"chance {figure(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
         rows.append(row)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
     return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)
 
 
 def _value(value: float | None) -> str:
-    return "infinite" if value is None else number(value)
+    return "infinite" if value is None else figure(value)

@@ -114,7 +114,7 @@ class PurgedKFold(_PurgedSplit):
 
     def _splits(self, label: _Label) -> Iterator[tuple[IntArray, IntArray]]:
         for number, block in enumerate(_blocks(label, self.n_splits, "n_splits")):
-            yield _some(np.flatnonzero(~label.overlaps(block)), number), np.sort(block)
+            yield _some(np.flatnonzero(~label.overlaps(block)), number, label), np.sort(block)
 
 
 @dataclass(eq=False, repr=False)
@@ -181,7 +181,7 @@ class CombinatorialPurgedKFold(_PurgedSplit):
         overlaps = [label.overlaps(block) for block in blocks]
         for number, chosen in enumerate(combinations(range(self.n_folds), self.n_test_folds)):
             left_out = np.logical_or.reduce([overlaps[fold] for fold in chosen])
-            yield _some(np.flatnonzero(~left_out), number), np.sort(np.concatenate([blocks[fold] for fold in chosen]))
+            yield _some(np.flatnonzero(~left_out), number, label), np.sort(np.concatenate([blocks[k] for k in chosen]))
 
 
 @dataclass(eq=False, repr=False)
@@ -240,7 +240,7 @@ class PurgedTimeSeriesSplit(_PurgedSplit):
             past = past[label.end[past] < begins]
             if self.max_train_size is not None:
                 past = past[-self.max_train_size :]
-            yield _some(np.sort(past), number), np.sort(block)
+            yield _some(np.sort(past), number, label), np.sort(block)
 
 
 def n_rows(X: Any) -> int:
@@ -259,11 +259,14 @@ def _blocks(label: _Label, n_blocks: int, name: str) -> list[IntArray]:
     return np.array_split(label.order, n_blocks)
 
 
-def _some(train: IntArray, number: int) -> IntArray:
+def _some(train: IntArray, number: int, label: _Label) -> IntArray:
     if train.size == 0:
+        longest, span = (label.end - label.start).max(), label.start.max() - label.start.min()
         raise InvalidInputError(
-            f"split {number} has no row to train on: all labels overlap those of its test rows, or fall within the "
-            "embargo. Ask for fewer folds, or for a shorter purge or embargo."
+            f"split {number} has no row to train on: of {label.order.size:,} rows, those that are not tested on have "
+            "labels that overlap with the test, or fall within the embargo. Labels last up to "
+            f"{longest!s} with their purge, the embargo is {label.embargo!s}, and the times of all rows span {span!s}. "
+            "Shorten label_end, purge or embargo."
         )
     return train
 

@@ -27,6 +27,7 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
         if missing.any():
             raise InvalidInputError(at_first(missing, name, "missing time", "Drop these rows first."))
         return values
+    _refuse_text(values, name)
     if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
         return values.astype(np.int64)
     return as_scores(values, name=name).values
@@ -84,6 +85,14 @@ def _values(times: ArrayLike, name: str) -> TimeArray:
     if array.dtype.kind == "O" and array.ndim == 1 and any(isinstance(v, dt.date) for v in array):
         return _from_dates(array, name)
     return array
+
+
+def _refuse_text(values: TimeArray, name: str) -> None:
+    is_text = np.array([isinstance(value, str) for value in values.tolist()] if values.dtype.kind in "OUT" else [])
+    if is_text.any():
+        problem = f"{str(values[int(is_text.argmax())])!r:.80} is text, not a time"
+        fix = "Pass datetimes; in a file write 1999-04-01, as 01/04/1999 may be two days."
+        raise InvalidTypeError(at_first(is_text, name, problem, fix))
 
 
 def _from_dates(values: TimeArray, name: str) -> TimeArray:

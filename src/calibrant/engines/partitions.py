@@ -187,19 +187,23 @@ def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
 def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
     """Pool disjoint ranges of scores, each of which is pooled or has no block's end inside, into the blocks of all.
 
-    Weights that are counts of rows are compared as integers.
+    Weights that are counts of rows are compared as integers. Scores within a few units in the last place are one.
     """
     first, last, weight, positives = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(first)
-    w, p = weight[order], positives[order]
+    first, last = first[order], last[order]
+    tie = np.empty(first.size, np.int64)
+    tie = tie[: kernels.near_starts(first.view(np.uint64), tie)]
+    first, last = first[tie], last[np.append(tie[1:], last.size) - 1]
+    w, p = (np.add.reduceat(column[order], tie) for column in (weight, positives))
     if is_counted:
         w, p = w.astype(np.int64), p.astype(np.int64)
     out_weight, out_positives, end = np.empty_like(w), np.empty_like(p), np.empty(w.size, np.int64)
     top = kernels.pool_weighted(w, p, out_weight, out_positives, end)
     starts = np.concatenate(([0], end[: top - 1]))
     return Blocks(
-        first[order][starts],
-        last[order][end[:top] - 1],
+        first[starts],
+        last[end[:top] - 1],
         out_weight[:top].astype(np.float64),
         out_positives[:top].astype(np.float64),
     )

@@ -67,7 +67,7 @@ class GroupedCalibrator(Configured, MapFitted):
     Notes
     -----
     The blend is a mean of logits (for K classes: of log-probabilities, then normalised), so it rises with the score
-    where both maps do. Outputs of 0 or 1 are first moved inward by `calibrant.numerics.clip_from_data`: a group of n
+    where both maps do. Outputs of 0 or 1 are first moved inward by `calibrant.numerics.clip_as_given`: a group of n
     rows can't show that something never happens. A group whose rows are all of one class has the constant (count of the
     class + 1) / (n + K) as its own map.
 

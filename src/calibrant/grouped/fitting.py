@@ -22,7 +22,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantWarning
 from calibrant.fitted import apply_map
 from calibrant.maps import Map, MulticlassMap, SoftmaxMap, StepMap, decode_clip, decode_map
-from calibrant.numerics import FloatArray, IntArray, clip_from_data, clip_open, expit, kish_size, logit, softmax
+from calibrant.numerics import FloatArray, IntArray, clip_as_given, clip_open, expit, kish_size, logit, softmax
 from calibrant.rows import Rows
 
 #: What "auto" chooses from: the number of rows that the map of all rows counts for.
@@ -85,7 +85,7 @@ def fit_groups(rows: Rows, calibrator: Calibrator, pooled: Map) -> GroupFits:
 def _clip_of(fitted: Map, rows: Rows, calibrator: Calibrator) -> float:
     """Return the clip that the outputs for rows support."""
     q = apply_map(fitted, rows.scores, calibrator.input)
-    return clip_from_data(q.reshape(-1), kish_size(rows.weights))
+    return clip_as_given(q.reshape(-1), kish_size(rows.weights))
 
 
 def _fit_group(rows: Rows, calibrator: Calibrator, *, is_binary: bool) -> Map:

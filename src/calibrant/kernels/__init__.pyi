@@ -30,6 +30,10 @@ from calibrant.kernels.columns import (
     take_steps as take_steps,
 )
 from calibrant.kernels.fold import (
+    COARSER as COARSER,
+    DEEP_OCTAVES as DEEP_OCTAVES,
+    PROBABILITY_OCTAVES as PROBABILITY_OCTAVES,
+    SCORE_OCTAVES as SCORE_OCTAVES,
     count_in_cells as count_in_cells,
     find_ranges as find_ranges,
     flag_vertices as flag_vertices,
@@ -65,9 +69,11 @@ from calibrant.kernels.piecewise import (
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
+    NEAR as NEAR,
     KeyArray as KeyArray,
     count_distinct as count_distinct,
     finish_order as finish_order,
+    near_starts as near_starts,
     pack_signed as pack_signed,
     radix_sort as radix_sort,
     run_lengths as run_lengths,

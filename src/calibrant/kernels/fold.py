@@ -18,8 +18,11 @@ FlagArray = npt.NDArray[np.uint8]
 
 #: Columns of a table of cells.
 N_COLUMNS = 6
-#: Octaves below one half, and from 1 downwards likewise, that have cells of their own.
+#: Octaves below one half, and from 1 downwards likewise, that have cells of full resolution; and the octaves of the
+#: numbers below these, whose cells are `COARSER` powers of two wider.
 PROBABILITY_OCTAVES = 150
+DEEP_OCTAVES = 1023 - PROBABILITY_OCTAVES
+COARSER = 6
 #: Binary exponents of the sizes of other scores that have cells of their own: from 2^-30 up to 2^34.
 LOWEST_EXPONENT = -30
 SCORE_OCTAVES = 64
@@ -39,11 +42,14 @@ def cells_of(
     half = n_cells // 2
     shift = 52 - n_bits
     if is_probability:
-        lowest = (1023 - PROBABILITY_OCTAVES) << n_bits
+        deep_shift = 52 - max(n_bits - COARSER, 0)
+        lowest = DEEP_OCTAVES << n_bits
+        n_deep = DEEP_OCTAVES << max(n_bits - COARSER, 0)
         for i in range(scores.size):
             size[i] = min(scores[i], 1.0 - scores[i])
         for i in range(scores.size):
-            key = min(max((bits[i] >> shift) - lowest + 1, 1), half - 1) if size[i] > 0.0 else 0
+            fine = (bits[i] >> shift) - lowest
+            key = 1 + (n_deep + fine if fine >= 0 else bits[i] >> deep_shift) if size[i] > 0.0 else 0
             cell[i] = n_cells - 1 - key if scores[i] > 0.5 else key
     else:
         lowest = (1023 + LOWEST_EXPONENT) << n_bits

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.kernels._jit import compiled
 from calibrant.kernels.column_arrays import PlaceArray
-from calibrant.kernels.sorting import KeyArray
+from calibrant.kernels.sorting import KeyArray, is_near
 from calibrant.numerics import FloatArray, IntArray
 
 Sum = float | np.int64
@@ -38,8 +38,9 @@ def _push_sums(mass: SumArray, positives: SumArray, top: int, w: Sum, p: Sum) ->
 def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntArray, end: IntArray) -> int:
     """Pool sorted packed keys (label in bit 0) into blocks of rising rate; return their number.
 
-    The outputs are stacks: rows, positives and the index after the last row of each block. Comparisons are of
-    integers, hence exact. At most about n^(2/3) blocks of 0/1 labels can rise at a time.
+    Scores within a few units in the last place are one, as `is_near` says. The outputs are stacks: rows, positives and
+    the index after the last row of each block. Comparisons are of integers, hence exact. At most about n^(2/3) blocks
+    of 0/1 labels can rise at a time.
     """
     one = np.uint64(1)
     n = keys.size
@@ -48,7 +49,7 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
         code = keys[i] >> one
         p = np.int64(keys[i] & one)
         j = i + 1
-        while j < n and (keys[j] >> one) == code and j != n_negative:
+        while j < n and is_near(keys[j] >> one, code) and j != n_negative:
             p += np.int64(keys[j] & one)
             j += 1
         top = _push_sums(count, positives, top, np.int64(j - i), p)

@@ -17,6 +17,10 @@ from calibrant.numerics import FloatArray, IntArray
 
 KeyArray = npt.NDArray[np.uint64]
 
+#: Scores so many units in the last place above the lowest of a tie belong to it; zero is a tie of its own.
+NEAR = 8
+_NEAR = np.uint64(NEAR)
+
 
 @compiled
 def radix_sort(keys: KeyArray, scratch: KeyArray, n_ignored: int) -> int:
@@ -116,6 +120,27 @@ def finish_order(scores: FloatArray, order: IntArray) -> bool:
         if moves > 8 * n:
             return False
     return True
+
+
+@compiled
+def is_near(code: np.uint64, first: np.uint64) -> bool:
+    """Say whether a score belongs to the tie whose lowest score is `first`, not above it, by their bits."""
+    return bool(code == first or (first != 0 and code - first <= _NEAR))
+
+
+@compiled
+def near_starts(bits: KeyArray, starts: IntArray) -> int:
+    """Write the index of the first score of each tie of rising distinct scores, given by their bits; count the ties."""
+    sign = np.uint64(1) << np.uint64(63)
+    n, first = 0, np.uint64(0)
+    for i in range(bits.size):
+        code = ~bits[i] if bits[i] & sign else bits[i]
+        crosses_zero = i > 0 and (bits[i] & sign) != (bits[i - 1] & sign)
+        if i == 0 or crosses_zero or not is_near(code, first):
+            starts[n] = i
+            n += 1
+            first = code
+    return n
 
 
 @compiled

@@ -19,6 +19,8 @@ from calibrant.validation import InputKind
 MAPS: dict[str, type[Map]] = {}
 #: What rounding may leave of a sum of shares.
 _SUM_TOLERANCE = 1e-9
+#: Probabilities that examples show beside tenths: rare events have no larger ones.
+_RARE = np.array([0.001, 0.01])
 #: Classes whose maps a description lists.
 MOST_CLASSES = 10
 
@@ -152,13 +154,14 @@ class PoolPart(MulticlassMap):
 def examples_of(
     maps: Sequence[BinaryMap], names: Sequence[Any], input: InputKind, *, title: str = "", least: float = 0.0
 ) -> Examples:
-    """Return what the first of several maps make of tenths of probabilities, whole logits, or the scores they know.
+    """Return what the first of several maps make of tenths and rarer probabilities, logits, or the scores they know.
 
     Scores and outputs are `least` at least, which is where the largest of several probabilities begins.
     """
     shown = list(maps[:MOST_CLASSES])
     if input == "probability":
-        at = np.linspace(0.0, 1.0, 11)
+        tenths = np.linspace(0.0, 1.0, 11)
+        at = np.concatenate((tenths[:1], _RARE, tenths[1:]))
     else:
         ends = [part.score_range() for part in shown] if input == "score" else [(-5.0, 5.0)]
         at = np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 11)
@@ -190,19 +193,17 @@ def decode_shares(field: DocumentField, n_maps: int, *, is_whole: bool = True) -
     return weights
 
 
-def decode_clip(field: DocumentField, *, is_floor: bool = False) -> float:
-    """Return a clip, strictly between 0 and 1/2, of both ends of [0, 1] or of the lower one, as a floor."""
+def decode_clip(field: DocumentField) -> float:
+    """Return a clip, strictly between 0 and 1/2."""
     clip = field.number()
     if not 0.0 < clip < 0.5:
         field.refuse("is outside (0, 0.5)")
-    if not is_floor and 1.0 - clip == 1.0:
-        field.refuse("is so near to 0 that 1 - clip is 1")
     return clip
 
 
-def decode_optional_clip(field: DocumentField, *, is_floor: bool = False) -> float | None:
+def decode_optional_clip(field: DocumentField) -> float | None:
     """Return a clip, or None for maps of logits and raw scores."""
-    return None if field.value is None else decode_clip(field, is_floor=is_floor)
+    return None if field.value is None else decode_clip(field)
 
 
 def mean_of(maps: Sequence[Map], weights: FloatArray, scores: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from calibrant.document_field import DocumentField
 from calibrant.maps.base import BinaryMap, SingleMap, check_parts, decode_clip, decode_maps, decode_shares, mean_of
 from calibrant.maps.logistic import term_logit
 from calibrant.maps.tables import step_formula
-from calibrant.numerics import FloatArray, clip_open, expit, logit
+from calibrant.numerics import FloatArray, clip_open, logit, open_ends, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -48,12 +48,12 @@ class BlendMap(_MeanOfMaps):
         z = np.zeros(scores.shape)
         for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
             z += weight * logit(clip_open(part.apply(scores), self.clip))
-        return expit(z)
+        return open_expit(z)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.step_edges() is not None:
             return step_formula(b, s, self)
-        logits = [term_logit(b, b.clip(part.formula(b, s), self.clip, 1.0 - self.clip)) for part in self.maps]
+        logits = [term_logit(b, b.clip(part.formula(b, s), *open_ends(self.clip))) for part in self.maps]
         return b.expit(b.weighted_total(logits, self.weights))
 
     def in_words(self) -> str:

@@ -216,7 +216,7 @@ class LogPoolMap(MulticlassMap):
         uniform = parts["uniform"].number()
         if not 0.0 <= uniform < 1.0:
             parts["uniform"].refuse("is outside [0, 1)")
-        return cls(maps, weights, decode_clip(parts["clip"], is_floor=True), uniform)
+        return cls(maps, weights, decode_clip(parts["clip"]), uniform)
 
 
 def _each(classes: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import SingleMap, check_clip, check_reach, decode_clip, decode_optional_clip, signed
-from calibrant.numerics import LARGEST, FloatArray, clip_open, expit, logit
+from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, logit, open_ends, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -28,8 +28,8 @@ class LogisticMap(SingleMap):
     intercept: float
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):  # infinity is right: the probability is 0 or 1
-            return expit(self.slope * scores + self.intercept)
+        with np.errstate(over="ignore"):  # infinity is right: the probability is as near to 0 or 1 as can be
+            return open_expit(self.slope * scores + self.intercept)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.slope != 0.0:  # the product must not overflow
@@ -59,7 +59,7 @@ class LogisticMap(SingleMap):
 
 @dataclass(frozen=True, slots=True)
 class BetaMap(SingleMap):
-    """q = expit(a * log(p) - b * log(1 - p) + c), of a probability p clipped to [clip, 1 - clip]."""
+    """q = expit(a * log(p) - b * log(1 - p) + c), of a probability p moved between `open_ends(clip)`."""
 
     kind: ClassVar[str] = "beta"
     a: float
@@ -69,15 +69,15 @@ class BetaMap(SingleMap):
 
     def apply(self, p: FloatArray) -> FloatArray:
         p = clip_open(p, self.clip)
-        return expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)
+        return open_expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)
 
     def formula(self, b: Builder, s: Term) -> Term:
-        p = b.hold(b.clip(s, self.clip, 1.0 - self.clip))
+        p = b.hold(b.clip(s, *open_ends(self.clip)))
         return b.expit(self.a * b.ln(p) - self.b * b.ln(1.0 - p) + self.c)
 
     def in_words(self) -> str:
         formula = f"q = expit({self.a:.6g} * log p {signed(-self.b)} * log(1 - p) {signed(self.c)})"
-        return f"{formula}, p clipped to [{self.clip:.3g}, 1 - {self.clip:.3g}]"
+        return f"{formula}, p clipped to [{self.clip:.3g}, 1 - {max(self.clip, SMALLEST_CLIP):.3g}]"
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
         if input != "probability":
@@ -114,7 +114,7 @@ class QuadraticMap(SingleMap):
         from_vertex = 1.0 + math.copysign(1.0, self.b) * t
         spare = self.a - 2.0 * abs(self.b)
         # the same parabola as a sum of terms that rise with t, so that rounding can't make it fall
-        return expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
+        return open_expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
 
     def formula(self, b: Builder, s: Term) -> Term:
         middle, half = self._range()
@@ -158,8 +158,8 @@ def term_logit(b: Builder, p: Term) -> Term:
 
 
 def input_logit(b: Builder, s: Term, clip: float | None) -> Term:
-    """Return a score as it is, or the logit of a probability moved into [clip, 1 - clip]."""
-    return s if clip is None else b.hold(term_logit(b, b.clip(s, clip, 1.0 - clip)))
+    """Return a score as it is, or the logit of a probability moved between the ends of its clip."""
+    return s if clip is None else b.hold(term_logit(b, b.clip(s, *open_ends(clip))))
 
 
 #: The map of a logit to its probability.

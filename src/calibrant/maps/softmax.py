@@ -23,7 +23,7 @@ from calibrant.maps.base import (
     decode_shares,
     mean_of,
 )
-from calibrant.numerics import FloatArray, row_max, softmax
+from calibrant.numerics import LEAST, FloatArray, row_max, softmax
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -37,7 +37,7 @@ _UNIT = 2.0**520
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxMap(PoolPart):
-    """q = softmax(W z + bias) of logits z, or of z = log(p) with p clipped to at least `clip`.
+    """q = softmax(W z + bias) of logits z, or of z = log(p) with p clipped to at least `clip`; q is above 0.
 
     `weight` is a number (the inverse temperature) or a matrix, as an array of 0 or 2 dimensions; `clip` is None for
     logits.
@@ -57,11 +57,11 @@ class SoftmaxMap(PoolPart):
         n, n_classes = scores.shape
         size = max(1, _BLOCK // n_classes)
         if n <= size or (self.weight.ndim == 2 and n * self.weight.size >= _COMPILED_FROM):
-            return softmax(self.logits(scores))
+            return np.maximum(softmax(self.logits(scores)), LEAST)
         out = np.empty(scores.shape)
         for start in range(0, n, size):
             block = slice(start, start + size)
-            out[block] = softmax(self.logits(scores[block]))
+            np.maximum(softmax(self.logits(scores[block])), LEAST, out=out[block])
         return out
 
     def logits(self, scores: FloatArray) -> FloatArray:
@@ -117,7 +117,7 @@ class SoftmaxMap(PoolPart):
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         bias = parts["bias"].numbers(minimum=2)
-        weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"], is_floor=True)
+        weight, clip = _decode_weight(parts["weight"], bias.size), decode_optional_clip(parts["clip"])
         if clip is not None:
             most = bias.size * abs(float(np.abs(weight).max()) * math.log(clip))
             check_reach(parts["weight"], most, float(np.abs(bias).max()))

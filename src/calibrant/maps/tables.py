@@ -16,7 +16,7 @@ from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
 from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, expit, logit
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, logit, open_expit
 from calibrant.phrases import count
 from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
@@ -110,11 +110,11 @@ class LogitInterpolatedMap(SingleMap):
         x = self.x
         inner = interpolate(z, x, self.y)
         if x.size == 1:
-            return expit(inner)
+            return open_expit(inner)
         first, last = self._outer_slopes()
         with np.errstate(over="ignore"):
             below, above = np.clip(z - x[0], -LARGEST, 0.0), np.clip(z - x[-1], 0.0, LARGEST)
-            return expit(inner + (below * first + above * last))
+            return open_expit(inner + (below * first + above * last))
 
     def formula(self, b: Builder, s: Term) -> Term:
         """Return what `apply` does, the outer lines as far as expit is not 0 or 1."""

@@ -15,6 +15,7 @@ from calibrant.metrics.bins import make_bins
 from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.gap_bounds import gap_bounds
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.phrases import bracketed, difference, figure
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
 
@@ -111,7 +112,7 @@ class Audit:
         way = "high" if worst.gap > 0.0 else "low"
         return (
             f"{len(self.off):,} found off: {looked}, and {sure}. Worst: {worst.label}, predictions too {way} by "
-            f"{abs(worst.gap):.3f} ({worst.at_least:.3f} at least, {worst.n:,} rows)."
+            f"{difference(abs(worst.gap))} ({difference(worst.at_least)} at least, {worst.n:,} rows)."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +131,8 @@ class Audit:
         }
 
     def __str__(self) -> str:
-        lines = [f"{f.label}: {f.gap:+.4f} [{f.low:.4f}, {f.high:.4f}], {f.n:,} rows" for f in self.findings[:10]]
+        found = [(f, f"{figure(f.gap, sign=True)} {bracketed(f.low, f.high)}") for f in self.findings[:10]]
+        lines = [f"{f.label}: {gap}, {f.n:,} rows" for f, gap in found]
         return "\n".join([self.verdict, *lines])
 
 

@@ -77,8 +77,10 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
         held = start < np.append(start[1:], scores.size)
         first, edges = start[held], np.column_stack((grid[:-1], grid[1:]))[held]
     else:  # near-equal weights, ties whole; inner edges lie midway between neighbouring scores
-        first = equal_mass_starts(summary.weight, n_bins)
-        edges = _edges_between(scores[first[1:] - 1], scores[first[1:]])
+        ties = summary.near_ties
+        first = equal_mass_starts(ties.weight, n_bins)
+        above = ties.scores[first[1:]]
+        return Bins(_edges_between(summary.last_below(above), above), *_sums(ties, first))
     return Bins(edges, *_sums(summary.distinct, first))
 
 
@@ -117,7 +119,7 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     weight = None if rows.weight is None else rows.weight[index]
     parts = sums[:, ~is_open & (sums[0] > 0.0)]
     if index.size:
-        scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).distinct
+        scores, *columns = ScoreSummary.from_rows(rows.scores[index], rows.positive[index], weight).near_ties
         parts = np.hstack((parts, np.vstack((*columns, columns[0] * scores, scores, scores))))
         parts = parts[:, np.argsort(parts[4])]
     first = equal_mass_starts(parts[0], n_bins)

@@ -315,7 +315,7 @@ def worst_bin_estimate(column: Column) -> Estimate:
     edges, predicted, observed = bins.edges[b], float(bins.mean_score[b]), float(bins.rate[b])
     amount = count(round(bins.weight[b]), "row") if column.is_counted else f"{bins.share[b]:.0%} of the weight"
     seen = f"predicted {rate(predicted)}, {'right' if column.is_top else 'happened'} {rate(observed)} ({amount})"
-    where = f"between {edges[0]:.2f} and {edges[1]:.2f}: {seen}"
+    where = f"between {rate(edges[0])} and {rate(edges[1])}: {seen}"
     return Estimate(float(bins.gap[b]), predicted - high, predicted - low, "Wilson", where=where)
 
 

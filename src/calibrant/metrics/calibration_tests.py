@@ -320,7 +320,7 @@ def range_exceeds(x: float) -> float:
 def _test(
     summary: ScoreSummary, measure: Callable[[FloatArray], float], exceeds: Callable[[float], float]
 ) -> CumulativeTest:
-    p, weight, weight_squared, positives = summary.distinct
+    p, weight, weight_squared, positives = summary.near_ties
     walk = np.concatenate(([0.0], np.cumsum(positives - weight * p))) / summary.total_weight
     statistic = min(measure(walk), 1.0)
     spread = math.sqrt(float(np.sum(weight_squared * p * (1.0 - p)))) / summary.total_weight

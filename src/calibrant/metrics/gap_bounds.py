@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.metrics.bins import merged
-from calibrant.numerics import TINY, BoolArray, FloatArray, IntArray, clip_from_data, clip_open, expit, logit
+from calibrant.numerics import (
+    SMALLEST_CLIP,
+    TINY,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    clip_as_given,
+    clip_open,
+    expit,
+    logit,
+)
 from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts
 
 #: Shift on the logit that takes any prediction to 0 or 1.
@@ -63,7 +73,7 @@ def gap_bounds(
     """
     n = float(prob.size) if count is None else float(count.sum())
     w = np.ones(prob.size) if weight is None else weight / np.average(weight, weights=count)
-    z = logit(clip_open(prob, clip_from_data(prob, n)))
+    z = logit(clip_open(prob, max(clip_as_given(prob, n), SMALLEST_CLIP)))
     y = positive.astype(np.float64)
 
     def sums(values: FloatArray) -> FloatArray:

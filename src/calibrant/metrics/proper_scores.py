@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, normal_estimate, total
-from calibrant.numerics import FloatArray, clip_open
+from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike, check_fraction
@@ -178,7 +178,7 @@ def log_loss(
     if clip is not None:
         if check_fraction("clip", clip) >= 0.5:
             raise InvalidInputError(f"clip={clip!r} leaves no room for a probability. Pass a small one such as 1e-9.")
-        rows = rows.with_scores(clip_open(rows.scores, clip))
+        rows = rows.with_scores(np.clip(rows.scores, clip, 1.0 - clip))
     if rows.is_binary:
         ties = rows.one_column().tied()
         return mean_loss(ties, log_losses(ties.scores))

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.errors import ConvergenceWarning
-from calibrant.logistic import fit_slope_intercept, on_logits, separates
+from calibrant.logistic import fit_slope_intercept, separates
 from calibrant.metrics.estimates import Column, Estimate, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import FloatArray, dot, expit, normal_quantile, softplus
+from calibrant.numerics import FloatArray, clip_as_given, clip_open, dot, expit, logit, normal_quantile, softplus
 from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
@@ -70,7 +70,7 @@ def calibration_slope_intercept(
     The estimate is the maximum-likelihood one, without penalty. It estimates the best line, whether or not the truth
     is one: (1, 0) doesn't prove calibration, as errors that bend cancel in it. With few rows of either class the
     slope is biased away from 0. Probabilities of 0 and 1 have no logit and are moved inward by
-    `calibrant.numerics.clip_from_data`; the result depends on that where there are many of them.
+    `calibrant.numerics.clip_as_given`; the result depends on that where there are many of them.
 
     The intercept belongs to the fitted slope. For the intercept of a line of slope 1, see `calibration_intercept`.
 
@@ -248,7 +248,8 @@ def _refit(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int 
 
 
 def _on_logits(ties: TiedScores) -> TiedScores:
-    return on_logits(ties, "probability")[0]
+    clip = clip_as_given(ties.scores, float(ties.weight.sum()))
+    return TiedScores(logit(clip_open(ties.scores, clip)), ties.weight, ties.positives)
 
 
 def _fit(ties: TiedScores) -> SlopeIntercept:

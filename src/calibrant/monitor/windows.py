@@ -17,6 +17,7 @@ from calibrant.row_stream import joined
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.tables import RowSource
+from calibrant.validation import at_first
 
 if TYPE_CHECKING:
     import datetime
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Period: TypeAlias = Literal["day", "week", "month"]
 PERIODS: tuple[str, ...] = get_args(Period)
+#: How a date, or a time on it, begins.
+_ISO_DATE = r"^\s*\d{4}-\d{2}-\d{2}"
 
 
 class WindowRows(NamedTuple):
@@ -162,6 +165,12 @@ def _days(column: pa.Array, name: str) -> IntArray:
 
     try:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            is_date = compute.match_substring_regex(column, _ISO_DATE).fill_null(True)
+            odd = ~is_date.to_numpy(zero_copy_only=False)
+            if odd.any():
+                problem = f"{column[int(odd.argmax())].as_py()!r:.80} is no date"
+                fix = "Write 1999-04-01, as 01/04/1999 may be two days."
+                raise InvalidTypeError(at_first(odd, name, problem, fix))
             column = compute.cast(column, pa.timestamp("us"))
         if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
             raise InvalidTypeError(f"{name} holds {column.type} values, not dates. Name a column of dates or times.")

@@ -241,10 +241,13 @@ def affine_columns(columns: SortedColumns, constant: FloatArray, slope: float) -
 
 def as_matrix(P: ArrayLike, name: str) -> Scores:
     """Check a matrix of probabilities, a column per class."""
-    checked = as_probabilities(P, name=name)
-    if checked.values.ndim == 1:
-        raise ShapeError(f"{name} has shape {checked.values.shape}. Pass one column per class, shape (n, K).")
-    return checked
+    shape = getattr(P, "shape", None) or np.shape(P)
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        raise ShapeError(
+            f"{name} has shape {tuple(shape)}. Pass one column per class, at least two: np.column_stack((1 - p, p)) "
+            "where p is the probability of one of two classes."
+        )
+    return as_probabilities(P, name=name)
 
 
 def column_names(container: Container) -> tuple[str, ...] | None:

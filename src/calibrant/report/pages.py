@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from calibrant._version import __version__
 from calibrant.files import whole_file
-from calibrant.phrases import FIRST_STRONG_ISOLATE, POP_ISOLATE, clean, isolated, shorten
+from calibrant.phrases import FIRST_STRONG_ISOLATE, POP_ISOLATE, clean, decimals as significant, isolated, shorten
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -208,11 +208,12 @@ def name(text: object, most: int = MAX_NAME) -> str:
 
 def percent(share: float) -> str:
     """Write a share as a percentage with one decimal, or three below 0.1%."""
-    return f"{100.0 * share:.{3 if 0.0 < abs(share) < 0.00095 else 1}f}%"
+    return f"{100.0 * share:.{significant(100.0 * share, 3) if 0.0 < abs(share) < 0.00095 else 1}f}%"
 
 
 def decimals(value: float, digits: int = 4) -> str:
-    """Write a number with fixed decimals, a true minus sign, and no sign on zero."""
+    """Write a number with so many decimals or two significant figures, a true minus sign, and no sign on zero."""
+    digits = significant(value, digits)
     if round(value, digits) == 0.0:
         value = 0.0
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")

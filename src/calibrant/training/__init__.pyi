@@ -19,7 +19,12 @@ from calibrant.training.training_run import run_stack as run_stack, run_training
 # isort: split
 from calibrant.training.calibration import SPECIFIED as SPECIFIED
 from calibrant.training.labels import LABEL_KINDS as LABEL_KINDS
-from calibrant.training.metrics_report import AFTER as AFTER, BEFORE as BEFORE, NO_SKILL as NO_SKILL
+from calibrant.training.metrics_report import (
+    AFTER as AFTER,
+    BEFORE as BEFORE,
+    NO_SKILL as NO_SKILL,
+    beats_no_skill as beats_no_skill,
+)
 from calibrant.training.models import MODELS as MODELS
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT

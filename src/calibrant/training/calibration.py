@@ -8,13 +8,20 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator, TemperatureCalibrator, make_calibrator, out_of_fold
+from calibrant.calibrators import (
+    Calibrator,
+    IsotonicCalibrator,
+    TemperatureCalibrator,
+    calibrator_kind,
+    make_calibrator,
+    out_of_fold,
+)
 from calibrant.chain import Chain
 from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import row_log_loss
-from calibrant.numerics import FloatArray, clip_from_data
+from calibrant.numerics import FloatArray, clip_as_given
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
 from calibrant.rows import Rows
@@ -65,16 +72,26 @@ class Calibration:
 
 
 def new_calibrator(calibrator: str | Calibrator, seed: int = 0) -> AnyCalibrator:
-    """Return an unfitted calibrator of probabilities: by its name, the specified one, or like the one given."""
+    """Return an unfitted calibrator of probabilities: by its name, the specified one, or like the one given.
+
+    Isotonic regression and mimic, asked for by name, are bounded: they rule nothing out.
+    """
     if calibrator == SPECIFIED:
         return ProbabilityCalibrator(CalibrationConfig(seed=seed))
-    made = make_calibrator(calibrator)
+    made = make_calibrator(calibrator, **_bounded(calibrator) if isinstance(calibrator, str) else {})
     if made.input != "probability":
         raise InvalidInputError(
             f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
             'Pass one of input="probability".'
         )
     return made
+
+
+def _bounded(name: str) -> dict[str, Any]:
+    """Return the settings by which a calibrator of this name gives neither 0 nor 1, where it has any."""
+    taken = calibrator_kind(name).param_names()
+    inner = {"calibrator": IsotonicCalibrator(bounded=True)} if "calibrator" in taken else {}
+    return {"bounded": True} if "bounded" in taken else inner
 
 
 def deployed(calibrator: AnyCalibrator, shift: PriorShift | None) -> Fitted:
@@ -115,9 +132,9 @@ def temperature_of_one(rows: Rows) -> TemperatureCalibrator:
     """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm."""
     made = TemperatureCalibrator()
     if rows.n_classes == 2:
-        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_from_data(rows.scores[:, 1], rows.total_weight))
+        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_as_given(rows.scores[:, 1], rows.total_weight))
     else:
-        clip = clip_from_data(rows.scores, rows.total_weight)
+        clip = clip_as_given(rows.scores, rows.total_weight)
         made.map_ = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
     made.classes_, made.n_rows_, made.score_names_ = rows.classes, rows.n_rows, None
     return made

@@ -90,7 +90,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     drawn = block_draws(per_time, block, _DRAWS, as_generator(rng))
     for one, share in zip(measured.values(), np.split(drawn[:, 1:] / drawn[:, :1], len(measured), axis=1), strict=True):
         one.take_draws(share)
-    base, after = measured[NO_SKILL], measured[AFTER]
+    base = measured[NO_SKILL]
     return {
         "n_rows": data.n_rows,
         "n_independent": round(float(data.weight.sum()), 1),
@@ -99,7 +99,8 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
         "interval": {"level": _LEVEL, "method": "circular block bootstrap", "block_length_in_bars": block},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
-            f"log_loss_{AFTER}_minus_{name}": after.difference(measured[name]) for name in (BEFORE, NO_SKILL)
+            f"log_loss_{one}_minus_{other}": measured[one].difference(measured[other])
+            for one, other in ((AFTER, BEFORE), (AFTER, NO_SKILL), (BEFORE, NO_SKILL))
         },
         "ece_noise_band": {name: one.noise_band for name, one in measured.items()},
     }
@@ -194,13 +195,22 @@ def gates(found: dict[str, Any]) -> dict[str, Any]:
     passed = {}
     for name in (BEFORE, NO_SKILL):
         gap = found["differences"][f"log_loss_{AFTER}_minus_{name}"]
-        # where a log loss is infinite, the standard error is not a number, and the gate fails
-        is_fine = bool(gap["value"] <= gap["standard_error"] + _ROUNDING)
-        passed[f"log_loss_at_most_{name}_plus_1_se"] = {**gap, "passed": is_fine}
+        passed[f"log_loss_at_most_{name}_plus_1_se"] = {**gap, "passed": _is_no_worse(gap)}
     error = found["forecasts"][AFTER]["ece"]
     inside = bool(error["value"] <= error["noise_band"])
     passed["ece_within_noise_band"] = {"value": error["value"], "noise_band": error["noise_band"], "passed": inside}
     return passed
+
+
+def _is_no_worse(gap: dict[str, Any]) -> bool:
+    # where a log loss is infinite, the standard error is not a number, or none in what was written
+    error = gap["standard_error"]
+    return error is not None and bool(gap["value"] <= error + _ROUNDING)
+
+
+def beats_no_skill(found: dict[str, Any], name: str) -> bool:
+    """Say whether the raw or the calibrated forecast is worth more than class frequencies, to one standard error."""
+    return _is_no_worse(found["differences"][f"log_loss_{name}_minus_{NO_SKILL}"])
 
 
 def targets(found: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from calibrant.dependence import block_length
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
-from calibrant.numerics import FloatArray, IntArray, clip_from_data, softmax
+from calibrant.numerics import FloatArray, IntArray, clip_as_given, softmax
 from calibrant.results import plain
 from calibrant.rows import Rows, by_class
 from calibrant.training.block_bootstrap import PairedMean, paired_means
@@ -149,7 +149,7 @@ def fit_meta_learner(
     parts = in_class_order(checked, labels.classes)
     check_same_length(n, labels.codes.size, "members", "y")
     weight = as_weight(sample_weight, n, rows="members")
-    clip = min(clip_from_data(part, float(n)) for part in parts)
+    clip = min(clip_as_given(part, float(n)) for part in parts)
     codes = labels.codes.astype(np.int64)
     present = np.unique(codes if weight is None else codes[weight > 0.0])
     if present.size < 2:

@@ -34,6 +34,7 @@ from calibrant.validation.names import (
 )
 from calibrant.validation.scores import (
     INPUT_KINDS as INPUT_KINDS,
+    LOGIT_ADVICE as LOGIT_ADVICE,
     NUMPY as NUMPY,
     ArrayLike as ArrayLike,
     Container as Container,

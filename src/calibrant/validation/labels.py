@@ -214,7 +214,8 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         odd = ~np.isfinite(values) | (values != np.floor(values))
         if odd.any():
             problem = f"{values[odd.argmax()].item()!r} is not a class label"
-            fix = "Are labels and scores swapped? Pass labels first in metrics and second in fit."
+            order = "labels first, scores second" if name == "y_true" else "scores first, labels second"
+            fix = f"Are labels and scores swapped? Pass {order}."
             raise InvalidLabelError(at_first(odd, name, problem, fix))
         return values.astype(np.int64)
     if kind in "UT":

@@ -22,6 +22,8 @@ from calibrant.validation.arguments import at_first, check_choice, check_same_le
 
 InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
+#: What to do with logits, which the command line says in its own words.
+LOGIT_ADVICE = 'pass input="logit" to a calibrator'
 #: Containers reach us as objects of libraries that may not be installed; narwhals knows them by name.
 ArrayLike: TypeAlias = Any
 #: Positive weights lie between this and its inverse, so that sums of their squares are ordinary numbers.
@@ -267,7 +269,7 @@ def _check_unit_range(scores: Scores, name: str) -> None:
     if not (values.min() >= 0.0 and values.max() <= 1.0):  # also where one is NaN
         _check_finite(scores, name)
         bad = (values < 0.0) | (values > 1.0)
-        fix = 'If these are logits, pass input="logit" to a calibrator, or turn them into probabilities first.'
+        fix = f"If these are logits, {LOGIT_ADVICE}, or turn them into probabilities first."
         _refuse(InvalidProbabilityError, name, scores, bad, "is outside [0, 1]", fix)
 
 
