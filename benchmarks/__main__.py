@@ -9,6 +9,7 @@ from typing import Protocol
 from benchmarks import (
     calibrators,
     classifier,
+    coverage,
     evaluate,
     forecast_quality,
     forecasts,
@@ -37,6 +38,7 @@ class Written(Protocol):
 BENCHMARKS: dict[str, Callable[[], Written]] = {
     "calibrators": calibrators.run,
     "classifier": classifier.run,
+    "coverage": coverage.run,
     "evaluate": evaluate.run,
     "forecast_quality": forecast_quality.run,
     "forecasts": forecasts.run,

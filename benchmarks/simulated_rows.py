@@ -48,11 +48,14 @@ def draw_rows(
     n_classes: int = 2,
     clustered: bool = False,
     truth: Callable[[Array], Array] = lambda p: p,
+    n_groups: int = 0,
 ) -> Rows:
-    """Draw n rows whose outcomes have the probabilities `truth` of the predicted ones."""
+    """Draw n rows whose outcomes have the probabilities `truth` of the predicted ones, and groups of clusters."""
     p = probabilities(n, rate, n_classes, rng)
     cluster = np.arange(n) // CLUSTER_SIZE if clustered else None
-    return read_rows(p, outcomes(truth(p), cluster, rng), classes=np.arange(n_classes), cluster=cluster)
+    groups = {} if not n_groups else {"groups": np.arange(n) // CLUSTER_SIZE % n_groups}
+    y = outcomes(truth(p), cluster, rng)
+    return read_rows(p, y, classes=np.arange(n_classes), cluster=cluster, groups=groups)
 
 
 def _noise(p: Array) -> Array:
