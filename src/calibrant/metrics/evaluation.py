@@ -147,9 +147,10 @@ def evaluate(
     Notes
     -----
     Rows are taken to be independent, unless `cluster`, or `time` and `label_end`, say that they are not. Then their
-    effective number is divided by the design effect, so that intervals are wider and debiased errors lose more noise:
-    the variance of the mean gaps between probability and outcome, by sums over clusters or a block bootstrap, over
-    that of independent rows. Each `method` then says so. It names how the interval was found:
+    effective number, `n_eff` of each score, is divided by the design effect, so that intervals are wider and debiased
+    errors lose more noise: the variance of the sums over clusters, or blocks of time, of what rows add to the score,
+    over that of independent rows; of scores that are no means it is that of the mean gaps. Intervals are then
+    Student's t with the number of clusters less one. Each `method` says so. It names how the interval was found:
 
     - "normal (CLT)", for `brier`, `log_loss` and `mean_gap`: mean and spread over rows, the spread as if one more row
       of each class had been seen at the mean prediction, so that it is never zero. An infinite log loss has no
@@ -162,15 +163,16 @@ def evaluate(
     - "score (squared gaps)", for `ece_debiased` and `marginal_calibration_error` (bins of near-equal weight, root
       mean square): nearly unbiased. Its lower end is above zero where perfect calibration is rejected.
     - "noise bounds", for `smooth_ece` and `ici`: like those of `ece`, with noise that neighbours share.
-    - "normal (sandwich)", for `slope` and `intercept`: it doesn't take the line to be true. NaN with a note where the
-      data have no best line.
+    - "profile likelihood", for `slope` and `intercept`, widened where the line isn't true: it covers with three events
+      too, and a note says where there are fewer. NaN with a note where the data have no best line.
     - "CLT less bootstrapped overfit", for `miscalibration` and `discrimination`: the estimates are the plain ones of
       the decomposition, biased upward; their intervals are for the values without that bias.
     - "Chernoff", for `class_gap` and `class_share_gap`, whose level is corrected for the number of classes.
 
-    The verdict says "not calibrated" where the interval of `mean_gap`, `ece_debiased` or `class_gap` excludes 0, that
-    of `slope` excludes 1, or log loss is infinite. At level 0.95 one of the intervals does so in about one of ten
-    samples of perfect predictions.
+    The verdict goes by one test of all ways of being off, `joint_test`, whose p-values are in `test`: it says "not
+    calibrated" where p is below 1 - `level`, log loss is infinite, or the interval of `class_gap` excludes 0. At level
+    0.95 it does so in about one of twenty samples of perfect predictions, where some interval alone excludes what it
+    should hold in about one of ten.
 
     For K columns, intervals of sums and means over classes take the classes' noise to move together where its
     dependence isn't known: they are cautious.
