@@ -277,7 +277,7 @@ def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str) 
             said += f", by {_size(error)} over bins (root mean square without noise; {_interval(error)})"
         elif spread:
             said += f": the calibration slope is {scores['slope'].value:.2f} ({_interval(scores['slope'])})"
-    return f"{_capitalised(said)} ({_p(test)})."
+    return f"{_capitalised(said)}; {_p(test)}."
 
 
 def _none_found(scores: Mapping[str, Score]) -> str:
