@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count
 
 
 class Plain:
@@ -104,7 +105,11 @@ class Scores(Mapping[str, Score]):
         What the scores say, in a sentence or two.
     test : JointTest or None
         The test of calibration that the verdict goes by, of rows and of groups of rows.
+    n_skipped : int
+        Number of rows that were left out because they lack a value, where this was asked for.
     """
+
+    n_skipped: int = 0
 
     def __init__(self, scores: list[Score], *, verdict: str, test: JointTest | None = None) -> None:
         self._by_name = {score.name: score for score in scores}
@@ -123,13 +128,16 @@ class Scores(Mapping[str, Score]):
         return len(self._by_name)
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, *map(str, self.values())])
+        skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
+        return "\n".join([self.verdict, *map(str, self.values()), *skipped])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and every score as plain Python values."""
-        test = {} if self.test is None else {"test": self.test.to_dict()}
+        test: dict[str, Any] = {} if self.test is None else {"test": self.test.to_dict()}
+        if self.n_skipped:
+            test["n_skipped"] = self.n_skipped
         return {"verdict": self.verdict, **test, "scores": {name: score.to_dict() for name, score in self.items()}}
 
 

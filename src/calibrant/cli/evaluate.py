@@ -104,7 +104,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     "calibrant evaluate scores.parquet --group city",
     "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
 )
-@data_options("positive", "calibrator", "dependence")
+@data_options("positive", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @common.level_option()

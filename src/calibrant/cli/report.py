@@ -13,7 +13,7 @@ from calibrant.report import Report
 
 
 @new_command("report", "calibrant report scores.parquet --label y --score p -o report.html")
-@data_options("positive", "calibrator", "dependence")
+@data_options("positive", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
 @click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")

@@ -32,18 +32,20 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
     return as_scores(values, name=name).values
 
 
-def as_label_times(time: ArrayLike, label_end: ArrayLike, *, name: str = "time") -> tuple[TimeArray, TimeArray]:
+def as_label_times(
+    time: ArrayLike, label_end: ArrayLike, *, name: str = "time", end_name: str = "label_end"
+) -> tuple[TimeArray, TimeArray]:
     """Check when each row was predicted and when its label was known, which must not come before."""
-    start, end = as_times(time, name=name), as_times(label_end, name="label_end")
-    check_same_length(start.size, end.size, name, "label_end")
+    start, end = as_times(time, name=name), as_times(label_end, name=end_name)
+    check_same_length(start.size, end.size, name, end_name)
     if (start.dtype.kind == "M") != (end.dtype.kind == "M"):
-        raise InvalidInputError(f"{name} and label_end are numbers and datetimes. Pass both of one kind.")
+        raise InvalidInputError(f"{name} and {end_name} are numbers and datetimes. Pass both of one kind.")
     early = end < start
     if early.any():
         row = int(early.argmax())
         problem = f"{end[row]!s} is before the row's time {start[row]!s}"
         fix = "Pass the time at which the label is known."
-        raise InvalidInputError(at_first(early, "label_end", problem, fix))
+        raise InvalidInputError(at_first(early, end_name, problem, fix))
     return start, end
 
 

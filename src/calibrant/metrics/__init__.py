@@ -68,8 +68,11 @@ from calibrant.metrics.calibration_error import binned_error as binned_error
 from calibrant.metrics.decomposition import ScoreName as ScoreName
 from calibrant.metrics.dependent_rows import (
     Dependence as Dependence,
+    DependenceSums as DependenceSums,
+    SumsBuilder as SumsBuilder,
     as_independent as as_independent,
     design_effect as design_effect,
+    gaps as gaps,
 )
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
@@ -110,4 +113,5 @@ from calibrant.metrics.reliability import (
     curve_settings as curve_settings,
     event_rows as event_rows,
 )
+from calibrant.metrics.row_figures import RowFigures as RowFigures
 from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict

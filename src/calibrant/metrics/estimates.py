@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.metrics.dependent_rows import Dependence, design_effect, with_effect
+from calibrant.metrics.dependent_rows import Dependence, DependenceSums, design_effect, with_effect
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
@@ -120,6 +120,13 @@ class Settings:
         if not dependence.is_dependent:
             return self
         return replace(self, effect=self.effect * design_effect(rows, dependence), dof=min(self.dof, dependence.dof))
+
+    def with_sums(self, sums: DependenceSums | None) -> Settings:
+        """Return the settings for rows whose mean gaps were summed by what they share."""
+        if sums is None:
+            return self
+        found = Dependence.of_sums(sums)
+        return replace(self, effect=self.effect * float(found.effects_of(sums).max()), dof=min(self.dof, found.dof))
 
 
 def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
