@@ -173,17 +173,21 @@ class FileColumns:
         of = self.request
         return {"score": self.score, "label": of.label, "weight": of.weight, "classes": self.classes}
 
+    def dependence(self) -> dict[str, str]:
+        """Return the columns that say which rows are not independent."""
+        of = self.request
+        named = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        return {key: name for key, name in named.items() if name is not None}
+
     def facts(self, n_rows: int) -> dict[str, Any]:
         """Return what was read, as the first members of a document."""
         of, calibrator = self.request, self.request.calibrator
-        named = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
-        dependence = {key: name for key, name in named.items() if name is not None}
         return {
             "file": self.source.name,
             **({} if calibrator is None else {"calibrator": calibrator}),
             "n": n_rows,
             "n_skipped": self.source.n_skipped,
-            "columns": {"label": of.label, "score": self.score, "weight": of.weight, **dependence},
+            "columns": {"label": of.label, "score": self.score, "weight": of.weight, **self.dependence()},
             "classes": self.classes,
             "positive": self.positive,
         }
@@ -282,10 +286,15 @@ class OpenedFile:
         rows = replace(rows, scores=values, labels=labels, columns=tuple(matched.score), container=NUMPY)
         return FileRows(matched, rows, table.num_rows)
 
-    def resolve(self) -> FileColumns:
-        """Find the classes, and match the columns to them, without holding rows."""
+    def resolve(self, *, takes_dependence: bool = False) -> FileColumns:
+        """Find the classes, and match the columns to them, without holding rows.
+
+        `takes_dependence` says whether what follows can do so with rows that are not independent.
+        """
         of = self.request
-        if named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None):
+        if not takes_dependence and (
+            named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None)
+        ):
             raise InvalidInputError(
                 f"--{named.replace('_', '-')} needs all rows in memory, and {of.file} has too many. Take a part of "
                 "them that holds whole clusters, or a shorter time."

@@ -72,6 +72,6 @@ def _places(rows: Rows, by: str | None) -> list[tuple[Any, Any]]:
 def _check_size(size: int, most: int, where: str) -> None:
     if size > most:
         raise InvalidInputError(
-            f"{where} shows too many clusters, or times: their sums take more than {most:,} numbers. Take a part of the "
-            "rows that holds whole clusters, or a shorter time, or pass a larger max_distinct if memory allows."
+            f"{where} shows too many clusters, or times: their sums take more than {most:,} numbers. Take a part of "
+            "the rows that holds whole clusters, or a shorter time, or pass a larger max_distinct if memory allows."
         )

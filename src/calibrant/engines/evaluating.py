@@ -147,7 +147,8 @@ def evaluate(
 def _evaluate_all(stream: SourceStream, settings: Settings, evaluated_on: str) -> Scores:
     """Measure the probabilities of a stream."""
     if stream.is_binary:
-        return evaluate_one_score(stream, stream.summary(), settings, evaluated_on)
+        summary = stream.summary()
+        return evaluate_one_score(stream, summary, settings_of_stream(stream, summary, settings), evaluated_on)
     held = None if stream.exact is False else stream.materialise(stream.max_distinct // len(stream.classes))
     if held is not None:
         return evaluate_rows(held, settings, evaluated_on)
@@ -159,7 +160,7 @@ def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Se
     """Measure the probabilities of a summary; of cells, notes say how far that may be from the rows' own."""
     # the weight of unweighted rows is their number
     n_rows = stream.total(lambda rows: rows.n_rows) if stream.can_count else round(summary.total_weight)
-    scores = evaluate_summary(summary, n_rows, settings_of_stream(stream, summary, settings), evaluated_on)
+    scores = evaluate_summary(summary, n_rows, settings, evaluated_on)
     if not isinstance(summary, QuantisedSummary):
         return scores
     bounds = summary.bounds
