@@ -2,48 +2,158 @@
 
 Intervals and debiased errors go by the effective number of rows. Where rows hang together, the number is divided by
 the design effect (Kish 1965): the variance of a figure, as the sum over rows of what each adds to it, its influence,
-over what that would be if rows were independent. It is measured between units: clusters, or blocks of times that are
-long enough for labels that overlap (`calibrant.dependence.Units`).
+over what that would be if rows were independent. Of clusters it is that of the sums over clusters; of labels that
+overlap in time it is that of the sums over blocks of times that are long enough for them.
+
+Either takes no more than sums by cluster, or by time: those of parts of the rows add up to those of all.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.dependence import Dependence, Units, dependence_hint, t_quantile
+from calibrant.dependence import Blocks, Dependence, TimeArray, Units, dependence_hint, label_blocks, t_quantile
+from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
+from calibrant.validation import Labels
 
 #: What is said of rows that look as if they depended on each other, before what shows it and after.
 SIGN = "A sign that rows are not independent"
 DECLARE = "Name what they share (cluster), or say when labels overlap (time and label_end)."
 #: Rows in which the sign is looked for, at most.
 _MOST_LOOKED_AT = 200_000
+#: A share of the sum of squares that is rounding, and no variance.
+_ROUNDING = 1e-13
+#: Rows whose influences are held at once.
+_PART = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class KeySums:
+    """Sums over the rows of each cluster, or of each time: of weights, and of weights times m figures.
+
+    `keys` are the G clusters, in any order, or the times, sorted; `weight` has shape (G,), `figures` shape (G, m).
+    `until` is when the last label of each time is known.
+    """
+
+    keys: npt.NDArray[Any]
+    weight: FloatArray
+    figures: FloatArray
+    until: TimeArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        keys: npt.NDArray[Any],
+        at: npt.NDArray[np.integer[Any]],
+        columns: FloatArray,
+        until: TimeArray | None = None,
+    ) -> KeySums:
+        """Sum rows by the key that each has, given as its index; `columns` are weights and weighted figures."""
+        sums = np.column_stack([np.bincount(at, column, keys.size).astype(np.float64) for column in columns.T])
+        there = np.bincount(at, minlength=keys.size) > 0
+        last = None
+        if until is not None:
+            order = np.argsort(at, kind="stable")
+            last = np.maximum.reduceat(until[order], np.searchsorted(at[order], np.flatnonzero(there)))
+        return cls(keys[there], sums[there, 0], sums[there, 1:], last)
+
+    @classmethod
+    def joined(cls, parts: Sequence[KeySums]) -> KeySums:
+        """Add up the sums of parts of the rows; keys of several parts must be of one kind."""
+        if len(parts) == 1:
+            return parts[0]
+        if len({part.keys.dtype.kind for part in parts}) > 1:
+            parts = _of_one_kind(parts)
+        keys, at = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        columns = [np.column_stack((part.weight, part.figures)) for part in parts]
+        known = [part.until for part in parts if part.until is not None]
+        return cls.of(keys, at, np.concatenate(columns), np.concatenate(known) if known else None)
+
+
+@dataclass(frozen=True, slots=True)
+class DependenceSums:
+    """All that the design effects of m figures are found from.
+
+    `squares` holds the sums over all rows of w^2, w^2 a and w^2 a^2 for the weight w and each figure a, shape (3, m).
+    """
+
+    squares: FloatArray
+    clusters: KeySums | None
+    times: KeySums | None
+
+    @classmethod
+    def of(cls, rows: Rows, figures: FloatArray, clusters: Labels | None = None) -> DependenceSums:
+        """Sum some rows: `figures`, shape (n, m), hold what each adds at weight one to each figure.
+
+        `clusters` names the clusters of rows that don't number them.
+        """
+        w = rows.weights
+        columns = np.column_stack((w, w[:, None] * figures))
+        squares = np.stack([w**2 @ figures**power for power in range(3)])
+        if rows.cluster is not None:
+            names, codes = np.unique(rows.cluster, return_inverse=True)
+            clusters = Labels(codes, names)
+        by_cluster = None if clusters is None else KeySums.of(clusters.classes, clusters.codes, columns)
+        by_time = None
+        if rows.time is not None:
+            times, at = np.unique(rows.time, return_inverse=True)
+            by_time = KeySums.of(times, at, columns, rows.label_end)
+        return cls(squares, by_cluster, by_time)
+
+    @classmethod
+    def joined(cls, parts: Sequence[DependenceSums]) -> DependenceSums:
+        """Add up the sums of parts of the rows."""
+        clusters = [part.clusters for part in parts if part.clusters is not None]
+        times = [part.times for part in parts if part.times is not None]
+        return cls(
+            np.sum([part.squares for part in parts], axis=0),
+            KeySums.joined(clusters) if clusters else None,
+            KeySums.joined(times) if times else None,
+        )
+
+    @property
+    def size(self) -> int:
+        """Numbers that are held."""
+        return sum(each.figures.size + each.weight.size for each in (self.clusters, self.times) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class DesignEffects:
-    """The units of rows that are not independent: clusters, blocks of times, or both; none of independent rows.
+    """How rows hang together: in clusters, in blocks of times, or both; or not at all.
 
-    `dof` are the degrees of freedom that a variance between units is measured with: their number less one, of units of
-    unequal size the number of equal ones that say as much (Carter, Schnepel and Steigerwald 2017, *Asymptotic behavior
-    of a t-test robust to cluster heterogeneity*, Review of Economics and Statistics 99).
+    `dof` are the degrees of freedom that a variance between clusters, or blocks, is measured with: their number less
+    one, of clusters of unequal size the number of equal ones that say as much (Carter, Schnepel and Steigerwald 2017,
+    *Asymptotic behavior of a t-test robust to cluster heterogeneity*, Review of Economics and Statistics 99).
     """
 
     dof: float = math.inf
-    units: tuple[Units, ...] = ()
+    blocks: Blocks | None = None
 
     @classmethod
     def of(cls, rows: Rows) -> DesignEffects:
         """Return what is known of rows."""
-        declared = (Dependence(cluster=rows.cluster), Dependence(time=rows.time, label_end=rows.label_end))
-        units = tuple(found for each in declared if (found := each.units()) is not None)
-        sizes = [kish_size(each.sums(rows.weights)) for each in units]
-        return cls(max(min(sizes, default=math.inf) - 1.0, 0.0), units)
+        return cls.of_sums(DependenceSums.of(rows, np.empty((rows.n_rows, 0)))) if rows.declared else cls()
+
+    @classmethod
+    def of_sums(cls, sums: DependenceSums) -> DesignEffects:
+        """Return what sums over rows tell of them."""
+        dof, blocks = math.inf, None
+        if sums.clusters is not None:
+            dof = kish_size(sums.clusters.weight) - 1.0
+        if sums.times is not None and sums.times.until is not None:
+            blocks = label_blocks(sums.times.keys, sums.times.until)
+            in_block = _block_of_times(sums.times.keys.size, blocks)
+            dof = min(dof, kish_size(np.bincount(in_block, sums.times.weight).astype(np.float64)) - 1.0)
+        return cls(max(dof, 0.0), blocks)
 
     @property
     def is_dependent(self) -> bool:
@@ -53,26 +163,89 @@ class DesignEffects:
     def of_means(self, rows: Rows, influences: FloatArray) -> FloatArray:
         """Return how many times the variance of each weighted mean is that of independent rows, shape (m,): at least 1.
 
-        `influences`, shape (n, m), hold what each row, at weight one, adds to each of m figures.
+        `influences`, shape (n, m), hold what each row, at weight one, adds to each of m figures. With G clusters, or
+        blocks, the variance between them has the factor G / (G - 1). Cameron and Miller (2015), *A practitioner's
+        guide to cluster-robust inference*, Journal of Human Resources 50.
         """
-        one = np.zeros(rows.n_rows, dtype=np.int64)
-        found = [effects_in_groups(rows, one, 1, column, self)[0] for column in influences.T]
-        return np.array(found)
+        if not rows.declared:
+            return np.ones(influences.shape[1])
+        return self.of_sums_of_means(DependenceSums.of(rows, influences))
+
+    def of_sums_of_means(self, sums: DependenceSums) -> FloatArray:
+        """Return the design effects of the figures that were summed; NaN where one is not finite."""
+        known = sums.times if sums.clusters is None else sums.clusters
+        assert known is not None  # noqa: S101
+        squared, crossed, squares = sums.squares
+        mean = known.figures.sum(axis=0) / known.weight.sum()
+        alone = squares - 2.0 * mean * crossed + mean**2 * squared
+        varies = ~(alone <= _ROUNDING * squares)
+        alone = np.where(varies, alone, 1.0)
+        found = np.ones(mean.size)
+        if sums.clusters is not None:
+            away = sums.clusters.figures - sums.clusters.weight[:, None] * mean
+            found = np.maximum(found, _between(away, sums.clusters.weight, squared, alone))
+        if sums.times is not None and self.blocks is not None:
+            in_block = _block_of_times(sums.times.keys.size, self.blocks)
+            away = sums.times.figures - sums.times.weight[:, None] * mean
+            by_block = np.column_stack([np.bincount(in_block, column) for column in away.T]).astype(np.float64)
+            weight = np.bincount(in_block, sums.times.weight).astype(np.float64)
+            found = np.maximum(found, _between(by_block, weight, squared, alone) / (1.0 - self.blocks.lost))
+        return np.asarray(np.where(varies, found, 1.0))
 
     def widening(self, level: float) -> float:
-        """Return the factor of the variance that few units ask for: (t / z)^2, the quantiles of t and the normal.
+        """Return the factor of the variance that few clusters ask for: (t / z)^2, the quantiles of t and the normal.
 
-        Less than one degree of freedom counts as one. Cameron and Miller (2015), *A practitioner's guide to
-        cluster-robust inference*, Journal of Human Resources 50.
+        Less than one degree of freedom counts as one.
         """
         if not self.is_dependent:
             return 1.0
         return (t_quantile(max(self.dof, 1.0), level) / normal_quantile(level)) ** 2
 
 
-def effects_in_groups(
-    rows: Rows, codes: IntArray, n_groups: int, influence: FloatArray, known: DesignEffects
-) -> FloatArray:
+class SumsBuilder:
+    """Sums rows that come in parts; `influences` gives what each row adds to m figures, shape (n, m)."""
+
+    def __init__(self, influences: Callable[[Rows], FloatArray]) -> None:
+        self.influences = influences
+        self._held: list[DependenceSums] = []
+
+    def add(self, rows: Rows, clusters: Labels | None = None) -> SumsBuilder:
+        """Add some rows, with the names of their clusters where they don't number them."""
+        for start in range(0, rows.n_rows, _PART):
+            at = np.arange(start, min(start + _PART, rows.n_rows))
+            part = rows if at.size == rows.n_rows else rows.take(at)
+            named = None if clusters is None else clusters.take(at)
+            self._held.append(DependenceSums.of(part, self.influences(part), named))
+            if sum(each.size for each in self._held[1:]) > self._held[0].size:
+                self._held = [self.sums()]
+        return self
+
+    @property
+    def size(self) -> int:
+        """Numbers that are held."""
+        return sum(each.size for each in self._held)
+
+    def sums(self) -> DependenceSums:
+        """Return the sums of all rows that were added, one at least."""
+        return DependenceSums.joined(self._held)
+
+
+def design_effect(rows: Rows, dependence: DesignEffects | None = None) -> float:
+    """Return the largest design effect of the mean gaps between probability and outcome, of top label and classes."""
+    if not rows.declared:
+        return 1.0
+    sums = SumsBuilder(gaps).add(rows).sums()
+    dependence = DesignEffects.of_sums(sums) if dependence is None else dependence
+    return float(dependence.of_sums_of_means(sums).max())
+
+
+def units_of(rows: Rows) -> tuple[Units, ...]:
+    """Return the clusters of rows, and the blocks of their times, as far as they were declared."""
+    declared = (Dependence(cluster=rows.cluster), Dependence(time=rows.time, label_end=rows.label_end))
+    return tuple(found for each in declared if (found := each.units()) is not None)
+
+
+def effects_in_groups(rows: Rows, codes: IntArray, n_groups: int, influence: FloatArray) -> FloatArray:
     """Return the design effect of the mean of an influence in each of some groups of rows: at least 1.
 
     The variance between G units has the factor G / (G - 1), and what the ends of blocks lose is made up for. One unit
@@ -83,7 +256,7 @@ def effects_in_groups(
     away = weight * (influence - mean[codes])
     alone = np.bincount(codes, away**2, n_groups)
     worst = np.ones(n_groups)
-    for units in known.units:
+    for units in units_of(rows):
         group, part = parts_of_groups(units, codes)
         n_units = np.bincount(group, minlength=n_groups)
         between = np.bincount(group, np.bincount(part, away) ** 2, n_groups) / (1.0 - units.lost)
@@ -98,15 +271,6 @@ def parts_of_groups(units: Units, codes: IntArray) -> tuple[IntArray, IntArray]:
     """Return the group of each part, which is what a group has of a unit, and the part of each row."""
     parts, part = np.unique(codes * units.n + units.code, return_inverse=True)
     return parts // units.n, part
-
-
-def design_effect(rows: Rows, known: DesignEffects | None = None) -> float:
-    """Return the largest design effect of the mean gaps between probability and outcome, of top label and classes.
-
-    Kish (1965), *Survey sampling*, section 5.4.
-    """
-    known = DesignEffects.of(rows) if known is None else known
-    return float(known.of_means(rows, gaps(rows)).max()) if known.is_dependent else 1.0
 
 
 def gaps(rows: Rows) -> FloatArray:
@@ -137,3 +301,27 @@ def with_effect(summary: ScoreSummary, effect: float) -> ScoreSummary:
         return summary
     scores, weight, squared, positives = summary.distinct
     return ScoreSummary(DistinctScores(scores, weight, squared * effect, positives))
+
+
+def _of_one_kind(parts: Sequence[KeySums]) -> list[KeySums]:
+    """Bring numbers of several kinds to one: parts of a text file may hold whole numbers, and others."""
+    kinds = {part.keys.dtype.kind for part in parts}
+    if not kinds <= set("iuf"):
+        known = [str(part.keys[0]) for part in {part.keys.dtype.kind: part for part in parts}.values()]
+        raise InvalidInputError(
+            f"clusters or times are of several kinds, such as {known[0]} and {known[1]}. Write one kind in all rows."
+        )
+    return [replace(part, keys=part.keys.astype(np.float64 if "f" in kinds else object)) for part in parts]
+
+
+def _between(away: FloatArray, weight: FloatArray, squared: FloatArray, alone: FloatArray) -> FloatArray:
+    """Return the variance of the sums of weighted deviations by those of units, over that of independent rows."""
+    n_units = weight.size
+    if n_units == 1:  # which tells nothing of how units differ: all rows are worth one
+        return np.asarray(weight[0] ** 2 / squared)
+    return np.asarray(np.sum(away**2, axis=0) * (n_units / (n_units - 1.0)) / alone)
+
+
+def _block_of_times(n_times: int, blocks: Blocks) -> IntArray:
+    """Return the block of each of so many distinct times, as `Dependence.units` makes them."""
+    return np.arange(n_times) * max(n_times // blocks.length, 1) // n_times

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
-from calibrant.phrases import bracketed, figure
+from calibrant.phrases import bracketed, count, figure
 
 
 class Plain:
@@ -108,7 +108,11 @@ class Scores(Mapping[str, Score]):
     notes : list of str
         What a reader must know of the rows: which label was taken for the positive one, where nobody said it, and a
         sign that rows are not independent, where nothing was declared.
+    n_skipped : int
+        Number of rows that were left out because they lack a value, where this was asked for.
     """
+
+    n_skipped: int = 0
 
     def __init__(
         self, scores: list[Score], *, verdict: str, test: JointTest | None = None, notes: Sequence[str] = ()
@@ -130,16 +134,18 @@ class Scores(Mapping[str, Score]):
         return len(self._by_name)
 
     def __str__(self) -> str:
-        return "\n".join([self.verdict, *self.notes, *map(str, self.values())])
+        skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
+        return "\n".join([self.verdict, *self.notes, *map(str, self.values()), *skipped])
 
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and every score as plain Python values."""
-        test = {} if self.test is None else {"test": self.test.to_dict()}
-        notes = {"notes": self.notes} if self.notes else {}
+        more: dict[str, Any] = {"notes": self.notes} if self.notes else {}
+        more |= {} if self.test is None else {"test": self.test.to_dict()}
+        more |= {"n_skipped": self.n_skipped} if self.n_skipped else {}
         scores = {name: score.to_dict() for name, score in self.items()}
-        return {"verdict": self.verdict, **notes, **test, "scores": scores}
+        return {"verdict": self.verdict, **more, "scores": scores}
 
 
 class _MissingScoreError(KeyError):

@@ -121,12 +121,35 @@ def test_rows_that_are_not_independent_are_measured_so(run: Run, binary: pa.Tabl
     assert "time and label_end go together" in run("evaluate dependent.parquet --time day").stderr
 
 
-def test_dependence_needs_rows_in_memory(run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_dependent_rows_of_a_file_too_large_for_memory_have_the_figures_of_those_in_memory(
+    run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = pa.array(np.arange(600) + 20)
+    table = binary.append_column("patient", pa.array(np.arange(600) // 6)).append_column("known", known)
+    table = table.append_column("city", pa.array(np.array(["Bonn", "Rome"])[np.arange(600) % 2]))
+    pq.write_table(table, "dependent.parquet", row_group_size=97)
+    commands = [
+        f"{command} {options}"
+        for command in ("evaluate dependent.parquet --json", "report dependent.parquet -o r.json")
+        for options in ("--cluster patient --group city", "--time row --label-end known")
+    ]
+
+    def found(command: str) -> Any:
+        result = run(command)
+        assert result.exit_code == 0, result.output
+        return json.loads(Path("r.json").read_text("utf-8") if "r.json" in command else result.stdout)
+
+    in_memory = [found(command) for command in commands]
     monkeypatch.setattr(data, "MANY", 500)
-    for command in ("evaluate scores.parquet", "report scores.parquet -o r.html"):
-        result = run(f"{command} --cluster row")
-        assert result.exit_code == 2
-        assert "--cluster needs all rows in memory, and scores.parquet has too many." in result.stderr
+    for command, expected in zip(commands, in_memory, strict=True):
+        document = found(command)
+        assert document["scores"].keys() == expected["scores"].keys()
+        for name, score in expected["scores"].items():
+            for part in ("value", "low", "high", "n_eff"):
+                assert document["scores"][name][part] == pytest.approx(score[part], rel=1e-6), (name, part)
+        assert document["verdict"] == expected["verdict"]
+    assert "design effect" in document["scores"]["brier"]["method"]
 
 
 @pytest.mark.parametrize(

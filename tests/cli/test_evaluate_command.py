@@ -38,6 +38,7 @@ def test_figures_are_those_of_the_library(run: Run, binary: pa.Table, file: str)
     assert document == {
         "file": file,
         "n": 600,
+        "n_skipped": 0,
         "columns": {"label": "y", "score": ["p"], "weight": None},
         "classes": [0, 1],
         "positive": 1,

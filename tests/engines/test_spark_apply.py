@@ -113,3 +113,31 @@ def test_rows_of_probabilities_that_do_not_sum_to_one_are_counted(spark: Any) ->
     frame = spark.createDataFrame(pa.table({"c0": [0.5, 0.5, 0.2], "c1": [0.2, 0.9, 0.2], "c2": [0.3, 0.0, 0.2]}))
     with pytest.raises(CalibrantError, match=r"sum.*one of 2 of 3 rows of the Spark data frame"):
         apply(calibrator, frame, score=inputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 4, 6])
+def test_rows_without_a_score_have_no_probability_or_are_left_out(spark: Any, tmp_path: Path, at: int) -> None:
+    """In SQL and in Python, for nulls and for NaN, which Spark takes for the largest number."""
+    _, calibrator, inputs = calibrators()[at]
+    columns = rows()
+    lacks = np.arange(N) % 7 == 3
+    scores = pa.array(columns[inputs[0]], mask=lacks & (np.arange(N) % 2 == 0))
+    table = pa.table({**columns, inputs[0]: scores})
+    values = np.where(lacks & (np.arange(N) % 2 == 1), np.nan, scores.to_numpy(zero_copy_only=False))
+    table = table.set_column(
+        table.column_names.index(inputs[0]), inputs[0], pa.array(values, mask=np.asarray(scores.is_null()))
+    )
+    frame = spark.createDataFrame(table).repartition(3)
+    with pytest.raises(InvalidScoreError, match=rf"{lacks.sum()} in column .*Pass --missing keep \(missing='keep'"):
+        apply(calibrator, frame, score=inputs)
+    new = [name for name in apply(calibrator, frame, score=inputs, missing="keep").columns if "p_calibrated" in name]
+    got = apply(calibrator, frame, score=inputs, missing="keep").toArrow().sort_by("id")
+    wanted = calibrator.predict_proba(np.column_stack([columns[name][~lacks] for name in inputs]).squeeze())
+    assert np.array_equal(np.asarray(got[new[0]].is_null()), lacks)
+    kept = np.column_stack([np.asarray(got[name])[~lacks] for name in new])
+    np.testing.assert_allclose(kept, wanted.reshape(len(kept), -1), rtol=0, atol=1e-12)
+    skipped = apply(calibrator, frame, score=inputs, missing="skip").toArrow().sort_by("id")
+    assert skipped["id"].to_pylist() == np.flatnonzero(~lacks).tolist()
+    done = apply(calibrator, frame, tmp_path / "out", score=inputs, missing="skip")
+    assert (done.n_rows, done.n_missing) == (N - lacks.sum(), lacks.sum())

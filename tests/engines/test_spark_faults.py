@@ -112,7 +112,7 @@ def test_a_table_of_the_session_is_a_source(spark: Any) -> None:
         (
             {"p": [0.1, None, float("nan"), 0.4], "y": [0, 1, 1, None], "w": [1.0] * 4},
             InvalidScoreError,
-            r"missing or NaN values in the Spark data frame, of 4 rows: 2 in column 'p', 1 in column 'y'\. Drop",
+            r"missing or NaN values in the Spark data frame, of 4 rows: 2 in column 'p', 1 in column 'y'\. Pass --",
         ),
         ({"p": [0.1, 0.2], "y": [0, None], "w": [1.0, 1.0]}, InvalidLabelError, r"of 2 rows: 1 in column 'y'"),
         ({"p": [0.1, 0.2], "y": [0, 1], "w": [None, 1.0]}, InvalidWeightError, r"of 2 rows: 1 in column 'w'"),

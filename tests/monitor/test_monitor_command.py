@@ -238,7 +238,7 @@ def test_rows_without_labels_are_an_error_that_names_the_option_or_are_skipped()
     assert text in refused.output
     skipped = json.loads(run("monitor t.parquet --date day --missing skip --json").output)
     assert sum(row["n"] for row in skipped["rows"]) == 5_400
-    assert skipped["notes"] == ["600 rows have no label, and were skipped."]
+    assert skipped["notes"] == ["600 rows lack a value, and were skipped."]
     nothing = run("monitor t.parquet --date day --missing wait")
     assert nothing.exit_code == 2
     assert "there is no window yet of which all labels are there" in nothing.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,8 @@ from calibrant.cli.data import check_output, format_option, split_list
 from calibrant.engines import FittedColumns
 from calibrant.fitted import Fitted
 from calibrant.phrases import count, listed
+from calibrant.tables import MISSING_INPUT, MissingInput
+from calibrant.validation import check_choice
 
 
 @new_command(
@@ -37,9 +40,22 @@ from calibrant.phrases import count, listed
     metavar="NAME",
     help="Name of the new column; of several, what comes before _CLASS.",
 )
+@click.option(
+    "--missing",
+    default="error",
+    metavar="WHAT",
+    help="Rows without a score: error; skip leaves them out; keep writes them with no probability.",
+)
 @format_option
 def command(
-    calibrator: str, file: str, output: str, score: tuple[str, ...], group: str | None, column: str, format: str | None
+    calibrator: str,
+    file: str,
+    output: str,
+    score: tuple[str, ...],
+    group: str | None,
+    column: str,
+    missing: MissingInput,
+    format: str | None,
 ) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 
@@ -57,12 +73,14 @@ def command(
     check_output(output, calibrator)
     fitted = persistence.load_as(Fitted, calibrator)
     names = [name for text in score for name in split_list(text)]
+    check_choice("--missing", missing, MISSING_INPUT)
     outputs = FittedColumns.of(fitted, score=names, group=group).new_columns(column).outputs
+    how: dict[str, Any] = {"score": names, "group": group, "column": column, "missing": missing, "format": format}
     with progress("Calibrating") as advance:
-        done = engines.apply(
-            fitted, file, output, score=names, group=group, column=column, format=format, progress=advance
-        )
+        done = engines.apply(fitted, file, output, progress=advance, **how)
     if output != "-":
         kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
         parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
-        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}")
+        fate = "left out" if missing == "skip" else "without a probability"
+        lacking = f"; {count(done.n_missing, 'row')} without a score, {fate}" if done.n_missing else ""
+        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}{lacking}")

@@ -17,7 +17,7 @@ from calibrant.phrases import bracketed, count, figure
     "calibrant audit scores.parquet --label y --score p --groups sex,city",
     "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
 )
-@data_options("positive", "calibrator", "dependence")
+@data_options("positive", "calibrator", "dependence", "missing")
 @click.option(
     "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
 )
@@ -39,7 +39,9 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
     found = Request(**options).open().read()
     audited = audit_rows(found.rows, max_order=order, min_rows=min_rows, n_score_bins=score_bins, level=level)
     if as_json:
-        write_json({"file": found.columns.source.name, "groups": found.columns.groups, **audited.to_dict()})
+        source = found.columns.source
+        read = {"file": source.name, "n_skipped": source.n_skipped, "groups": found.columns.groups}
+        write_json({**read, **audited.to_dict()})
         return
     click.echo(found.describe())
     click.echo(f"\n{audited.verdict}\n")

@@ -26,7 +26,7 @@ from calibrant.validation import INPUT_KINDS, InputKind, check_choice
     "calibrant compare scores.parquet --label y --score p",
     "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
 )
-@data_options("dependence")
+@data_options("dependence", "missing")
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
 @click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")
@@ -46,7 +46,9 @@ def command(
     named = None if methods is None else split_list(methods)
     ranked = compare_rows(found.rows, methods=named, cv=folds, seed=seed, level=level)
     if as_json:
-        read = {"file": found.columns.source.name, "label": options["label"], "score": found.columns.score}
+        source = found.columns.source
+        read = {"file": source.name, "label": options["label"], "score": found.columns.score}
+        read |= {"n_skipped": source.n_skipped}
         write_json({**read, **ranked.to_dict()})
         return
     click.echo(found.describe())

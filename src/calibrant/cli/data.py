@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,30 @@ import click
 import numpy as np
 
 from calibrant import persistence
+from calibrant.cli.calibrated_source import CalibratedSource
 from calibrant.cli.common import with_options
 from calibrant.engines import FittedColumns, RowReader
-from calibrant.errors import CalibrantError, InvalidInputError, InvalidLabelError, ShapeError, did_you_mean
+from calibrant.errors import (
+    CalibrantError,
+    InvalidInputError,
+    InvalidLabelError,
+    InvalidScoreError,
+    InvalidWeightError,
+    ShapeError,
+    did_you_mean,
+)
 from calibrant.fitted import Fitted
 from calibrant.phrases import listed, quoted
 from calibrant.rows import Rows, read_rows
-from calibrant.tables import FORMATS, Batch, RowSource, check_numbers, open_rows
+from calibrant.tables import (
+    FORMATS,
+    Missing,
+    RowSource,
+    check_numbers,
+    open_rows,
+    opened_for,
+    refuse_missing,
+)
 from calibrant.validation import NUMPY, InputKind, column_places, match_classes
 
 if TYPE_CHECKING:
@@ -44,6 +61,11 @@ _OPTIONS = {
         click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
         click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
         click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time."),
+    ],
+    "missing": [
+        click.option(
+            "--missing", default="error", metavar="WHAT", help="Rows that lack a value: error; skip leaves them out."
+        )
     ],
 }
 
@@ -88,20 +110,31 @@ class Request:
     cluster: str | None = None
     time: str | None = None
     label_end: str | None = None
+    missing: Missing = "error"
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
         source = open_rows(self.file, format=self.format)
+        n_rows = source.n_rows
         score = split_names(self.score, source.names)
         groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
-        if self.calibrator is not None:
-            source = self._calibrated(source, score)
-        found = source.select(source.outputs if isinstance(source, CalibratedSource) else score or ["p"])
+        fitted = None if self.calibrator is None else self._fitted_columns(source, score)
+        inputs = source.select(score or ["p"]) if fitted is None else fitted.inputs
+        source = opened_for(self.missing, source, list(dict.fromkeys([*inputs, *source.select(self.beside), *groups])))
+        if fitted is not None:
+            source = CalibratedSource(source, fitted)
+        found = source.outputs if isinstance(source, CalibratedSource) else inputs
         if self.positive is not None and len(found) > 1:
             raise InvalidInputError("--positive needs one score column; with several, each class has its own.")
-        return OpenedFile(self, source, found, groups)
+        return OpenedFile(self, source, list(found), groups, n_rows)
 
-    def _calibrated(self, source: RowSource, score: list[str]) -> CalibratedSource:
+    @property
+    def beside(self) -> list[str]:
+        """The columns beside scores and groups that are named: labels, weights, and what rows share."""
+        named = (self.label, self.weight, self.cluster, self.time, self.label_end)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+    def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns:
         said = {"--classes": self.classes, "--positive": self.positive}
         if named := next((option for option, value in said.items() if value is not None), None):
             raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
@@ -116,7 +149,7 @@ class Request:
         given = self.group or next(iter(self.groups), None)
         group = (own if own in source.names else given) if fitted.needs_groups else None
         columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
-        return CalibratedSource(source, replace(columns, score=tuple(source.select(columns.score))))
+        return replace(columns, score=tuple(source.select(columns.score)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +173,21 @@ class FileColumns:
         of = self.request
         return {"score": self.score, "label": of.label, "weight": of.weight, "classes": self.classes}
 
+    def dependence(self) -> dict[str, str]:
+        """Return the columns that say which rows are not independent."""
+        of = self.request
+        named = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        return {key: name for key, name in named.items() if name is not None}
+
     def facts(self, n_rows: int) -> dict[str, Any]:
         """Return what was read, as the first members of a document."""
         of, calibrator = self.request, self.request.calibrator
-        named = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
-        dependence = {key: name for key, name in named.items() if name is not None}
         return {
             "file": self.source.name,
             **({} if calibrator is None else {"calibrator": calibrator}),
             "n": n_rows,
-            "columns": {"label": of.label, "score": self.score, "weight": of.weight, **dependence},
+            "n_skipped": self.source.n_skipped,
+            "columns": {"label": of.label, "score": self.score, "weight": of.weight, **self.dependence()},
             "classes": self.classes,
             "positive": self.positive,
         }
@@ -159,7 +197,8 @@ class FileColumns:
         what = f"label {self.request.label!r}, score {quoted(self.score, most=_MOST_NAMED)}"
         weight = "" if self.request.weight is None else f", weight {self.request.weight!r}"
         by = "" if self.request.calibrator is None else f" by {self.request.calibrator}"
-        return f"{self.source.name}: {n_rows:,} rows, {what}{by}{weight}; {self.order}"
+        skipped = f" ({self.source.skipped})" if self.source.skipped else ""
+        return f"{self.source.name}: {n_rows:,} rows{skipped}, {what}{by}{weight}; {self.order}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +216,16 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A request and the source of its rows; `score` and `groups` are columns of it, in the order given."""
+    """A request and the source of its rows; `score` and `groups` are columns of it, in the order given.
+
+    `n_rows` is the number of rows in the file, where it says so.
+    """
 
     request: Request
     source: RowSource
     score: list[str]
     groups: list[str]
+    n_rows: int | None
 
     @property
     def is_large(self) -> bool:
@@ -190,9 +233,9 @@ class OpenedFile:
         path = Path(self.request.file)
         if self.request.file == "-" or not (path.is_dir() or path.is_file()):
             return False
-        if self.source.n_rows is None:
+        if self.n_rows is None:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
-        return self.source.n_rows * len(self.score) > MANY
+        return self.n_rows * len(self.score) > MANY
 
     def read(
         self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None
@@ -200,13 +243,16 @@ class OpenedFile:
         """Read the rows into memory, and check them; or check those of a table that was read from the file."""
         of, where = self.request, self.source.name
         beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
-        others = [name for name in beside.values() if name is not None]
-        if table is None:
-            table = self.source.read(list(dict.fromkeys([of.label, *self.score, *others, *self.groups])))
+        columns = list(dict.fromkeys([*self.score, *of.beside, *self.groups]))
+        table = self.source.read(columns) if table is None else table
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
+        where = f"the complete rows of {where}" if self.source.n_skipped else where
         for name in [*self.score, *([] if of.weight is None else [of.weight])]:
             check_numbers(table.column(name), called(name, where))
+        kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
+        kinds |= {of.label: InvalidLabelError} | ({} if of.weight is None else {of.weight: InvalidWeightError})
+        refuse_missing(table.select(columns), where, kinds)
         given: dict[str, Any] = {k: None if name is None else table.column(name) for k, name in beside.items()}
         known = self._known_classes(table.column(of.label).type)
         is_one = len(self.score) == 1
@@ -230,20 +276,25 @@ class OpenedFile:
                 raise
             hint = "--score p0,p1,p2 or --score 'p*'" if is_one else "--classes, in the order of the score columns"
             raise type(error)(f"{error} (Here: {hint}.)") from None
-        columns = self._matched(rows.classes.tolist(), known)
+        matched = self._matched(rows.classes.tolist(), known)
         labels = rows.checked_labels()
-        if columns.positive is not None and columns.positive == columns.classes[0]:
+        if matched.positive is not None and matched.positive == matched.classes[0]:
             labels = labels.flipped()
         values = rows.scores
-        if columns.score != self.score:
-            values = np.take(values, [self.score.index(name) for name in columns.score], axis=1)
-        rows = replace(rows, scores=values, labels=labels, columns=tuple(columns.score), container=NUMPY)
-        return FileRows(columns, rows, table.num_rows)
+        if matched.score != self.score:
+            values = np.take(values, [self.score.index(name) for name in matched.score], axis=1)
+        rows = replace(rows, scores=values, labels=labels, columns=tuple(matched.score), container=NUMPY)
+        return FileRows(matched, rows, table.num_rows)
 
-    def resolve(self) -> FileColumns:
-        """Find the classes, and match the columns to them, without holding rows."""
+    def resolve(self, *, takes_dependence: bool = False) -> FileColumns:
+        """Find the classes, and match the columns to them, without holding rows.
+
+        `takes_dependence` says whether what follows can do so with rows that are not independent.
+        """
         of = self.request
-        if named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None):
+        if not takes_dependence and (
+            named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None)
+        ):
             raise InvalidInputError(
                 f"--{named.replace('_', '-')} needs all rows in memory, and {of.file} has too many. Take a part of "
                 "them that holds whole clusters, or a shorter time."
@@ -286,54 +337,6 @@ class OpenedFile:
         score = [score[place] for place in places]
         pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
         return FileColumns(self.request, self.source, score, self.groups, classes, None, f"classes {how}: {pairs}")
-
-
-class CalibratedSource(RowSource):
-    """A table with the probabilities that a fitted object makes of its rows as further columns.
-
-    They are made batch by batch as rows are read, so that whatever reads rows measures calibrated probabilities.
-    """
-
-    def __init__(self, source: RowSource, columns: FittedColumns) -> None:
-        self.source, self.columns = source, columns
-        self.name, self.is_repeatable, self.n_bytes = source.name, source.is_repeatable, source.n_bytes
-        self.outputs = columns.new_columns("p_calibrated").outputs
-        self.classes: list[Any] = columns.fitted.classes_.tolist()
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.source.n_rows
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the table, but for those that have the names of the new ones, and the new ones."""
-        return (*(name for name in self.source.names if name not in self.outputs), *self.outputs)
-
-    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Read the named columns, and make those that are new."""
-        for batch in self.source.scan(self._read_for(columns)):
-            table = batch.table
-            if any(name in self.outputs for name in columns):
-                made = self._probabilities(batch).reshape(table.num_rows, -1)
-                for name, values in zip(self.outputs, made.T, strict=True):
-                    table = table.append_column(name, [values])
-            yield replace(batch, table=table.select(list(columns)))
-
-    def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
-        return self.source.count_missing(self._read_for(columns))
-
-    def _read_for(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns of the table that it takes to read or make these."""
-        old = [name for name in columns if name not in self.outputs]
-        return old if len(old) == len(columns) else list(dict.fromkeys([*old, *self.columns.inputs]))
-
-    def _probabilities(self, batch: Batch) -> Any:
-        try:
-            return self.columns.probabilities(batch.table.select(self.columns.inputs))
-        except CalibrantError as error:
-            if not batch.first_row:
-                raise
-            raise type(error)(f"{error} (Rows are counted from row {batch.first_row:,} of {batch.where}.)") from None
 
 
 def called(column: str, where: str) -> str:

@@ -104,7 +104,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     "calibrant evaluate scores.parquet --group city",
     "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
 )
-@data_options("positive", "calibrator", "dependence")
+@data_options("positive", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @common.level_option()
@@ -129,6 +129,8 @@ def command(
     --calibrator measures what a saved calibrator, of any kind, makes of the scores.
 
     --cluster, or --time and --label-end, say that rows are not independent: intervals are then wider.
+
+    --missing skip leaves out rows that lack a value in a column that is read, and says how many.
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
     """
@@ -160,8 +162,14 @@ def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
 
 def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in passes, without holding them: no table of the classes."""
-    columns = opened.resolve()
-    more = {**columns.names(), "pos_label": columns.positive, "evaluated_on": evaluated_on, **how}
+    columns = opened.resolve(takes_dependence=True)
+    more = {
+        **columns.names(),
+        **columns.dependence(),
+        "pos_label": columns.positive,
+        "evaluated_on": evaluated_on,
+        **how,
+    }
     with common.progress("Measuring"):
         scores: Scores = engines.evaluate(columns.source, **more)
         groups = {name: engines.evaluate(columns.source, group=name, **more) for name in columns.groups}

@@ -48,7 +48,7 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
     "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
     "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
 )
-@data_options("dependence")
+@data_options("dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
 @click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
@@ -128,7 +128,7 @@ def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
         engines.fit(calibrator, columns.source, **columns.names())
     return (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "
-        f"{columns.order}.\n"
+        f"{columns.order}.{f' ({columns.source.skipped}.)' if columns.source.skipped else ''}\n"
         "No out-of-fold figures of so many rows: measure it on rows that it has not seen, by calibrant evaluate."
     )
 

@@ -52,8 +52,8 @@ _MOST_SHOWN = 20
     "--missing",
     default="error",
     metavar="WHAT",
-    help="Rows without a label: error; skip leaves them out; wait leaves out their window and all later ones, and "
-    "passes over windows that --state has counted.",
+    help="Rows that lack a value: error; skip leaves them out; wait, for labels, leaves out their window and all later "
+    "ones, and passes over windows that --state has counted.",
 )
 @click.option("--state", metavar="FILE", help="Go on from this file, and write it anew: run it on each day's rows.")
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
@@ -179,7 +179,7 @@ def _notes(found: MonitoredRows | None, missing: str, n_waiting: int) -> list[st
     notes = []
     if n_left := found.n_without + n_waiting:
         is_late = missing == "wait"
-        why = "wait until their window has all of its rows and labels" if is_late else "have no label, and were skipped"
+        why = "wait until their window has all of its rows and labels" if is_late else "lack a value, and were skipped"
         notes.append(f"{count(n_left, 'row')} {why}.")
     if found.hint:
         notes.append(

@@ -15,6 +15,7 @@ from calibrant.engines import CheckedBatch
 from calibrant.errors import InvalidInputError, InvalidLabelError
 from calibrant.monitor import HeldBatches, Period, period_codes
 from calibrant.numerics import BoolArray, IntArray
+from calibrant.tables import is_missing, missing_rows, refuse_missing
 from calibrant.validation import at_first
 
 if TYPE_CHECKING:
@@ -46,15 +47,23 @@ class WindowRequest:
         table = source.read(list(dict.fromkeys(name for name in named if name is not None)))
         weight = None if of.weight is None else np.asarray(table.column(of.weight))
         at = np.arange(table.num_rows) if weight is None else np.flatnonzero(weight != 0.0)
-        if self.size is not None and of.time is not None:
-            at = at[np.argsort(as_times(table.column(of.time), name=called(of.time, source.name))[at], kind="stable")]
-        files, place = _files(opened, table.num_rows)
-        if self.date is not None:
-            _refuse_missing(table, self.date, source.name)
         n_counted = at.size
-        is_missing = _is_missing(table.column(of.label))
-        if is_missing[at].any():
-            at = self._with_labels(opened, table, at, place, is_missing)
+        if self.missing == "skip":
+            at = at[~missing_rows(table)[at]]
+        if self.size is not None and of.time is not None and at.size:
+            times = as_times(table.column(of.time).take(at), name=called(of.time, source.name))
+            at = at[np.argsort(times, kind="stable")]
+        files, place = _files(opened, table.num_rows)
+        if self.date is not None and self.missing != "skip":
+            refuse_missing(table.select([self.date]), source.name, {})
+        no_label = is_missing(table.column(of.label))
+        if no_label[at].any():
+            at = self._with_labels(opened, table, at, place, no_label)
+        if at.size == 0:
+            raise InvalidInputError(
+                f"{called(of.label, source.name)}: there is no window yet of which all labels are there. Nothing was "
+                "counted."
+            )
         rows = opened.read(table=table.take(at)).rows
         dates = None if self.date is None else np.asarray(table.column(self.date))[at]
         hint = hint_of(rows, None if dates is None else np.argsort(dates, kind="stable"))
@@ -67,39 +76,19 @@ class WindowRequest:
         return MonitoredRows(HeldBatches(source, self.date, batches), n_counted - at.size, hint)
 
     def _with_labels(
-        self, opened: OpenedFile, table: pa.Table, at: IntArray, place: IntArray, is_missing: BoolArray
+        self, opened: OpenedFile, table: pa.Table, at: IntArray, place: IntArray, no_label: BoolArray
     ) -> IntArray:
         """Return the rows that are counted although some labels are missing."""
         name = called(opened.request.label, opened.source.name)
         if self.missing == "error":
             fix = "Pass --missing wait, and a window waits until all of its labels are there, or --missing skip."
-            raise InvalidLabelError(at_first(is_missing, name, "missing label", fix))
-        if self.missing == "skip":
-            at = at[~is_missing[at]]
-        elif self.size is not None:
-            at = at[: int(is_missing[at].argmax())]
-        else:  # all windows from the first one on that lacks a label
-            if self.date is not None:
-                place = period_codes(table.column(self.date).combine_chunks(), called(self.date, name), self.every)[1]
-            at = at[place[at] < place[at][is_missing[at]].min()]
-        if at.size == 0:
-            raise InvalidInputError(
-                f"{name}: there is no window yet of which all labels are there. Nothing was counted."
-            )
-        return at
-
-
-def _is_missing(labels: pa.ChunkedArray) -> BoolArray:
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
-    return np.asarray(compute.is_null(labels, nan_is_null=pa.types.is_floating(labels.type)))
-
-
-def _refuse_missing(table: pa.Table, name: str, where: str) -> None:
-    missing = np.asarray(table.column(name).is_null())
-    if missing.any():
-        raise InvalidInputError(at_first(missing, called(name, where), "missing value", "Drop these rows first."))
+            raise InvalidLabelError(at_first(no_label, name, "missing label", fix))
+        if self.size is not None:
+            return at[: int(no_label[at].argmax())]
+        if self.date is not None:  # all windows from the first one on that lacks a label
+            place = period_codes(table.column(self.date).combine_chunks(), called(self.date, name), self.every)[1]
+        is_before: BoolArray = place[at] < place[at][no_label[at]].min()
+        return at[is_before]
 
 
 def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:

@@ -13,7 +13,7 @@ from calibrant.report import Report
 
 
 @new_command("report", "calibrant report scores.parquet --label y --score p -o report.html")
-@data_options("positive", "calibrator", "dependence")
+@data_options("positive", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
 @click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")
@@ -34,14 +34,14 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     opened = Request(**options).open()
     more: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
     if opened.is_large:
-        columns = opened.resolve()
+        columns = opened.resolve(takes_dependence=True)
         with progress("Measuring"):
-            report = Report.from_source(
-                columns.source, **columns.names(), pos_label=columns.positive, group=options["group"], **more
-            )
+            more |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
+            report = Report.from_source(columns.source, group=options["group"], **more)
     else:
         found = opened.read()
-        report = Report.of_rows(found.rows, source=found.columns.source.name, **more)
+        source = found.columns.source
+        report = Report.of_rows(found.rows, source=source.name, n_skipped=source.n_skipped, **more)
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))

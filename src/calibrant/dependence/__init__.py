@@ -8,9 +8,11 @@ from calibrant.dependence.folds import (
 )
 from calibrant.dependence.hints import dependence_hint as dependence_hint
 from calibrant.dependence.overlap import (
+    Blocks as Blocks,
     block_draws as block_draws,
     block_length as block_length,
     effective_rows as effective_rows,
+    label_blocks as label_blocks,
     overlapping as overlapping,
     serial_blocks as serial_blocks,
 )

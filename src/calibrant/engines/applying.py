@@ -12,14 +12,24 @@ from calibrant.engines.spark_columns import with_probabilities, write_probabilit
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.persistence import fingerprint
-from calibrant.tables import PART_ROWS, Applied, Progress, append_columns, is_spark, open_spark
-from calibrant.validation import check_integer
+from calibrant.tables import (
+    MISSING_INPUT,
+    PART_ROWS,
+    Applied,
+    MissingInput,
+    Progress,
+    append_columns,
+    is_spark,
+    open_spark,
+)
+from calibrant.validation import check_choice, check_integer
 
 
 class _SparkOptions(TypedDict, total=False):
     score: str | Sequence[str] | None
     group: str | None
     column: str
+    missing: MissingInput
     table: str | None
 
 
@@ -41,6 +51,7 @@ def apply(
     score: str | Sequence[str] | None = None,
     group: str | None = None,
     column: str = "p_calibrated",
+    missing: MissingInput = "error",
     format: str | None = None,
     table: str | None = None,
     part_rows: int = PART_ROWS,
@@ -66,6 +77,9 @@ def apply(
         The column of groups, of what was fitted by group; by default the one that it was fitted to.
     column : str
         Name of the new column; of several, what comes before _CLASS.
+    missing : {"error", "skip", "keep"}
+        What becomes of rows that lack a score, or the group that it takes: null or NaN. "skip" leaves them out of the
+        result, "keep" writes them with no probability: null, and an empty field in text.
     part_rows : int
         Rows of a part of a Parquet file at least.
     progress : callable, optional
@@ -99,10 +113,11 @@ def apply(
     0.7,1,1
     """
     check_integer("part_rows", part_rows, minimum=1)
+    check_choice("missing", missing, MISSING_INPUT)
     is_file = isinstance(source, (str, os.PathLike)) and not Path(source).is_dir()  # files of a folder name themselves
     where = os.fspath(source) if is_file else ""
     columns = FittedColumns.of(fitted, score=score, group=group, where="standard input" if where == "-" else where)
-    new = columns.new_columns(column)
+    new = columns.new_columns(column, missing)
     if is_spark(source):
         spark = open_spark(source, table)
         if target is None:

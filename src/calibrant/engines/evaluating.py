@@ -10,6 +10,8 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
+from calibrant.dependent_rows import DependenceSums
+from calibrant.engines.dependent_streams import gap_sums_of_groups, settings_of_stream
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.errors import InvalidInputError
@@ -28,7 +30,7 @@ from calibrant.quantised import QuantisedSummary
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.tables import open_rows
+from calibrant.tables import Missing, open_rows
 from calibrant.validation import InputKind
 
 
@@ -38,6 +40,10 @@ class _Options(TypedDict, total=False):
     weight: str | None
     input: InputKind
     classes: Sequence[Any] | None
+    cluster: str | None
+    time: str | None
+    label_end: str | None
+    missing: Missing
     pos_label: object
     exact: Exact
     max_distinct: int
@@ -62,6 +68,10 @@ def evaluate(
     group: str | None = None,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    cluster: str | None = None,
+    time: str | None = None,
+    label_end: str | None = None,
+    missing: Missing = "error",
     pos_label: object = None,
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
@@ -80,6 +90,11 @@ def evaluate(
         As in `cb.engines.summarise`.
     input : {"probability", "logit"}
         What the scores are; K columns of logits are turned into probabilities.
+    cluster, time, label_end : str, optional
+        The columns of what `cb.evaluate` takes under these names. Clusters may span batches, files and partitions.
+    missing : {"error", "skip"}
+        What becomes of rows that lack a value, null or NaN, in a column that is read. "skip" leaves them out; the
+        attribute `n_skipped` of the scores, or of the `overall` ones, says how many.
     pos_label, n_bins, level, rng, evaluated_on
         As in `cb.evaluate`.
 
@@ -99,7 +114,8 @@ def evaluate(
     Notes
     -----
     One column takes one pass. More columns than fit in memory take six: row counts and means, summaries of each class,
-    of the top label and of it by class, losses, and what each row adds to the intervals of sums over classes.
+    of the top label and of it by class, losses, and what each row adds to the intervals of sums over classes. Rows that
+    are not independent take one more, which holds sums for each cluster, or time.
 
     Examples
     --------
@@ -115,16 +131,29 @@ def evaluate(
             "and cb.engines.apply."
         )
     rows = open_rows(source, format=format, table=table)
-    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "group": group, "input": input}
+    of |= {"cluster": cluster, "time": time, "label_end": label_end}
+    reader = RowReader(rows, classes=classes, missing=missing, **of)
     stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct).as_probabilities(pos_label)
     if group is not None:
-        return evaluate_groups_of(stream, summarise_groups_of(stream), settings, evaluated_on)
+        found = evaluate_groups_of(stream, summarise_groups_of(stream), settings, evaluated_on)
+        found.overall.n_skipped = reader.source.n_skipped
+        return found
+    scores = _evaluate_all(stream, settings, evaluated_on)
+    scores.n_skipped = reader.source.n_skipped
+    return scores
+
+
+def _evaluate_all(stream: SourceStream, settings: Settings, evaluated_on: str) -> Scores:
+    """Measure the probabilities of a stream."""
     if stream.is_binary:
-        return evaluate_one_score(stream, stream.summary(), settings, evaluated_on)
-    held = None if exact is False else stream.materialise(max_distinct // len(stream.classes))
+        summary = stream.summary()
+        return evaluate_one_score(stream, summary, settings_of_stream(stream, summary, settings), evaluated_on)
+    held = None if stream.exact is False else stream.materialise(stream.max_distinct // len(stream.classes))
     if held is not None:
         return evaluate_rows(held, settings, evaluated_on)
-    return evaluate_multiclass(StreamedClassRows.read(stream), settings, evaluated_on)
+    rows = StreamedClassRows.read(stream)
+    return evaluate_multiclass(rows, settings_of_stream(stream, rows.top, settings), evaluated_on)
 
 
 def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Settings, evaluated_on: str) -> Scores:
@@ -152,13 +181,16 @@ def evaluate_groups_of(
 ) -> GroupScores:
     """Measure the groups of a stream, of several columns by their top label, whose summaries are given."""
     one = stream.one_column()
+    sums = gap_sums_of_groups(one)
+    of_group = None if sums is None else {group: settings.with_sums(each) for group, each in sums.items()}
     return evaluate_group_summaries(
         _summary_of_all(one, by_group),
         by_group,
         n_rows=_count_groups(one, by_group),
         is_binary=stream.is_binary,
-        settings=settings,
+        settings=settings if sums is None else settings.with_sums(DependenceSums.joined(list(sums.values()))),
         evaluated_on=evaluated_on,
+        of_group=of_group,
     )
 
 

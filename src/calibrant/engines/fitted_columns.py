@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.persistence import check_fitted
 from calibrant.rows import Rows
-from calibrant.tables import NewColumns, check_numbers
+from calibrant.tables import KEEP_HINT, SKIP_HINT, MissingInput, NewColumns, check_numbers, refuse_missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ class FittedColumns:
     """What is fitted, and the columns of its scores, names or patterns, and of its groups, where it needs them.
 
     `is_named` says whether the caller named the columns of scores; else they are those of the fit. `where` is what
-    messages call the table.
+    messages call the table, `hint` what they advise where a value is missing.
     """
 
     fitted: Fitted
@@ -30,6 +30,7 @@ class FittedColumns:
     group: str | None
     is_named: bool
     where: str
+    hint: str = SKIP_HINT
 
     @classmethod
     def of(
@@ -61,11 +62,11 @@ class FittedColumns:
         """Names or patterns of all columns that are read."""
         return list(dict.fromkeys([*self.score, *([] if self.group is None else [self.group])]))
 
-    def new_columns(self, column: str) -> NewColumns:
+    def new_columns(self, column: str, missing: MissingInput = "error") -> NewColumns:
         """Return the columns of probabilities, called `column`, or with what the classes are called behind it."""
         is_pattern = any(c in "*?[" for c in "".join(self.score))
         outputs = self.fitted.output_names(column, 1 if len(self.score) == 1 and not is_pattern else 2)
-        return NewColumns(self.inputs, outputs, self.probabilities)
+        return NewColumns(self.inputs, outputs, replace(self, hint=KEEP_HINT).probabilities, missing)
 
     def probabilities(self, table: pa.Table) -> FloatArray:
         """Return the probabilities of the rows of a table that holds the inputs and nothing else."""
@@ -76,6 +77,7 @@ class FittedColumns:
         names = [name for name in table.column_names if name != self.group or name in self.score]
         for name in names:
             check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
+        refuse_missing(table, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
         scores = table.column(names[0]) if len(names) == 1 else table.select(names)
         where = self.where or "the table"
         called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else where

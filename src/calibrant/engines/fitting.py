@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
-from calibrant.tables import open_rows
+from calibrant.tables import Missing, open_rows
 from calibrant.validation import check_both_classes
 
 C = TypeVar("C", bound=Calibrator)
@@ -22,6 +22,7 @@ def fit(
     label: str = "y",
     weight: str | None = None,
     classes: Sequence[Any] | None = None,
+    missing: Missing = "error",
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     format: str | None = None,
@@ -33,7 +34,7 @@ def fit(
     ----------
     calibrator : Calibrator
         Its `input` says what the scores are.
-    source, score, label, weight, classes, format, table
+    source, score, label, weight, classes, missing, format, table
         As in `cb.engines.summarise`.
     exact : bool or "auto"
         What happens where there are more distinct scores than fit in memory. "auto": the best that the method can,
@@ -73,7 +74,8 @@ def fit(
     """
     calibrator.check_params()
     rows = open_rows(source, format=format, table=table)
-    reader = RowReader(rows, score=score, label=label, weight=weight, input=calibrator.input, classes=classes)
+    of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "input": calibrator.input}
+    reader = RowReader(rows, classes=classes, missing=missing, **of)
     stream = SourceStream.of(
         reader,
         exact="auto" if exact is True else exact,  # cells of a first pass may lead to an exact fit
@@ -86,6 +88,7 @@ def fit(
         calibrator.fit_rows(held)
     else:
         calibrator.map_, calibrator.n_rows_ = calibrator.map_of_stream(stream), stream.count()
+    reader.warn_of_skipped()
     calibrator.classes_ = stream.classes
     calibrator.score_names_ = tuple(stream.reader.score)
     return calibrator

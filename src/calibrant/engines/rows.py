@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -10,23 +11,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.dependence import TimeArray, as_label_times
 from calibrant.errors import (
     CalibrantError,
+    DataWarning,
     InvalidInputError,
     InvalidLabelError,
     InvalidScoreError,
     InvalidWeightError,
     ShapeError,
+    warn,
 )
 from calibrant.numerics import BoolArray
 from calibrant.rows import Rows
-from calibrant.tables import Batch, RowSource
+from calibrant.tables import (
+    SKIP_HINT,
+    Batch,
+    Missing,
+    RowSource,
+    count_missing,
+    listed_counts,
+    opened_for,
+    refuse_missing,
+)
 from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_scores, as_weight, match_classes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_MISSING = (InvalidScoreError, InvalidWeightError, InvalidLabelError)
 
 
 class CheckedBatch(NamedTuple):
@@ -55,18 +66,31 @@ class RowReader:
         input: InputKind = "probability",
         classes: Sequence[Any] | None = None,
         keep: str | None = None,
+        cluster: str | None = None,
+        time: str | None = None,
+        label_end: str | None = None,
+        missing: Missing = "error",
     ) -> None:
-        self.source, self.input = source, input
+        if (time is None) != (label_end is None):
+            raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
+        self.input = input
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
-        extra = (weight, group, keep)
-        self.weight, self.group, self.keep = (None if name is None else source.select([name])[0] for name in extra)
-        named = (name for name in (self.weight, self.group, self.keep) if name is not None)
-        self.columns = list(dict.fromkeys([*self.score, self.label, *named]))
+        extra = [
+            None if name is None else source.select([name])[0]
+            for name in (weight, group, keep, cluster, time, label_end)
+        ]
+        self.weight, self.group, self.keep, self.cluster, self.time, self.label_end = extra
+        self.columns = list(dict.fromkeys([*self.score, self.label, *(name for name in extra if name is not None)]))
+        self._kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
+        self._kinds |= {self.label: InvalidLabelError}
+        if self.weight is not None:
+            self._kinds |= {self.weight: InvalidWeightError}
+        self.source = opened_for(missing, source, self.columns)
         self.n_rows: int | None = None
         self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
-        self._first_group: Any = None
-        self._refuse_missing()
+        self._first_groups: dict[str, Any] = {}
+        self._refuse_counted()
         self.classes = self._find_classes(classes)
         if len(self.score) == 1 and len(self.classes) != 2:
             raise ShapeError(
@@ -78,6 +102,11 @@ class RowReader:
             self.score = self.score if places is None else [self.score[place] for place in places]
 
     @property
+    def shared(self) -> tuple[str, ...]:
+        """The columns that say which rows are not independent."""
+        return tuple(name for name in (self.cluster, self.time, self.label_end) if name is not None)
+
+    @property
     def labels(self) -> str:
         """What messages call the labels."""
         return f"column {self.label!r} of {self.source.name}"
@@ -85,22 +114,34 @@ class RowReader:
     def __iter__(self) -> Iterator[CheckedBatch]:
         batches, self._begun = self._begun or self._scan(), None
         for batch in batches:
+            self._refuse_missing(batch, batches)
             try:
                 checked = self._check(batch)
-            except _MISSING as error:
-                raise type(error)(f"{error}{self._placed(batch, batches)}") from None
             except CalibrantError as error:
                 raise type(error)(f"{error}{_from_row(batch)}") from None
             if checked is not None:
                 yield checked
 
-    def _refuse_missing(self) -> None:
-        counts = self.source.count_missing(self.columns)
-        if not counts:
-            return
-        kinds: dict[str | None, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
-        kinds |= {self.weight: InvalidWeightError, self.label: InvalidLabelError}
-        raise kinds.get(next(iter(counts)), InvalidInputError)(missing_message(self.source, counts))
+    def warn_of_skipped(self) -> None:
+        """Say how many rows were left out, where the result can't."""
+        if said := self.source.skipped:
+            warn(f"{self.source.name}: {said}", DataWarning)
+
+    def _refuse_missing(self, batch: Batch, rest: Iterator[Batch]) -> None:
+        """Raise where a row lacks a value, and count what is missing from there to the end of the source."""
+        try:
+            refuse_missing(batch.table, batch.where, self._kinds)
+        except CalibrantError as error:
+            counts: Counter[str] = Counter()
+            for found in chain([batch], rest):
+                counts.update(count_missing(found.table.select(batch.table.column_names)))
+            what = f" (Missing or NaN from there to the end of {self.source.name}: {listed_counts(counts)}.)"
+            raise type(error)(f"{error}{_from_row(batch)}{what}") from None
+
+    def _refuse_counted(self) -> None:
+        """Raise where an engine that counts missing values before it reads rows found some."""
+        if counts := self.source.count_missing(self.columns):
+            raise self._kinds.get(next(iter(counts)), InvalidInputError)(missing_message(self.source, counts))
 
     def _scan(self) -> Iterator[Batch]:
         if not self.source.is_repeatable:
@@ -125,10 +166,8 @@ class RowReader:
         seen = []
         for batch in batches:
             seen.append(batch)
-            values = compute.unique(batch.table.column(self.label))
-            if values.null_count:
-                self._encode(batch, None)
-            found.update(dict.fromkeys(values.to_pylist()))
+            self._refuse_missing(replace(batch, table=batch.table.select([self.label])), batches)
+            found.update(dict.fromkeys(compute.unique(batch.table.column(self.label)).to_pylist()))
             if is_repeatable:
                 seen.clear()
             if len(found) >= enough:
@@ -148,15 +187,11 @@ class RowReader:
             columns = [as_scores(_array(table, n), name=f"column {n!r} of {where}").values for n in self.score]
             scores = as_scores(np.column_stack(columns), name=where, input=self.input).values
         labels = Labels(self._encode(batch, self.classes), self.classes)
-        groups = {} if self.group is None else {self.group: self._check_groups(table, where)}
-        rows = Rows(scores, labels, None, input=self.input, groups=groups)
+        named = dict.fromkeys(name for name in (self.group, self.cluster) if name is not None)
+        groups = {name: self._check_groups(table, name, where) for name in named}
+        start, end = self._check_times(table, where)
+        rows = Rows(scores, labels, None, input=self.input, groups=groups, time=start, label_end=end)
         kept = None if self.keep is None else _array(table, self.keep)
-        if kept is not None and kept.null_count:
-            row = int(np.asarray(kept.is_null()).argmax())
-            raise InvalidInputError(
-                f"column {self.keep!r} of {where} row {row}: missing value ({kept.null_count:,} of {len(kept):,} "
-                "rows). Drop these rows first."
-            )
         if self.weight is None:
             return CheckedBatch(rows, where, kept)
         name = f"column {self.weight!r} of {where}"
@@ -182,8 +217,17 @@ class RowReader:
                 return fast
         return as_labels(column, name=name, classes=classes, n_columns=len(self.score)).codes
 
-    def _check_groups(self, table: pa.Table, where: str) -> Labels:
-        column, name = _array(table, str(self.group)), f"column {self.group!r} of {where}"
+    def _check_times(self, table: pa.Table, where: str) -> tuple[TimeArray | None, TimeArray | None]:
+        if self.time is None or self.label_end is None:
+            return None, None
+        start, end = table.column(self.time), table.column(self.label_end)
+        return as_label_times(
+            start, end, name=f"column {self.time!r} of {where}", end_name=f"column {self.label_end!r} of {where}"
+        )
+
+    def _check_groups(self, table: pa.Table, by: str, where: str) -> Labels:
+        """Check a column of groups, or of clusters."""
+        column, name = _array(table, by), f"column {by!r} of {where}"
         if _is_text(column):
             encoded = column.dictionary_encode()
             known = as_groups(encoded.dictionary, name=name)
@@ -191,41 +235,17 @@ class RowReader:
         else:
             labels = as_groups(column, name=name)
         value = labels.classes.tolist()[0]
-        if self._first_group is None:
-            self._first_group = value
-        elif type(value) is not type(self._first_group):
+        first = self._first_groups.setdefault(by, value)
+        if type(value) is not type(first):
             raise InvalidLabelError(
-                f"{name} mixes kinds of groups: {value!r} here, {self._first_group!r} before. Write one kind in all "
-                "files."
+                f"{name} mixes kinds of groups: {value!r} here, {first!r} before. Write one kind in all files."
             )
         return labels
 
-    def _placed(self, batch: Batch, rest: Iterator[Batch]) -> str:
-        """Count what is missing from this batch on, that is, in all of the source."""
-        import pyarrow as pa
-        import pyarrow.compute as compute
 
-        n_rows, missing = 0, dict.fromkeys(self.columns, 0)
-        for found in chain([batch], rest):
-            n_rows += found.table.num_rows
-            for name in self.columns:
-                column = found.table.column(name)
-                missing[name] += column.null_count
-                if pa.types.is_floating(column.type):
-                    missing[name] += compute.sum(compute.is_nan(column)).as_py() or 0
-        listed = [f"{count:,} in column {name!r}" for name, count in missing.items() if count]
-        if not listed:
-            return _from_row(batch)
-        return f"{_from_row(batch)} (Missing or NaN from there to the end of {self.source.name}: {', '.join(listed)}.)"
-
-
-def missing_message(source: RowSource, counts: dict[str, int]) -> str:
+def missing_message(source: RowSource, counts: dict[str, int], hint: str = SKIP_HINT) -> str:
     """Return the message of which columns of a source have how many missing values."""
-    listed = [f"{count:,} in column {name!r}" for name, count in counts.items() if count]
-    return (
-        f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {', '.join(listed)}. Drop or fill these "
-        "rows first."
-    )
+    return f"missing or NaN values in {source.name}, of {source.n_rows:,} rows: {listed_counts(counts)}. {hint}"
 
 
 def _from_row(batch: Batch) -> str:

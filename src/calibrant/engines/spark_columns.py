@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial as bind, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreErro
 from calibrant.fitted import Fitted
 from calibrant.numerics import ROW_SUM_TOLERANCE
 from calibrant.persistence import to_sql
-from calibrant.tables import Applied, NewColumns, SparkSource, column_of, mapped
+from calibrant.tables import KEEP_HINT, Applied, NewColumns, SparkSource, column_of, mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +37,13 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
     """
     new = new.of(source.names, source.name)
     _refuse_rows(fitted, source, new)
+    lacks_some = reduce(operator.or_, map(source.is_missing, new.inputs))
+    if new.missing == "skip":
+        source = SparkSource(source.frame.filter(~lacks_some), source.name)
     sql = _as_sql(fitted, source, new, prefix)
     if sql is not None:
-        return source.frame.sparkSession.sql(sql, rows=source.frame)
+        frame = source.frame.sparkSession.sql(sql, rows=source.frame)
+        return _without_values(frame, lacks_some, new.outputs) if new.missing == "keep" else frame
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     fields = [StructField(name, DoubleType()) for name in new.outputs]
@@ -62,7 +66,19 @@ def write_probabilities(
         raise InvalidInputError(f"the folder {name} is not empty: it holds {min(there)}. Pass a new folder.")
     frame = with_probabilities(fitted, source, new, prefix)
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
-    return Applied(source.n_rows, len(frame.sparkSession.read.parquet(name).inputFiles()))
+    n_parts, n_missing = len(frame.sparkSession.read.parquet(name).inputFiles()), 0
+    if new.missing != "error":
+        inputs = new.of(source.names, source.name).inputs
+        (n_missing,) = source.count_where([reduce(operator.or_, map(source.is_missing, inputs))])
+    n_left = n_missing if new.missing == "skip" else 0
+    return Applied(source.n_rows - n_left, n_parts, n_missing=n_missing)
+
+
+def _without_values(frame: Any, where: Any, names: Sequence[str]) -> Any:
+    """Return the frame with nulls in the named columns where a condition holds."""
+    from pyspark.sql import functions as sf
+
+    return frame.withColumns({name: sf.when(~where, column_of(name)) for name in names})
 
 
 def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
@@ -84,12 +100,15 @@ def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
         is_usable = is_usable & column.between(sf.lit(low), sf.lit(high))
     if fitted.sums_to_one and len(columns) > 1:
         is_usable = is_usable & (sf.abs(sum(columns[1:], columns[0]) - sf.lit(1.0)) <= sf.lit(ROW_SUM_TOLERANCE))
-    *missing, n_refused = source.count_where([*map(source.is_missing, inputs), ~is_usable])
-    if any(missing):
-        raise InvalidScoreError(missing_message(source, dict(zip(inputs, missing, strict=True))))
+    has_all = reduce(operator.and_, (~source.is_missing(name) for name in inputs))
+    is_refused = has_all & ~is_usable
+    *missing, n_refused = source.count_where([*map(source.is_missing, inputs), is_refused])
+    if any(missing) and new.missing == "error":
+        counts = {name: n for name, n in zip(inputs, missing, strict=True) if n}
+        raise InvalidScoreError(missing_message(source, counts, KEEP_HINT))
     if n_refused:
         try:
-            gate(source.frame.filter(~is_usable).limit(1))
+            gate(source.frame.filter(is_refused).limit(1))
         except CalibrantError as error:
             count = f"{n_refused:,} of {source.n_rows:,} rows of {source.name}"
             raise type(error)(f"{error} (That is one of {count} that are refused.)") from None
@@ -122,4 +141,5 @@ def _extended(new: NewColumns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     import pyarrow as pa
 
     for batch in batches:
-        yield from new.append_to(pa.Table.from_batches([batch])).to_batches()
+        table = pa.Table.from_batches([batch])
+        yield from new.append_to(table, new.values(table)).to_batches()

@@ -129,7 +129,10 @@ class SourceStream:
             n_rows += rows.n_rows
             if n_rows > max_rows:
                 return None
-        return joined(parts) if parts else None
+        if not parts or self.reader.cluster is None:
+            return joined(parts) if parts else None
+        names = [labels.classes[labels.codes] for labels in (rows.groups[self.reader.cluster] for rows in parts)]
+        return replace(joined(parts), cluster=np.unique(np.concatenate(names), return_inverse=True)[1])
 
     # --- streams that are derived ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.summary import ScoreSummary
-from calibrant.tables import open_rows
+from calibrant.tables import Missing, open_rows
 from calibrant.validation import InputKind
 
 
@@ -21,6 +21,7 @@ def summarise(
     group: str | None = None,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    missing: Missing = "error",
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
     format: str | None = None,
@@ -44,6 +45,9 @@ def summarise(
         What the scores are. K columns of logits are turned into probabilities.
     classes : sequence, optional
         All classes, sorted, where the labels may lack some.
+    missing : {"error", "skip"}
+        What becomes of rows that lack a value, null or NaN, in a column that is read. "skip" leaves them out, and a
+        DataWarning says how many.
     exact : bool or "auto"
         True: every distinct score is kept, or an error says that they are too many. False: neighbouring scores are
         gathered into cells. "auto": exact where the scores fit, else cells.
@@ -84,10 +88,12 @@ def summarise(
     ([0.2, 0.7, 0.9], [1.0, 2.0, 1.0], [0.0, 1.0, 1.0])
     """
     rows = open_rows(source, format=format, table=table)
-    reader = RowReader(rows, score=score, label=label, weight=weight, group=group, input=input, classes=classes)
+    of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "group": group, "input": input}
+    reader = RowReader(rows, classes=classes, missing=missing, **of)
     stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct)
     by_group: dict[Any, Any] = {
         key: found[0] if stream.is_binary else dict(zip(stream.classes.tolist(), found, strict=True))
         for key, found in stream.summaries().items()
     }
+    reader.warn_of_skipped()
     return by_group[None] if group is None else by_group

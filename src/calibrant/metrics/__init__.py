@@ -110,4 +110,5 @@ from calibrant.metrics.reliability import (
     curve_settings as curve_settings,
     event_rows as event_rows,
 )
+from calibrant.metrics.row_figures import RowFigures as RowFigures
 from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import DesignEffects, effects_in_groups, parts_of_groups
+from calibrant.dependent_rows import DesignEffects, effects_in_groups, parts_of_groups, units_of
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics.bins import make_bins
 from calibrant.metrics.estimates import measured_rows
@@ -295,16 +295,15 @@ def _measure(family: _Family, data: Rows, edges: list[list[float]], level: float
 
 def _factors(rows: Rows, codes: IntArray, size: int, level: float) -> FloatArray | None:
     """Return how many times the variance of the gap of each group is that of independent rows; None where they are."""
-    known = DesignEffects.of(rows)
-    if not known.is_dependent:
+    if not rows.declared:
         return None
     dof = np.full(size, np.inf)
-    for units in known.units:
+    for units in units_of(rows):
         group, part = parts_of_groups(units, codes)
         held = np.bincount(part, rows.weights)
         dof = np.minimum(dof, np.bincount(group, held, size) ** 2 / np.bincount(group, held**2, size) - 1.0)
     widening = np.array([DesignEffects(max(each, 0.0)).widening(level) for each in dof.tolist()])
-    return np.asarray(effects_in_groups(rows, codes, size, rows.scores - rows.positive, known) * widening)
+    return np.asarray(effects_in_groups(rows, codes, size, rows.scores - rows.positive) * widening)
 
 
 def _columns(groups: ArrayLike) -> dict[str, ArrayLike]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from calibrant.dependent_rows import DesignEffects, design_effect, with_effect
+from calibrant.dependent_rows import DependenceSums, DesignEffects, design_effect, with_effect
 from calibrant.metrics.bins import Bins, make_bins
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
@@ -122,6 +122,15 @@ class Settings:
         if not dependence.is_dependent:
             return self
         return replace(self, effect=self.effect * design_effect(rows, dependence), dof=min(self.dof, dependence.dof))
+
+    def with_sums(self, sums: DependenceSums | None) -> Settings:
+        """Return the settings for rows whose mean gaps were summed by what they share."""
+        if sums is None:
+            return self
+        found = DesignEffects.of_sums(sums)
+        return replace(
+            self, effect=self.effect * float(found.of_sums_of_means(sums).max()), dof=min(self.dof, found.dof)
+        )
 
 
 def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:

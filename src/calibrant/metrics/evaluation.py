@@ -6,12 +6,11 @@ A score enters here: as a line of one of the two tables below, which name what i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import DECLARE, SIGN, DesignEffects, as_independent, hint_of
+from calibrant.dependent_rows import DECLARE, SIGN, SumsBuilder, as_independent, hint_of
 from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
@@ -26,10 +25,11 @@ from calibrant.metrics.estimates import (
     named_scores,
     normal_estimate,
 )
-from calibrant.metrics.joint_test import joint_test_of_classes, joint_test_of_column, part_effects
+from calibrant.metrics.joint_test import joint_test_of_classes, joint_test_of_column
 from calibrant.metrics.multiclass import Classes, ClassRows, HeldRows, class_gap_estimates, class_scores
 from calibrant.metrics.ranking import Influence, auc_estimate, influence_of, macro_auc_estimate
-from calibrant.metrics.slope_intercept import line_influences, slope_intercept_estimates
+from calibrant.metrics.row_figures import RowFigures
+from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.smooth_ece import smooth_ece_estimate
 from calibrant.metrics.verdict import verdict
 from calibrant.numerics import FloatArray
@@ -204,14 +204,11 @@ def _label_notes(rows: Rows, pos_label: object) -> list[str]:
 
 def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_judge: bool = False) -> Scores:
     """Measure the probabilities of checked rows; if asked so, only what the verdict needs."""
-    dependence, hint = DesignEffects.of(rows), hint_of(rows)
+    hint = hint_of(rows)
     notes = [f"{SIGN}: {hint}. {DECLARE}"] if hint else []
-    if dependence.is_dependent:
-        settings = replace(
-            settings.with_rows(rows, dependence),
-            effects=_effects(rows, dependence),
-            part_effects=part_effects(rows.one_column(), dependence),
-        )
+    if rows.declared:
+        figures = RowFigures.of(rows.one_column().summary(), is_binary=rows.is_binary)
+        settings = figures.settings(settings, SumsBuilder(figures.of_rows).add(rows).sums())
         rows = as_independent(rows)
     if rows.is_binary:
         names: Collection[str] = TO_JUDGE if only_to_judge else OF_A_COLUMN
@@ -254,22 +251,6 @@ def evaluate_multiclass(
 
 def _judged(found: Mapping[str, Score], test: JointTest) -> Scores:
     return Scores(list(found.values()), verdict=str(verdict(found, test)), test=test)
-
-
-def _effects(rows: Rows, dependence: DesignEffects) -> dict[str, float]:
-    """Return the design effect of each score that is a mean over the rows, or nearly so, by its influences."""
-    named: dict[str, FloatArray] = {
-        "brier": proper_scores.row_brier(rows),
-        "log_loss": proper_scores.row_log_loss(rows),
-    }
-    one = rows.one_column()
-    named["base_rate" if rows.is_binary else "accuracy"] = one.positive.astype(np.float64)
-    summary = one.summary()
-    if rows.is_binary and 0.0 < summary.base_rate < 1.0:
-        named["auc"] = influence_of(summary).apply(rows)
-        named |= line_influences(one)
-    kept = {name: values for name, values in named.items() if np.isfinite(values).all()}
-    return dict(zip(kept, dependence.of_means(rows, np.column_stack(list(kept.values()))).tolist(), strict=True))
 
 
 def _losses(classes: Classes) -> dict[str, Estimate]:

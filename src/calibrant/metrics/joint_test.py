@@ -134,16 +134,52 @@ def joint_test_of_classes(top: Column, by_class: Mapping[object, float]) -> Join
 
 def part_effects(rows: Rows, dependence: DesignEffects) -> dict[str, float]:
     """Return the design effect of each part of the test, of rows of one score that are not independent."""
-    cells = _Cells.of(rows.summary())
-    if cells.p.size == 0:
-        return {}
-    directions, order, gap = cells.directions(), np.argsort(cells.p), rows.scores - rows.positive
-    values = [np.interp(rows.scores, cells.p[order], a[order]) * gap for a in directions.values()]
-    found = dict(zip(directions, dependence.of_means(rows, np.column_stack(values)).tolist(), strict=True))
-    starts = np.flatnonzero(np.diff(cells.bins())) + 1
-    in_bin = np.searchsorted(cells.p[starts], rows.scores, side="right")
-    of_bins = dependence.of_means(rows, gap[:, None] * (in_bin[:, None] == np.arange(starts.size + 1)))
-    return {**found, "range": max(found.values()), "bins": max(found["mean"], float(of_bins.mean()))}
+    influences = PartInfluences.of(rows.summary())
+    return influences.effects(dependence.of_means(rows, influences.of_rows(rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfluences:
+    """What each row adds to the parts of the test, read off between the cells of a summary.
+
+    `weights` hold the functions of p that gaps are summed with, at the scores `p`; bins begin at the scores `starts`.
+    """
+
+    p: FloatArray
+    weights: Mapping[str, FloatArray]
+    starts: FloatArray
+
+    @classmethod
+    def of(cls, summary: ScoreSummary) -> PartInfluences:
+        """Return the influences of rows of one score that are summarised."""
+        cells = _Cells.of(summary)
+        if cells.p.size == 0:
+            return cls(cells.p, {}, cells.p)
+        order = np.argsort(cells.p)
+        directions = {part: a[order] for part, a in cells.directions().items()}
+        return cls(cells.p[order], directions, cells.p[np.flatnonzero(np.diff(cells.bins())) + 1])
+
+    @property
+    def n_figures(self) -> int:
+        """Number of columns that `of_rows` gives."""
+        return len(self.weights) + self.starts.size + 1 if self.weights else 0
+
+    def of_rows(self, rows: Rows) -> FloatArray:
+        """Return what each row adds to each direction, and to each bin, one column for each."""
+        if not self.weights:
+            return np.empty((rows.n_rows, 0))
+        gap = rows.scores - rows.positive
+        columns = [np.interp(rows.scores, self.p, a) * gap for a in self.weights.values()]
+        in_bin = np.searchsorted(self.starts, rows.scores, side="right")
+        return np.column_stack((*columns, gap[:, None] * (in_bin[:, None] == np.arange(self.starts.size + 1))))
+
+    def effects(self, found: FloatArray) -> dict[str, float]:
+        """Return the design effect of each part from those of the columns."""
+        if not self.weights:
+            return {}
+        effects = dict(zip(self.weights, found.tolist(), strict=False))
+        of_bins = float(found[len(effects) :].mean())
+        return {**effects, "range": max(effects.values()), "bins": max(effects["mean"], of_bins)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -173,16 +174,31 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     }
 
 
-def line_influences(rows: Rows) -> dict[str, FloatArray]:
-    """Return what each row adds to slope and intercept, but for a factor; nothing where the data have no line."""
-    ties = _on_logits(rows.tied())
-    if _why_no_line(ties):
-        return {}
-    line, z = _fit(ties), ties.scores
-    q = expit(line.slope * z + line.intercept)
-    bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
-    residual = rows.positive - q
-    return {name: (own[0] * z + own[1]) * residual for name, own in zip(("slope", "intercept"), bread, strict=True)}
+@dataclass(frozen=True, slots=True)
+class LineInfluence:
+    """What gives each row's influence on slope and intercept, but for a factor: the line, its bread, and the clip."""
+
+    line: SlopeIntercept
+    bread: FloatArray
+    clip: float
+
+    @classmethod
+    def of(cls, ties: TiedScores) -> LineInfluence | None:
+        """Return the influence on the line of ties of probabilities; None where they have none."""
+        clip, on_line = clip_as_given(ties.scores, float(ties.weight.sum())), _on_logits(ties)
+        if _why_no_line(on_line):
+            return None
+        line, z = _fit(on_line), on_line.scores
+        q = expit(line.slope * z + line.intercept)
+        bread = np.linalg.inv(_moments(z, on_line.weight * q * (1.0 - q)))
+        return cls(line, np.asarray(bread, dtype=np.float64), clip)
+
+    def apply(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return what each row adds to slope and intercept."""
+        z = logit(clip_open(rows.scores, self.clip))
+        residual = rows.positive - expit(self.line.slope * z + self.line.intercept)
+        slope, intercept = ((own[0] * z + own[1]) * residual for own in self.bread)
+        return slope, intercept
 
 
 def _profile_ends(

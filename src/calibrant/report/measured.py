@@ -84,14 +84,16 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
     if stream.is_binary:
         found = stream.summary()
         weights = np.array([found.total_weight - found.total_positives, found.total_positives])
+        settings = engines.settings_of_stream(stream, found, settings)
         scores = engines.evaluate_one_score(stream, found, settings, ON)
-        counts, size = _counts(stream, weights), found.effective_size
-        return Measured(scores, found, labels, counts, weights, size, is_weighted, notes=_notes(found))
+        counts, size, effect = _counts(stream, weights), found.effective_size, settings.effect
+        return Measured(scores, found, labels, counts, weights, size, is_weighted, effect, notes=_notes(found))
     held = stream.materialise(stream.max_distinct // len(labels))
     if held is not None:
         return of_rows(held, settings)
     rows = engines.StreamedClassRows.read(stream)
     weights = np.array([summary.total_positives for summary in rows.by_class])
+    settings = engines.settings_of_stream(stream, rows.top, settings)
     left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
     return Measured(
         metrics.evaluate_multiclass(rows, settings, ON),
@@ -101,6 +103,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
         weights,
         rows.effective_size,
         is_weighted,
+        settings.effect,
         by_class=rows.by_class,
         order=np.argsort(-weights, kind="stable").tolist(),
         notes=[*_notes(rows.top), left_out],
@@ -121,6 +124,7 @@ def summarise(
     source: str | None,
     score_names: list[str],
     groups: tuple[str, Groups] | None = None,
+    n_skipped: int = 0,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
     """Return what `Report` says, as dicts, lists, strings and numbers; NaN is None."""
@@ -151,6 +155,7 @@ def summarise(
             "source": None if source is None else clean(source),
             "score_names": score_names,
             "n_rows": n,
+            "n_skipped": n_skipped,
             "classes": [
                 {"label": label, "n": int(rows), "weight": float(weight), "share": float(weight) / total}
                 for label, rows, weight in zip(labels, found.counts, found.weights, strict=True)

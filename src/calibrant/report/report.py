@@ -14,7 +14,7 @@ from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, 
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.rows import Rows
-from calibrant.tables import open_rows
+from calibrant.tables import Missing, open_rows
 from calibrant.validation import ArrayLike, check_integer, series_name
 
 if TYPE_CHECKING:
@@ -156,10 +156,12 @@ class Report(pages.PageReport):
         self._summary = _summary_of_rows(rows, n_bins, level, rng, **what)
 
     @classmethod
-    def of_rows(cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int) -> Report:
+    def of_rows(
+        cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int, n_skipped: int = 0
+    ) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
         names = [clean(each) for each in rows.columns or ()]
-        what = {"title": title, "source": source, "score_names": names}
+        what = {"title": title, "source": source, "score_names": names, "n_skipped": n_skipped}
         return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, **what))
 
     @classmethod
@@ -172,6 +174,10 @@ class Report(pages.PageReport):
         weight: str | None = None,
         group: str | None = None,
         classes: Sequence[Any] | None = None,
+        cluster: str | None = None,
+        time: str | None = None,
+        label_end: str | None = None,
+        missing: Missing = "error",
         pos_label: object = None,
         max_distinct: int = MAX_DISTINCT,
         format: str | None = None,
@@ -187,6 +193,8 @@ class Report(pages.PageReport):
         ----------
         source, score, label, weight, group, classes, max_distinct, format, table
             As in `cb.engines.summarise`: a file, a folder, a DuckDB database, a relation, a frame or a stream.
+        cluster, time, label_end, missing
+            As in `cb.engines.evaluate`; the page says how many rows were left out.
         pos_label, n_bins, level, title, rng
             As in `Report`.
 
@@ -207,14 +215,16 @@ class Report(pages.PageReport):
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
         rows = open_rows(source, format=format, table=table)
-        reader = RowReader(rows, score=score, label=label, weight=weight, group=group, classes=classes)
+        of: dict[str, Any] = {"label": label, "weight": weight, "group": group}
+        of |= {"cluster": cluster, "time": time, "label_end": label_end}
+        reader = RowReader(rows, score=score, classes=classes, missing=missing, **of)
         found = SourceStream.of(reader, max_distinct=max_distinct).as_probabilities(pos_label)
         names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
         groups = None if group is None else (group, groups_in_source(found, settings))
         measured = of_source(found, settings)
-        return cls.__new__(cls).keep(
-            summarise(measured, n_bins=n_bins, title=title, source=where, score_names=names, groups=groups, rng=rng)
-        )
+        what: dict[str, Any] = {"title": title, "source": where, "score_names": names, "groups": groups}
+        what |= {"n_skipped": reader.source.n_skipped}
+        return cls.__new__(cls).keep(summarise(measured, n_bins=n_bins, rng=rng, **what))
 
     def page(self) -> pages.Page:
         summary = self._summary
@@ -317,6 +327,8 @@ def _data_section(summary: dict[str, Any]) -> pages.Section:
     if data["design_effect"] > 1.0:
         worth = f"{int(data['effective_rows']):,} independent ones"
         facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
+    if data["n_skipped"]:
+        facts.append(("Left out", f"{pages.count(data['n_skipped'])} rows, for missing values"))
     level = percent_level(data["level"])
     facts += [
         ("Rows", pages.count(data["n_rows"])),

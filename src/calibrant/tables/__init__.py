@@ -8,6 +8,18 @@ from calibrant.tables.sources import RowSource as RowSource
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
+from calibrant.tables.missing import (
+    MISSING as MISSING,
+    SKIP_HINT as SKIP_HINT,
+    Missing as Missing,
+    complete_rows as complete_rows,
+    count_missing as count_missing,
+    is_missing as is_missing,
+    listed_counts as listed_counts,
+    missing_rows as missing_rows,
+    opened_for as opened_for,
+    refuse_missing as refuse_missing,
+)
 from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
     SparkSource as SparkSource,
@@ -16,4 +28,10 @@ from calibrant.tables.spark import (
     mapped as mapped,
     open_spark as open_spark,
 )
-from calibrant.tables.writing import NewColumns as NewColumns, Progress as Progress
+from calibrant.tables.writing import (
+    KEEP_HINT as KEEP_HINT,
+    MISSING_INPUT as MISSING_INPUT,
+    MissingInput as MissingInput,
+    NewColumns as NewColumns,
+    Progress as Progress,
+)

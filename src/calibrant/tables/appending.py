@@ -20,7 +20,7 @@ from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
 from calibrant.tables.opening import folder_files, is_database, open_rows, table_file
 from calibrant.tables.sources import explained
-from calibrant.tables.writing import NewColumns, Progress, write_tables
+from calibrant.tables.writing import NewColumns, Progress, Written, write_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +32,15 @@ PART_ROWS = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was written: rows of this time, files of the result in all, and those that an earlier run had finished."""
+    """What was written: rows of this time, files of the result in all, and those that an earlier run had finished.
+
+    `n_missing` counts the rows of this time that lacked a score: written without a probability, or left out.
+    """
 
     n_rows: int
     n_parts: int = 1
     n_kept: int = 0
+    n_missing: int = 0
 
 
 def append_columns(
@@ -71,11 +75,13 @@ def append_columns(
     to = _target_format(target, file)
     if file is not None and to == file.format:
         with open_target(target) as out, explained(file.name):
-            return Applied(table_file(file).append(out, columns, advance))
+            done = table_file(file).append(out, columns, advance)
+            return Applied(done.n_rows, n_missing=done.n_missing)
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
     with open_target(target) as out, explained(rows.name):
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
-        return Applied(write_tables(tables, out, to, columns, rows.name, advance))
+        done = write_tables(tables, out, to, columns, rows.name, advance)
+        return Applied(done.n_rows, n_missing=done.n_missing)
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:
@@ -144,14 +150,15 @@ def _append_in_parts(
     for left in folder.rglob(".calibrant-*.part"):
         left.unlink()
     missing = {name: part for name, part in parts.items() if not (folder / name).exists()}
-    n_rows = 0
+    n_rows = n_missing = 0
     for name, part in missing.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        n_rows += _write_part(part, folder / name, new, n_rows, progress)
-    return Applied(n_rows, len(parts), len(parts) - len(missing))
+        done = _write_part(part, folder / name, new, n_rows, progress)
+        n_rows, n_missing = n_rows + done.n_rows, n_missing + done.n_missing
+    return Applied(n_rows, len(parts), len(parts) - len(missing), n_missing)
 
 
-def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress) -> int:
+def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress) -> Written:
     try:
         with whole_file(path) as out, explained(part.name):
             return part.append(out, new, lambda n_rows: progress(n_before + n_rows))
@@ -190,6 +197,7 @@ def _manifest(
         "fingerprint": fingerprint,
         "inputs": list(new.inputs),
         "outputs": list(new.outputs),
+        "missing": new.missing,
         "files": [{"file": path, "bytes": at.st_size, "modified_ns": at.st_mtime_ns} for path, at in stats.items()],
         "parts": [
             {
@@ -220,6 +228,7 @@ def _check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         ("fingerprint", f"by something else than {manifest['fingerprint']}"),
         ("inputs", "from other input columns"),
         ("outputs", "with other new columns"),
+        ("missing", "with another choice for missing values"),
         ("files", "of another source, or one that has changed since"),
         ("parts", "of another size"),
     ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, explained, numbered, plain_table, select_columns
-from calibrant.tables.writing import NewColumns, Progress, write_tables
+from calibrant.tables.writing import NewColumns, Progress, Written, write_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +48,8 @@ class TableFile(RowSource):
         with explained(self.name):
             return plain_table(self.read_table(names), names)
 
-    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
-        """Write the table with new columns in its own format; return the number of rows."""
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
+        """Write the table with new columns in its own format; count the rows."""
         return write_tables(self.tables(), out, self.file.format, new, self.name, progress)
 
     def split(self, part_rows: int) -> Sequence[TableFile]:  # noqa: ARG002
@@ -106,21 +106,23 @@ class ParquetFile(TableFile):
                 n_rows = 0
         return [ParquetFile(self.file, range(*ends)) for ends in pairwise(cuts)] if len(cuts) > 2 else [self]
 
-    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
         """Write the row groups with new columns; types, metadata, codec and row groups up to 2^20 rows stay."""
         import pyarrow.parquet as pq
 
-        n_rows = 0
+        n_rows, written = 0, Written()
         with self._open() as opened:
             new = new.of(opened.schema_arrow.names, self.name)
-            schema = new.append_to(opened.schema_arrow.empty_table()).schema
+            schema = new.schema_of(opened.schema_arrow.empty_table())
             with pq.ParquetWriter(out, schema, compression=_codec(opened.metadata)) as writer:
                 for group in self._groups(opened):
                     for table in self._batches(opened, [group], _COPIED_ROWS):
-                        writer.write_table(new.append_to(table, n_rows), row_group_size=table.num_rows)
+                        values = new.values(table, n_rows)
+                        writer.write_table(new.append_to(table, values), row_group_size=table.num_rows)
+                        written = written.with_rows(values, new.missing)
                         n_rows += table.num_rows
                         progress(n_rows)
-        return n_rows
+        return written
 
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
         with self._open() as opened:

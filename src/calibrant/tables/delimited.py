@@ -9,13 +9,15 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import DELIMITERS, FileBytes
 from calibrant.tables.sources import explained, select_columns
 from calibrant.tables.text import TextChunk, text_chunks
-from calibrant.tables.writing import NewColumns, Progress
+from calibrant.tables.writing import MissingInput, NewColumns, Progress, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,19 +42,21 @@ class DelimitedFile(TableFile):
         """Read all columns; only the whole file says of what types they are."""
         yield self.read()
 
-    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
-        """Write the text with new columns behind each record that is not blank."""
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
+        """Write the text with new columns behind each record that is not blank, and is not left out."""
         header, names, chunks = self._open()
         new = new.of(names, self.name)
         added = "".join(self.delimiter + _quoted(name, self.delimiter) for name in new.outputs).encode()
         out.write(self.file.bom + _with_fields([header], [added]))
-        n_rows = 0
+        n_rows, written = 0, Written()
         for chunk in chunks:
             table = self._parse(chunk, names, new.inputs, n_rows)
-            out.write(_with_fields(chunk.records(), _fields(new.values(table, n_rows), self.delimiter)))
+            values = new.values(table, n_rows)
+            out.write(_with_fields(chunk.records(), _fields(values, self.delimiter, new.missing)))
+            written = written.with_rows(values, new.missing)
             n_rows += table.num_rows
             progress(n_rows)
-        return n_rows
+        return written
 
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
         """Read the named columns; each chunk of the text has types of its own."""
@@ -120,18 +124,25 @@ class DelimitedFile(TableFile):
         return pc.read_csv(text, options, parsing, conversion)
 
 
-def _fields(values: FloatArray, delimiter: str) -> list[bytes]:
-    """Return the text behind each row: each new value with a delimiter before it."""
+def _fields(values: FloatArray, delimiter: str, missing: MissingInput) -> list[bytes | None]:
+    """Return the text behind each row: each new value with a delimiter before it; None where the row is left out."""
     rows = map(delimiter.join, zip(*(map(repr, column) for column in values.T.tolist()), strict=True))
-    return (delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")
+    fields: list[bytes | None] = [*(delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")]
+    if missing != "error":
+        without = None if missing == "skip" else (delimiter * values.shape[1]).encode()
+        for i in np.flatnonzero(np.isnan(values[:, 0])):
+            fields[i] = without
+    return fields
 
 
-def _with_fields(records: list[bytes], fields: list[bytes]) -> bytes:
-    """Return the records, those that are not blank with the next field before the line ending."""
+def _with_fields(records: list[bytes], fields: Sequence[bytes | None]) -> bytes:
+    """Return the records, those that are not blank with the next field before the line ending, or left out."""
     parts, rest = [], iter(fields)
     for record in records:
         text = record.rstrip(b"\r\n")
-        parts += [text, next(rest), record[len(text) :]] if text else [record]
+        field = next(rest) if text else b""
+        if field is not None:
+            parts += [text, field, record[len(text) :]]
     return b"".join(parts)
 
 

@@ -7,15 +7,18 @@ column of mixed kinds that nobody asks for.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from calibrant.errors import InvalidInputError
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.sources import explained
 from calibrant.tables.text import text_chunks
-from calibrant.tables.writing import NewColumns, Progress
+from calibrant.tables.writing import MissingInput, NewColumns, Progress, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,24 +59,30 @@ class JsonLinesFile(TableFile):
         """Read all columns; only the whole file says of what types they are."""
         yield self.read()
 
-    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> int:
-        """Write the lines with new values at the end of each object."""
+    def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
+        """Write the lines with new values at the end of each object, but for those that are left out."""
         keys = [json.dumps(name, ensure_ascii=False) for name in new.outputs]
         out.write(self.file.bom)
-        n_rows = 0
+        n_rows, written = 0, Written()
         for lines, rows in self._chunks():
+            values = np.empty((0, len(new.outputs)))
             if rows:
                 of_chunk = new.of(_names_in(rows), self.name)
-                values = iter(of_chunk.values(self._table(rows, of_chunk.inputs), n_rows).tolist())
-            for i, line in enumerate(lines):
-                if line.strip(_SPACE):
+                values = of_chunk.values(self._table(rows, of_chunk.inputs), n_rows)
+                written = written.with_rows(values, new.missing)
+            of_row = iter(values.tolist())
+            kept = []
+            for line in lines:
+                if not line.strip(_SPACE):
+                    kept.append(line)
+                elif not math.isnan((own := next(of_row))[0]) or new.missing != "skip":
+                    shown = (f", {key}: {_as_json(value, new.missing)}" for key, value in zip(keys, own, strict=True))
                     brace = line.rindex(b"}")
-                    pairs = "".join(f", {key}: {value!r}" for key, value in zip(keys, next(values), strict=True))
-                    lines[i] = line[:brace] + pairs.encode() + line[brace:]
-            out.write(b"\n".join(lines))
+                    kept.append(line[:brace] + "".join(shown).encode() + line[brace:])
+            out.write(b"\n".join(kept))
             n_rows += len(rows)
             progress(n_rows)
-        return n_rows
+        return written
 
     def _chunks(self) -> Iterator[tuple[list[bytes], list[dict[str, Any]]]]:
         """Yield some lines, without their line feeds, and the objects in those that are not blank."""
@@ -129,3 +138,7 @@ class JsonLinesFile(TableFile):
 
 def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def _as_json(value: float, missing: MissingInput) -> str:
+    return "null" if missing == "keep" and math.isnan(value) else repr(value)

@@ -66,6 +66,16 @@ class RowSource(ABC):
         return None
 
     @property
+    def n_skipped(self) -> int:
+        """The number of rows that were left out for missing values, once all have been read."""
+        return 0
+
+    @property
+    def skipped(self) -> str:
+        """How many rows were left out, and what they lack, in words; nothing where there are none."""
+        return ""
+
+    @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""

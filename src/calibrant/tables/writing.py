@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables.formats import DELIMITERS, Format
+from calibrant.tables.missing import missing_rows
 from calibrant.tables.sources import BATCH_ROWS, plain_table, select_columns
 
 if TYPE_CHECKING:
@@ -26,13 +27,38 @@ Compute: TypeAlias = "Callable[[pa.Table], FloatArray]"
 Progress: TypeAlias = Callable[[int], None]
 
 
+#: What becomes of rows that lack an input of new columns: with "keep" they get no value.
+MissingInput: TypeAlias = Literal["error", "skip", "keep"]
+MISSING_INPUT = ("error", "skip", "keep")
+KEEP_HINT = (
+    "Pass --missing keep (missing='keep' in Python) to give such rows no probability, or skip to leave them out."
+)
+
+
+class Written(NamedTuple):
+    """Rows that were written, and rows that lacked an input: written without new values, or left out."""
+
+    n_rows: int = 0
+    n_missing: int = 0
+
+    def with_rows(self, values: FloatArray, missing: MissingInput) -> Written:
+        """Count some more rows, by their new values."""
+        n_missing = int(np.isnan(values[:, 0]).sum()) if missing != "error" else 0
+        n_left = n_missing if missing == "skip" else 0
+        return Written(self.n_rows + len(values) - n_left, self.n_missing + n_missing)
+
+
 @dataclass(frozen=True, slots=True)
 class NewColumns:
-    """New columns of a table, and the columns that they are computed from: names, or patterns such as `p*`."""
+    """New columns of a table, and the columns that they are computed from: names, or patterns such as `p*`.
+
+    `missing` says what becomes of rows that lack an input; "error" leaves it to what computes the columns.
+    """
 
     inputs: Sequence[str]
     outputs: Sequence[str]
     compute: Compute
+    missing: MissingInput = "error"
 
     def of(self, names: Sequence[str], where: str) -> NewColumns:
         """Return the new columns of a table with the given names, which must have all inputs and no output."""
@@ -45,42 +71,56 @@ class NewColumns:
         return replace(self, inputs=inputs)
 
     def values(self, table: pa.Table, first_row: int = 0) -> FloatArray:
-        """Compute the new columns of some rows, shape (n, K); `first_row` is the first one's number in the file."""
-        if table.num_rows == 0:
-            return np.empty((0, len(self.outputs)))
-        try:
-            values = self.compute(plain_table(table, self.inputs))
-        except CalibrantError as error:
-            if first_row == 0:
-                raise
-            raise type(error)(f"{error} (Rows are counted from row {first_row:,} of the file.)") from None
-        return values.reshape(table.num_rows, len(self.outputs))
+        """Compute the new columns of some rows, shape (n, K); NaN in rows that lack an input, where they may.
 
-    def append_to(self, table: pa.Table, first_row: int = 0) -> pa.Table:
-        """Return the table with its new columns."""
+        `first_row` is the first one's number in the file.
+        """
+        inputs = plain_table(table, self.inputs)
+        missing = np.zeros(table.num_rows, np.bool_) if self.missing == "error" else missing_rows(inputs)
+        if missing.any():
+            inputs = inputs.filter(~missing)
+        values = np.full((table.num_rows, len(self.outputs)), np.nan)
+        try:
+            if inputs.num_rows:
+                values[~missing] = self.compute(inputs).reshape(inputs.num_rows, len(self.outputs))
+        except CalibrantError as error:
+            if first_row == 0 and not missing.any():
+                raise
+            without = ", without those that lack a value" if missing.any() else ""
+            raise type(error)(f"{error} (Rows are counted from row {first_row:,} of the file{without}.)") from None
+        return values
+
+    def schema_of(self, table: pa.Table) -> pa.Schema:
+        """Return the schema that a table has with its new columns."""
+        return self.append_to(table.slice(0, 0), np.empty((0, len(self.outputs)))).schema
+
+    def append_to(self, table: pa.Table, values: FloatArray) -> pa.Table:
+        """Return the table with its new columns; of rows that lack an input without values, or without these rows."""
         import pyarrow as pa
 
-        for name, column in zip(self.outputs, self.values(table, first_row).T, strict=True):
-            table = table.append_column(name, pa.array(column))
-        return table
+        for name, column in zip(self.outputs, values.T, strict=True):
+            table = table.append_column(name, pa.array(column, from_pandas=self.missing == "keep"))
+        return table.filter(~np.isnan(values[:, 0])) if self.missing == "skip" else table
 
 
 def write_tables(
     tables: Iterable[pa.Table], out: BinaryIO, to: Format, new: NewColumns, where: str, progress: Progress
-) -> int:
-    """Write tables of one schema, at least one, with their new columns; return the number of rows."""
+) -> Written:
+    """Write tables of one schema, at least one, with their new columns; count the rows."""
     rest = iter(tables)
     first = next(rest)
     new = new.of(first.column_names, where)
-    schema = new.append_to(first.slice(0, 0)).schema
-    n_rows = 0
-    with table_writer(out, to, schema, where) as write:
+    n_rows, written = 0, Written()
+    with table_writer(out, to, new.schema_of(first), where) as write:
         for table in chain([first], rest):
             for start in range(0, table.num_rows, BATCH_ROWS):
-                write(new.append_to(table.slice(start, BATCH_ROWS), n_rows))
-                n_rows += min(BATCH_ROWS, table.num_rows - start)
+                part = table.slice(start, BATCH_ROWS)
+                values = new.values(part, n_rows)
+                write(new.append_to(part, values))
+                written = written.with_rows(values, new.missing)
+                n_rows += part.num_rows
                 progress(n_rows)
-    return n_rows
+    return written
 
 
 @contextmanager

@@ -206,7 +206,7 @@ def _series_values(series: Any, name: str, *, column: str | None = None) -> Floa
 
 def _refuse_nulls(missing: BoolArray, name: str, column: str | None = None) -> None:
     if missing.any():
-        problem = at_first(missing, name, "missing value", "Drop or fill these rows first.", column=column)
+        problem = at_first(missing, name, "missing value", "Drop these rows first.", column=column)
         raise InvalidScoreError(problem)
 
 
@@ -261,7 +261,7 @@ def _real(value: Any) -> float:
 def _check_finite(scores: Scores, name: str) -> None:
     values = scores.values
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", "Drop or fill these rows.")
+        _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", "Drop these rows first.")
 
 
 def _check_unit_range(scores: Scores, name: str) -> None:
