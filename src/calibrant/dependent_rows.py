@@ -11,8 +11,9 @@ Either takes no more than sums by cluster, or by time: those of parts of the row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -54,29 +55,31 @@ class KeySums:
         cls,
         keys: npt.NDArray[Any],
         at: npt.NDArray[np.integer[Any]],
-        columns: FloatArray,
+        columns: Iterable[FloatArray],
         until: TimeArray | None = None,
     ) -> KeySums:
         """Sum rows by the key that each has, given as its index; `columns` are weights and weighted figures."""
-        sums = np.column_stack([np.bincount(at, column, keys.size).astype(np.float64) for column in columns.T])
         there = np.bincount(at, minlength=keys.size) > 0
+        weight, *figures = (np.bincount(at, column, keys.size)[there].astype(np.float64) for column in columns)
         last = None
         if until is not None:
             order = np.argsort(at, kind="stable")
             last = np.maximum.reduceat(until[order], np.searchsorted(at[order], np.flatnonzero(there)))
-        return cls(keys[there], sums[there, 0], sums[there, 1:], last)
+        return cls(keys[there], weight, np.array(figures).reshape(len(figures), weight.size).T, last)
 
     @classmethod
     def joined(cls, parts: Sequence[KeySums]) -> KeySums:
-        """Add up the sums of parts of the rows; keys of several parts must be of one kind."""
+        """Add up the sums of parts of the rows."""
         if len(parts) == 1:
             return parts[0]
         if len({part.keys.dtype.kind for part in parts}) > 1:
             parts = _of_one_kind(parts)
         keys, at = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
-        columns = [np.column_stack((part.weight, part.figures)) for part in parts]
         known = [part.until for part in parts if part.until is not None]
-        return cls.of(keys, at, np.concatenate(columns), np.concatenate(known) if known else None)
+        weight = np.concatenate([part.weight for part in parts])
+        n_figures = parts[0].figures.shape[1]
+        figures = (np.concatenate([part.figures[:, j] for part in parts]) for j in range(n_figures))  # one at a time
+        return cls.of(keys, at, chain([weight], figures), np.concatenate(known) if known else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class DependenceSums:
         `clusters` names the clusters of rows that don't number them.
         """
         w = rows.weights
-        columns = np.column_stack((w, w[:, None] * figures))
+        columns = [w, *(w * figure for figure in figures.T)]
         squares = np.stack([w**2 @ figures**power for power in range(3)])
         if rows.cluster is not None:
             names, codes = np.unique(rows.cluster, return_inverse=True)
@@ -216,18 +219,20 @@ class SumsBuilder:
             part = rows if at.size == rows.n_rows else rows.take(at)
             named = None if clusters is None else clusters.take(at)
             self._held.append(DependenceSums.of(part, self.influences(part), named))
-            if sum(each.size for each in self._held[1:]) > self._held[0].size:
-                self._held = [self.sums()]
+            if 2 * sum(each.size for each in self._held[1:]) > self._held[0].size:
+                self.sums()
         return self
 
     @property
     def size(self) -> int:
-        """Numbers that are held."""
-        return sum(each.size for each in self._held)
+        """Numbers that are held, but for those that wait to be added, half as many at most."""
+        return self._held[0].size
 
     def sums(self) -> DependenceSums:
         """Return the sums of all rows that were added, one at least."""
-        return DependenceSums.joined(self._held)
+        if len(self._held) > 1:
+            self._held = [DependenceSums.joined(self._held)]
+        return self._held[0]
 
 
 def design_effect(rows: Rows, dependence: DesignEffects | None = None) -> float:

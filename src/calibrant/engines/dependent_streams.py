@@ -20,7 +20,7 @@ from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 
 _ByGroup: TypeAlias = dict[Any, DependenceSums]
-#: Numbers that may be held for each distinct score that may be: about 270 MB by default.
+#: Numbers that may be held for each distinct score that may be: 270 MB by default, thrice that while parts are added.
 _NUMBERS_PER_SCORE = 8
 
 
