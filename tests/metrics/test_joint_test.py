@@ -111,3 +111,9 @@ def test_clusters_are_allowed_for_and_ignoring_them_is_not_harmless() -> None:
     declared = np.mean([joint_test(y, p, cluster=cluster).p_value < 0.05 for y, p, cluster in rows])
     assert ignored > 0.3
     assert declared <= 0.05 + 2.5 * 0.0126
+
+
+def test_one_cluster_proves_nothing() -> None:
+    y, p = drawn(300, 0, slope=0.5)
+    assert joint_test(y, p).p_value < 1e-3
+    assert joint_test(y, p, cluster=np.zeros(300)).p_value > 0.2

@@ -285,7 +285,7 @@ def _by_t(p: float, dof: float) -> float:
     """Return the p-value that a normal one has where its variance was measured on few clusters."""
     from scipy.special import ndtri, stdtr
 
-    return float(2.0 * stdtr(dof, ndtri(0.5 * p))) if p > 0.0 else 0.0
+    return float(2.0 * stdtr(max(dof, 1.0), ndtri(0.5 * p))) if p > 0.0 else 0.0
 
 
 def combined(values: Iterable[float]) -> float:

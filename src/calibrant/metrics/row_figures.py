@@ -55,6 +55,8 @@ class RowFigures:
         found = dependence.of_sums_of_means(sums)
         n_scores, n_parts = len(self.names), self.parts.n_figures
         effects = dict(zip(self.names, found[:n_scores].tolist(), strict=True))
+        if "base_rate" in effects:  # which is all that it depends on
+            effects["uncertainty"] = effects["base_rate"]
         return replace(
             settings,
             effect=settings.effect * float(found[n_scores + n_parts :].max()),

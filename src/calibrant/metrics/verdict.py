@@ -163,7 +163,8 @@ def _of_rows(scores: Mapping[str, Score], test: JointTest) -> Verdict:
         words = f"The calibration error is undefined: {error.note or gap.note or 'no interval could be found'}."
         headline = "Calibration can't be judged from these rows"
         return Verdict("undefined", headline, words, words, "Unknown.", "Unknown.", *_advice(scores, "collect"))
-    words = f"No miscalibration found: {_none_found(scores)}; {_p(test)} of all ways of being off.{_alone(scores)}"
+    tested = f"testing all ways of being off together gives {_p(test)}"
+    words = f"No miscalibration found: {_none_found(scores)}; {tested}.{_alone(scores)}"
     if is_small:
         words = f"{words} Calibrated to within {rate(within)}: a larger error is ruled out."
         headline, answer, action = f"Calibrated to within {rate(within)}", "Yes. ", "leave"

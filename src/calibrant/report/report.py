@@ -285,7 +285,9 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
         note_title="Meaning",
     )
     lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
-    return pages.Section("Scores", [pages.Text(" ".join([lead, *data["notes"]])), found])
+    worth = f"They are not independent, and worth about {int(data['effective_rows']):,} rows that are."
+    notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
+    return pages.Section("Scores", [pages.Text(" ".join([lead, *notes])), found])
 
 
 def _methods_of(summary: dict[str, Any]) -> str:
