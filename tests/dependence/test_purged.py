@@ -242,7 +242,7 @@ def test_module_is_reached_from_the_package() -> None:
             InvalidTypeError,
             "times row 1: 3 is no date",
         ),
-        (lambda: PurgedKFold(2, times=["a", "b"]).split(range(2)), InvalidTypeError, "times holds"),
+        (lambda: PurgedKFold(2, times=["a", "b"]).split(range(2)), InvalidTypeError, "times row 0: 'a' is text"),
         (lambda: PurgedKFold(2, times=[[1, 2]]).split(range(2)), ShapeError, r"times has shape \(1, 2\)"),
         (
             lambda: PurgedKFold(2, times=[1, 2, 3], label_end=[1, 0, 0]).split(range(3)),

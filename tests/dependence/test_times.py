@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "missing": ([STAMPS[0], np.datetime64("NaT")], InvalidInputError, r"times row 1: missing time \(1 of 2 rows\)"),
     "missing in pandas": ([dt.date(2024, 1, 1), pd.NaT], InvalidTypeError, "times row 1: NaT is no date"),
     "mixed": ([dt.date(2024, 1, 1), "soon"], InvalidTypeError, "times row 1: 'soon' is no date"),
-    "text": (["a", "b"], InvalidTypeError, "times holds"),
+    "text": (["a", "b"], InvalidTypeError, "times row 0: 'a' is text, not a time"),
     "infinite": ([1.0, np.inf], CalibrantError, "times row 1: inf is not finite"),
     "a table": (np.zeros((2, 2)), ShapeError, r"times has shape \(2, 2\)"),
     "nothing": (np.array([]), ShapeError, "times is empty"),
