@@ -13,6 +13,7 @@ from parsed_page import ParsedPage
 from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, multiclass
 
 import calibrant as cb
+from calibrant.phrases import decimals
 from calibrant.report.report import MEANINGS, score_section
 
 URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
@@ -90,8 +91,8 @@ def test_page_states_what_the_summary_holds(report: cb.Report, page: ParsedPage)
     scores = page.within(page.one("table", class_="scores"), "tbody")[0].text
     fine = 5 if 0.0 < summary["scores"]["brier"]["value"] < 0.01 else 4
     for name, score in summary["scores"].items():
-        digits = 3 if name in {"slope", "intercept"} else fine
         if name in MEANINGS and score["value"] is not None:
+            digits = decimals(score["value"], 3 if name in {"slope", "intercept"} else fine)
             assert f"{score['value']:z.{digits}f}".replace("-", "\N{MINUS SIGN}") in scores
     bins = page.within(page.one("table", class_="bins"), "tr")
     assert len(bins) == 1 + len(summary["curve"]["bins"])
