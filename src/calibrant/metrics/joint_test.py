@@ -12,7 +12,7 @@ from calibrant.dependent_rows import DesignEffects
 from calibrant.metrics.calibration_tests import range_exceeds
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, logit
+from calibrant.numerics import EPS, TINY, FloatArray, IntArray, dot, expit, logit
 from calibrant.phrases import legible
 from calibrant.results import JointTest
 from calibrant.rows import Rows
@@ -33,6 +33,8 @@ _LARGEST_P = 0.99
 _SMALL_P = 1e-8
 #: Directions with less than this share of the mean's variance tell nothing of their own.
 _LEAST_SHARE = 1e-6
+#: Smaller probabilities count as this: what they rule out is ruled out by it too.
+_LEAST_P = 1e-100
 
 
 def joint_test(
@@ -198,8 +200,12 @@ class _Cells:
         is_impossible = bool(positives[scores <= 0.0].any() or (positives < weight)[scores >= 1.0].any())
         p, weight, squared, positives = fine_sums(summary)
         free = (p > 0.0) & (p < 1.0)
-        p, weight, squared, positives = p[free], weight[free], squared[free], positives[free]
-        return cls(p, weight**2 / squared, squared / weight, positives - weight * p, is_impossible)
+        p, weight, squared, positives = np.maximum(p[free], _LEAST_P), weight[free], squared[free], positives[free]
+        unit = squared / weight
+        scale = max(float(unit.max(initial=0.0)), TINY)  # in which no square is out of range
+        unit = np.maximum(unit / scale, EPS)
+        excess = (positives - weight * p) / scale
+        return cls(p, weight / scale / unit, unit, excess, is_impossible)
 
     @property
     def variance(self) -> FloatArray:

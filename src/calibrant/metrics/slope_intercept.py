@@ -163,8 +163,11 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     variance = np.diag(bread @ _moments(z, spread) @ bread)
     factor = np.maximum(variance / np.diag(bread), least) * column.size / max(column.size - 2.0, 1.0)
     p, weight, _, positives = fine_sums(summary)
+    total = summary.total_weight
     cells = _on_logits(TiedScores(p, weight, positives))
-    ends = _profile_ends(cells, line, normal_quantile(column.level) * np.sqrt(factor), np.sqrt(np.diag(bread)))
+    cells = TiedScores(cells.scores, weight / total, positives / total)  # whose sums are in range
+    reach = normal_quantile(column.level) * np.sqrt(factor) / math.sqrt(total)
+    ends = _profile_ends(cells, line, reach, np.sqrt(np.diag(bread)) * math.sqrt(total))
     share = column.size / summary.total_weight
     rarest = share * max(min(f, summary.total_weight - f) for f in (summary.total_positives, dot(weight, p)))
     few = f"too few events: {rarest:.1f} rows of the rarer class are expected, or seen" if rarest < _FEW_EVENTS else ""
