@@ -87,7 +87,8 @@ def clip_of_ends(p: FloatArray, n: float, fitting: IntArray) -> float:
 def fitting_steps(p: FloatArray) -> BoolArray:
     """Say for 1, 2, ..., 1,000 steps from 0 to 1 whether all probabilities are whole numbers of them, to rounding."""
     p = p.reshape(-1)
-    fits = _are_votes(np.outer(_STEPS, p[:8]))
+    with np.errstate(over="ignore"):  # logits may be as large as numbers are
+        fits = _are_votes(np.outer(_STEPS, p[:8]))
     if fits.any() and p.size > 8:
         distinct = np.unique(p)
         for k in np.flatnonzero(fits):  # few are left, or there are few values
@@ -96,7 +97,8 @@ def fitting_steps(p: FloatArray) -> BoolArray:
 
 
 def _are_votes(votes: FloatArray) -> BoolArray:
-    return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=-1))
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=-1))
 
 
 def clip_as_given(p: FloatArray, n: float) -> float:

@@ -102,7 +102,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     >>> len(model.calibrated_classifiers_)
     3
     >>> model.predict_proba(X[:1]).round(2)
-    array([[0.94, 0.06]])
+    array([[0.95, 0.05]])
     """
 
     classes_: npt.NDArray[Any] | list[npt.NDArray[Any]]

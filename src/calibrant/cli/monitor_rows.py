@@ -43,7 +43,7 @@ class WindowRequest:
     def read(self, opened: OpenedFile) -> MonitoredRows:
         """Read the rows that have labels and are to be counted now; windows of rows are in the order of time."""
         of, source = opened.request, opened.source
-        named = [of.label, *opened.score, of.weight, of.cluster, of.time, of.label_end, self.date]
+        named = [of.label, *opened.score, *opened.groups, of.weight, of.cluster, of.time, of.label_end, self.date]
         table = source.read(list(dict.fromkeys(name for name in named if name is not None)))
         weight = None if of.weight is None else np.asarray(table.column(of.weight))
         at = np.arange(table.num_rows) if weight is None else np.flatnonzero(weight != 0.0)

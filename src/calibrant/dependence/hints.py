@@ -48,7 +48,7 @@ def dependence_hint(
         return ""
     e = residuals - _means(residuals, scores)
     if weight is not None:
-        e = e * weight
+        e = e * (weight / weight.max())  # whose squares are in range
     sums = np.concatenate(([0.0], np.cumsum(e)))
     far = (sums[last + 1 :] - sums[near : n - last + near]) / (last + 1 - near)
     first = e[: n - last]

@@ -281,8 +281,10 @@ class _Cells:
         if of[-1] == 0:
             return None
         variance = np.bincount(of, self.variance) * effect
-        fourth = np.bincount(of, self.variance * self.unit**2 * (1.0 - 6.0 * p * (1.0 - p))) * effect**3
-        statistic = float(np.sum(np.bincount(of, self.excess) ** 2 / variance))
+        kept = variance > _LEAST_P * variance.max()
+        fourth = np.bincount(of, self.variance * self.unit**2 * (1.0 - 6.0 * p * (1.0 - p)))[kept] * effect**3
+        variance = variance[kept]
+        statistic = float(np.sum(np.bincount(of, self.excess)[kept] ** 2 / variance))
         multiple = 1.0 + 0.5 * float(np.mean(fourth / variance**2))
         return float(gammaincc(0.5 * variance.size / multiple, 0.5 * statistic / multiple))
 

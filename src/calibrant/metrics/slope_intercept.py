@@ -170,6 +170,9 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     ends = _profile_ends(cells, line, reach, np.sqrt(np.diag(bread)) * math.sqrt(total))
     share = column.size / summary.total_weight
     rarest = share * max(min(f, summary.total_weight - f) for f in (summary.total_positives, dot(weight, p)))
+    if not np.isfinite(ends).all():
+        undefined = Estimate(math.nan, math.nan, math.nan, "none", "undefined: the data give the interval no end")
+        return {"slope": undefined, "intercept": undefined}
     few = f"too few events: {rarest:.1f} rows of the rarer class are expected, or seen" if rarest < _FEW_EVENTS else ""
     return {
         name: Estimate(value, min(low, value), max(high, value), "profile likelihood", few)

@@ -241,7 +241,11 @@ def affine_columns(columns: SortedColumns, constant: FloatArray, slope: float) -
 
 def as_matrix(P: ArrayLike, name: str) -> Scores:
     """Check a matrix of probabilities, a column per class."""
-    shape = getattr(P, "shape", None) or np.shape(P)
+    shape = getattr(P, "shape", None)
+    if shape is None and isinstance(P, (list, tuple)):
+        widths = {len(row) if isinstance(row, (list, tuple)) else 1 for row in P}
+        shape = (len(P), *widths) if len(widths) == 1 else (0, 0)  # rows of several lengths are refused below
+    shape = shape or (0, 0)
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise ShapeError(
             f"{name} has shape {tuple(shape)}. Pass one column per class, at least two: np.column_stack((1 - p, p)) "
