@@ -139,7 +139,8 @@ class RandomSubsets:
         Of k subsets, deviations from a mean are too small by the root of (k - 1) / k; k is Kish's effective number.
         """
         total = mass.sum(axis=0)
-        k = np.divide(total**2, np.sum(mass**2, axis=0), out=np.full(total.size, 2.0), where=total > 0.0)
+        squares = np.sum(mass**2, axis=0)
+        k = np.divide(total**2, squares, out=np.full(total.size, 2.0), where=squares > 0.0)
         few = np.where(k > 1.0 + 1.0 / self.n, k / np.maximum(k - 1.0, 1.0 / self.n), 1.0)
         return np.asarray(np.sqrt(few * (1.0 - 1.0 / max(self.n, 2))))
 
