@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
+from calibrant.dependent_rows import DesignEffects, effects_in_groups
 from calibrant.metrics import design_effect, measured_rows
 from calibrant.numerics import FloatArray, softmax
 
@@ -116,3 +117,12 @@ def test_errors_that_are_large_are_still_found() -> None:
     found = cb.Report(drawn(prob, 0, 5), sharp, **dependence("labels that overlap", 5)).summary()["verdict"]
     assert found["state"] == "miscalibrated"
     assert "over-confident" in found["headline"]
+
+
+@pytest.mark.parametrize("kind", ["clusters", "labels that overlap"])
+def test_the_effects_in_one_group_are_those_of_all_rows(kind: str) -> None:
+    rows = measured_rows(drawn(truth(10), 0, 10), truth(10), **dependence(kind, 10))
+    influence = rows.scores[:, 0] - (rows.codes == 0)
+    in_one = effects_in_groups(rows, np.zeros(N, dtype=np.intp), 1, influence)
+    assert in_one == pytest.approx(DesignEffects.of(rows).of_means(rows, influence[:, None]), rel=1e-9)
+    assert in_one > 3.0

@@ -235,13 +235,17 @@ class SumsBuilder:
         return self._held[0]
 
 
-def design_effect(rows: Rows, dependence: DesignEffects | None = None) -> float:
+def gap_sums(rows: Rows) -> DependenceSums:
+    """Sum the mean gaps between probability and outcome, of top label and classes, by what rows share."""
+    return SumsBuilder(gaps).add(rows).sums()
+
+
+def design_effect(rows: Rows) -> float:
     """Return the largest design effect of the mean gaps between probability and outcome, of top label and classes."""
     if not rows.declared:
         return 1.0
-    sums = SumsBuilder(gaps).add(rows).sums()
-    dependence = DesignEffects.of_sums(sums) if dependence is None else dependence
-    return float(dependence.of_sums_of_means(sums).max())
+    sums = gap_sums(rows)
+    return float(DesignEffects.of_sums(sums).of_sums_of_means(sums).max())
 
 
 def units_of(rows: Rows) -> tuple[Units, ...]:

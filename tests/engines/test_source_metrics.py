@@ -127,3 +127,15 @@ def test_groups_of_several_columns_are_measured_by_their_top_label() -> None:
         for group, scores in wanted.groups.items():
             assert found.groups[group]["accuracy"].value == pytest.approx(scores["accuracy"].value, rel=1e-12)
             assert found.groups[group]["mean_gap"].low == pytest.approx(scores["mean_gap"].low, abs=1e-3)
+
+
+def test_the_notes_say_which_label_was_taken_as_the_positive_one() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = np.where(rng.random(300) < p, "paid", "late")
+    rows = in_parts({"p": p, "y": y})
+    assert evaluate(rows).notes == cb.evaluate(y, p).notes
+    assert evaluate(rows).notes[0].startswith("'paid' is taken as the positive class, 'late' as the negative one")
+    assert evaluate(rows, pos_label="paid").notes == []
+    assert evaluate(in_parts({"p": p, "y": y == "paid"})).notes == []
+    assert evaluate(in_parts(columns_of(np.column_stack([1.0 - p, p]), y=y)), score=["p0", "p1"]).notes == []

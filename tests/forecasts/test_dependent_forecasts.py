@@ -351,3 +351,14 @@ def test_intervals_of_quantiles_are_at_a_level_that_they_give() -> None:
     assert evaluate(forecast, y)["coverage"].value == evaluate(forecast, y, interval_level=0.8)["coverage"].value
     lopsided = QuantileForecast([0.1, 0.5], [[0.0, 1.0]])
     assert lopsided.central_levels == []
+
+
+def test_effective_numbers_of_rows_are_those_of_weights_and_clusters() -> None:
+    rng = np.random.default_rng(0)
+    y, weight, cluster = rng.normal(size=400), rng.integers(1, 4, 400), np.arange(400) // 4
+    kish = weight.sum() ** 2 / np.square(weight).sum()
+    weighted = evaluate(GaussianForecast(np.zeros(400), 1.0), y, sample_weight=weight)
+    assert [score.n_eff for score in weighted.values()] == pytest.approx([kish] * len(weighted))
+    repeated = evaluate(GaussianForecast(np.zeros(400), 1.0), y[cluster], cluster=cluster)
+    assert repeated["crps"].n_eff == pytest.approx(100.0, rel=0.02)
+    assert repeated["coverage"].n_eff == pytest.approx(100.0, rel=0.1)

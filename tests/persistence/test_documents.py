@@ -138,9 +138,6 @@ def test_column_names_of_other_kinds_are_kept_as_text(tmp_path: Path) -> None:
     assert through_file(fitted, tmp_path, ".json").score_names_ == ("0", "1", "2")
 
 
-# --- any values at all ---------------------------------------------------------------------------------------
-
-
 # --- the document --------------------------------------------------------------------------------------------
 
 

@@ -71,14 +71,10 @@ def _splits_by(cv: Any, rows: Rows) -> Iterator[Split]:
             side[at] = True
         again = held_out & (seen | fitted)
         if again.any() or not (fitted.any() and held_out.any()):
-            row = (
-                f"row {int(again.argmax())} is held out twice, or fitted to as well"
-                if again.any()
-                else "a side is empty"
-            )
+            twice = f"row {int(again.argmax())} is held out twice, or fitted to as well"
             raise InvalidInputError(
-                f"split {i} of cv={cv!r} can't be used: {row}. Pass a splitter that holds each row out once at most, "
-                "such as PurgedKFold or GroupKFold."
+                f"split {i} of cv={cv!r} can't be used: {twice if again.any() else 'a side is empty'}. Pass a splitter "
+                "that holds each row out once at most, such as PurgedKFold or GroupKFold."
             )
         seen |= held_out
         if rows.cluster is not None:

@@ -24,6 +24,7 @@ from calibrant.metrics import (
     evaluate_multiclass,
     evaluate_rows,
     evaluate_summary,
+    label_notes,
 )
 from calibrant.numerics import FloatArray
 from calibrant.quantised import QuantisedSummary
@@ -140,6 +141,8 @@ def evaluate(
         found.overall.n_skipped = reader.source.n_skipped
         return found
     scores = _evaluate_all(stream, settings, evaluated_on)
+    if len(reader.score) == 1:
+        scores.notes = [*label_notes(stream.classes.tolist(), pos_label), *scores.notes]
     scores.n_skipped = reader.source.n_skipped
     return scores
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from calibrant.forecasts.scores import (
     row_log_score,
     row_pinball,
 )
-from calibrant.metrics import Estimate, Verdict
+from calibrant.metrics import Estimate, Verdict, named_scores
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
@@ -114,10 +115,9 @@ def evaluate(
     Intervals of means are Student's t, with Hall's (1992) transformation that removes skewness; that of `coverage` is
     Wilson's. Those of gaps, which are no smooth functions of the rows, are "noise bounds": the measured gap, less and
     plus a quantile of the same gap measured on noise alone, drawn from how sums over 100 random subsets of rows vary.
-    By the triangle inequality they cover more often than `level`
-    says where forecasts are off, and about as often where they are right. Bins of few rows are the exception: the
-    bounds of `distribution_calibration_error` hold the zero of a calibrated forecast in 78% of samples of 100 rows, 88%
-    of 300, 95% of 1,000.
+    By the triangle inequality they cover more often than `level` says where forecasts are off, and about as often where
+    they are right. Bins of few rows are the exception: the bounds of `distribution_calibration_error` hold the zero of
+    a calibrated forecast in 78% of samples of 100 rows, 88% of 300, 95% of 1,000.
 
     Where rows are not independent, sums over clusters are, or over consecutive blocks of time: four times as long as
     labels overlap, or of the length of Politis and White (2004). Errors of means are then those of the cluster
@@ -178,7 +178,8 @@ def crps_change(before: Outcomes, after: Outcomes, level: float) -> Estimate:
 
 
 def _scores(estimates: dict[str, Estimate], rows: Outcomes, level: float, evaluated_on: str) -> list[Score]:
-    return [e.to_score(name, level=level, n=len(rows), evaluated_on=evaluated_on) for name, e in estimates.items()]
+    known: dict[str, Any] = {"level": level, "n": len(rows), "n_eff": rows.effective_size}
+    return list(named_scores(estimates, evaluated_on=evaluated_on, **known).values())
 
 
 def mean_estimates(rows: Outcomes, interval_level: float, level: float) -> dict[str, Estimate]:

@@ -23,7 +23,8 @@ from calibrant.forecasts.decisions import (
 )
 from calibrant.forecasts.points import as_numbers
 from calibrant.forecasts.scores import deviations, mean_estimate, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.metrics import named_scores
+from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
 
@@ -265,10 +266,7 @@ def _policy_scores(
         "promised_less_realised": promised - realised,
         "best_single_decision": losses[:, best],
     }
-    found = []
-    for name, values in named.items():
-        estimate = mean_estimate(values, weight, units(values), level)
-        if name == "best_single_decision":
-            estimate = replace(estimate, note=f"decision {best} for all rows")
-        found.append(estimate.to_score(name, level=level, n=values.size, evaluated_on=evaluated_on))
-    return PolicyScores(*found)
+    found = {name: mean_estimate(values, weight, units(values), level) for name, values in named.items()}
+    found["best_single_decision"] = replace(found["best_single_decision"], note=f"decision {best} for all rows")
+    known: dict[str, Any] = {"level": level, "n": len(losses), "n_eff": kish_size(weight), "evaluated_on": evaluated_on}
+    return PolicyScores(*named_scores(found, **known).values())

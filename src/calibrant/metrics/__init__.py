@@ -78,6 +78,7 @@ from calibrant.metrics.estimates import (
     check_settings as check_settings,
     mean_of as mean_of,
     measured_rows as measured_rows,
+    named_scores as named_scores,
     normal_estimate as normal_estimate,
     rate_estimate as rate_estimate,
     wilson as wilson,
@@ -88,6 +89,7 @@ from calibrant.metrics.evaluation import (
     evaluate_multiclass as evaluate_multiclass,
     evaluate_rows as evaluate_rows,
     evaluate_summary as evaluate_summary,
+    label_notes as label_notes,
 )
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.parts import (

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from calibrant.dependent_rows import DependenceSums, DesignEffects, design_effect, with_effect
+from calibrant.dependent_rows import DependenceSums, DesignEffects, gap_sums, with_effect
 from calibrant.metrics.bins import Bins, make_bins
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.results import Score
@@ -70,7 +70,7 @@ class Estimate:
 
 
 def named_scores(
-    estimates: Mapping[str, Estimate], *, level: float, n: int, n_eff: float, evaluated_on: str, scale: str
+    estimates: Mapping[str, Estimate], *, level: float, n: int, n_eff: float, evaluated_on: str, scale: str = ""
 ) -> dict[str, Score]:
     """Return estimates as scores by their names."""
     known: dict[str, Any] = {"level": level, "n": n, "n_eff": n_eff, "evaluated_on": evaluated_on, "scale": scale}
@@ -117,11 +117,9 @@ class Settings:
         """Return the settings for a score of this name."""
         return replace(self, effect=self.effects[name]) if name in self.effects else self
 
-    def with_rows(self, rows: Rows, dependence: DesignEffects) -> Settings:
+    def with_rows(self, rows: Rows) -> Settings:
         """Return the settings for these rows."""
-        if not dependence.is_dependent:
-            return self
-        return replace(self, effect=self.effect * design_effect(rows, dependence), dof=min(self.dof, dependence.dof))
+        return self.with_sums(gap_sums(rows) if rows.declared else None)
 
     def with_sums(self, sums: DependenceSums | None) -> Settings:
         """Return the settings for rows whose mean gaps were summed by what they share."""

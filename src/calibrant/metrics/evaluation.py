@@ -5,7 +5,7 @@ A score enters here: as a line of one of the two tables below, which name what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,14 +190,13 @@ def evaluate(
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     found = evaluate_rows(rows, settings, evaluated_on)
-    found.notes = [*_label_notes(rows, pos_label), *found.notes]
+    found.notes = [*(label_notes(rows.classes.tolist(), pos_label) if rows.is_binary else []), *found.notes]
     return found
 
 
-def _label_notes(rows: Rows, pos_label: object) -> list[str]:
+def label_notes(labels: Sequence[object], pos_label: object) -> list[str]:
     """Say which of two labels was taken for the positive one, where neither the caller nor the labels say it."""
-    labels = rows.classes.tolist()
-    if not rows.is_binary or pos_label is not None or labels in ([0, 1], [-1, 1]):
+    if pos_label is not None or labels in ([0, 1], [-1, 1]):
         return []
     return [f"{labels[1]!r} is taken as the positive class, {labels[0]!r} as the negative one; pos_label= changes it."]
 

@@ -92,9 +92,12 @@ def joint_test(
     """
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what).one_column()
-    dependence = DesignEffects.of(rows)
-    effects = part_effects(rows, dependence) if dependence.is_dependent else 1.0
-    return joint_test_of(rows.summary(), effects=effects, dof=dependence.dof)
+    summary = rows.summary()
+    if not rows.declared:
+        return joint_test_of(summary)
+    known, influences = DesignEffects.of(rows), PartInfluences.of(summary)
+    effects = influences.effects(known.of_means(rows, influences.of_rows(rows)))
+    return joint_test_of(summary, effects=effects, dof=known.dof)
 
 
 def joint_test_of(
@@ -132,12 +135,6 @@ def joint_test_of_classes(top: Column, by_class: Mapping[object, float]) -> Join
     of_classes = combined(by_class.values())
     parts = {**found.parts, f"class {legible(worst, most=40)}": of_classes}
     return JointTest(combined([found.p_value, of_classes]), parts)
-
-
-def part_effects(rows: Rows, dependence: DesignEffects) -> dict[str, float]:
-    """Return the design effect of each part of the test, of rows of one score that are not independent."""
-    influences = PartInfluences.of(rows.summary())
-    return influences.effects(dependence.of_means(rows, influences.of_rows(rows)))
 
 
 @dataclass(frozen=True, slots=True)

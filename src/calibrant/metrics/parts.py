@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from calibrant.dependent_rows import DesignEffects, as_independent
+from calibrant.dependent_rows import as_independent
 from calibrant.metrics import multiclass
 from calibrant.metrics.calibration_error import ece_debiased_estimate
 from calibrant.metrics.estimates import Column, Settings, check_settings, measured_rows
@@ -36,7 +36,7 @@ class PartScores(ABC):
     part: ClassVar[tuple[Literal["class", "group"], str]]
 
     def is_off(self, part: object) -> bool:
-        """Say whether one of the gaps by which a part is judged has an interval that excludes zero."""
+        """Say whether a part is found off: a class by an interval of its gaps, a group by its test or its mean gap."""
         return verdict(self.parts[part], of=self.part[0]).is_off
 
     @property
@@ -193,7 +193,7 @@ def evaluate_classes(
 
 def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassScores:
     """Measure each class of checked rows, as `evaluate_classes` does."""
-    settings = settings.with_rows(rows, DesignEffects.of(rows))
+    settings = settings.with_rows(rows)
     classes = multiclass.Classes(multiclass.HeldRows(as_independent(rows)), settings)
     measured: dict[Any, Scores] = {}
     bins = []
@@ -297,12 +297,12 @@ def evaluate_groups(
 
     Notes
     -----
-    Bonferroni's correction: with G groups each interval has the level 1 - (1 - level) / G. The interval of a group's
-    `mean_gap` (for K classes, of the top label) is Chernoff's (see `calibrant.metrics.gap_bounds`), which holds for
-    any number of rows: a normal one is too short for rare events in small groups, the more so at such levels. Of
-    calibrated predictions some group is found off with probability at most 1 - `level`. The other intervals are
-    those of `evaluate`, right for large groups only, so no group is judged by them; `audit` finds groups that are
-    right on average and off for some scores.
+    A group is found off where its joint test (see `joint_test`: all ways of being off in one p-value) rejects, or the
+    interval of its `mean_gap` (for K classes, of the top label) excludes zero. Bonferroni's correction: with G groups
+    test and interval have the level 1 - (1 - level) / G. The interval is Chernoff's (see
+    `calibrant.metrics.gap_bounds`), which holds for any number of rows: a normal one is too short for rare events in
+    small groups, the more so at such levels. The other intervals are those of `evaluate`, right for large groups only,
+    so no group is judged by them. `audit` looks for groups among all combinations of columns.
 
     References
     ----------
@@ -336,9 +336,9 @@ def groups_of_rows(
         summaries,
         n_rows={group: part.n_rows for group, part in parts.items()},
         is_binary=rows.is_binary,
-        settings=settings.with_rows(data, DesignEffects.of(data)),
+        settings=settings.with_rows(data),
         evaluated_on=evaluated_on,
-        of_group={group: settings.with_rows(part, DesignEffects.of(part)) for group, part in parts.items()},
+        of_group={group: settings.with_rows(part) for group, part in parts.items()},
     )
     return found, summaries
 

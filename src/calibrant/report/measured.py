@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from calibrant import engines, metrics
 from calibrant._version import __version__
-from calibrant.dependent_rows import DesignEffects, as_independent
+from calibrant.dependent_rows import as_independent
 from calibrant.numerics import FloatArray
 from calibrant.phrases import clean
 from calibrant.report.parts import MAX_PANELS, summarise_classes, summarise_groups
@@ -60,7 +60,7 @@ def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
     """Measure rows in memory."""
     scores, n_classes = metrics.evaluate_rows(rows, settings, ON), rows.n_classes
     classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
-    effect = settings.with_rows(rows, DesignEffects.of(rows)).factor
+    effect = settings.with_rows(rows).factor
     rows = as_independent(rows)
     return Measured(
         scores,
@@ -86,7 +86,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
         weights = np.array([found.total_weight - found.total_positives, found.total_positives])
         settings = engines.settings_of_stream(stream, found, settings)
         scores = engines.evaluate_one_score(stream, found, settings, ON)
-        counts, size, effect = _counts(stream, weights), found.effective_size, settings.effect
+        counts, size, effect = _counts(stream, weights), found.effective_size, settings.factor
         return Measured(scores, found, labels, counts, weights, size, is_weighted, effect, notes=_notes(found))
     held = stream.materialise(stream.max_distinct // len(labels))
     if held is not None:
@@ -103,7 +103,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
         weights,
         rows.effective_size,
         is_weighted,
-        settings.effect,
+        settings.factor,
         by_class=rows.by_class,
         order=np.argsort(-weights, kind="stable").tolist(),
         notes=[*_notes(rows.top), left_out],
