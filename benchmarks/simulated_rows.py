@@ -1,4 +1,4 @@
-"""Rows drawn from known probabilities: calibrated ones, clusters of them, and twelve ways of being off."""
+"""Rows drawn from known probabilities: calibrated ones, clusters of them, and eighteen ways of being off."""
 
 from __future__ import annotations
 
@@ -68,7 +68,11 @@ def _standard(p: Array) -> Array:
     return np.asarray((z - np.median(z)) / _SPREAD)
 
 
-#: True probability for a predicted one, of strength s.
+def _ranks(p: Array) -> Array:
+    return np.asarray((np.argsort(np.argsort(p)) + 0.5) / p.size)
+
+
+#: True probability for a predicted one, of strength s. The parts of the joint test were chosen on these kinds.
 KINDS: dict[str, Callable[[Array, float], Array]] = {
     "too low": lambda p, s: expit(logit(p) + 0.3 * s),
     "over-confident": lambda p, s: expit(logit(p) * (1.0 - 0.25 * s)),
@@ -82,4 +86,15 @@ KINDS: dict[str, Callable[[Array, float], Array]] = {
     "low end": lambda p, s: np.where(p < np.quantile(p, 0.3), expit(logit(p) + 0.8 * s), p),
     "bump": lambda p, s: expit(logit(p) + 0.5 * s * np.exp(-0.5 * (_standard(p) / 0.25) ** 2)),
     "power": lambda p, s: p ** (1.0 + 0.15 * s),
+}
+#: Kinds that took no part in that choice.
+NEW_KINDS: dict[str, Callable[[Array, float], Array]] = {
+    "capped": lambda p, s: expit(
+        _SPREAD * np.clip(_standard(p), -2.0 / (1.0 + s), 2.0 / (1.0 + s)) + np.median(logit(p))
+    ),
+    "over-confident above": lambda p, s: expit(logit(p) - 0.3 * s * _SPREAD * np.maximum(_standard(p), 0.0)),
+    "saw": lambda p, s: np.clip(p + 0.15 * s * (5.0 * _ranks(p) % 1.0 - 0.5) * _noise(p), 0.0, 1.0),
+    "window": lambda p, s: np.clip(p - 0.17 * s * (np.abs(_ranks(p) - 0.65) < 0.05) * _noise(p), 0.0, 1.0),
+    "other link": lambda p, s: 1.0 - (1.0 - p) ** (1.0 + 0.25 * s),
+    "few at the top": lambda p, s: np.where(_ranks(p) > 0.97, expit(logit(p) - 1.6 * s), p),
 }
