@@ -57,6 +57,11 @@ def interval(level: float, low: float, high: float) -> str:
     return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
 
 
+def p_value(value: float) -> str:
+    """Write a p-value with two significant figures, or that it is below 0.001."""
+    return "< 0.001" if value < 0.001 else f"{value:#.2g}"
+
+
 def percent_level(level: float) -> str:
     """Write a level such as 0.95 as 95%; one that was corrected for many comparisons with four figures or more."""
     text = f"{100.0 * level:.4g}"

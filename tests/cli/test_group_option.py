@@ -44,7 +44,7 @@ def test_evaluate_shows_the_groups_of_the_library(run: Run, cities: pa.Table, fi
     assert document["groups"]["groups"][0]["group"] == "Rome"
     shown = run(f"evaluate {file} --group city --weight w --level 0.9").output
     assert f"By 'city': {found.verdict}" in shown
-    lines = shown[shown.index("group ") :].splitlines()
+    lines = shown[shown.index("\ngroup ") + 1 :].splitlines()
     assert [line.split()[0] for line in lines[1:4]] == [str(group) for group in found.groups]
     assert lines[1].endswith("off")
     gap = found.groups["Rome"]["mean_gap"]

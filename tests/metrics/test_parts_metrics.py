@@ -259,7 +259,7 @@ def test_worst_group_comes_first_and_is_named():
     assert found.is_off("Rome")
     assert not found.is_off("Bonn")
     assert found.verdict.startswith("Off, worst first: Rome (1 of 3). 3 groups are judged")
-    assert "have the level 98.33%" in found.multiplicity
+    assert "has the level 98.33%" in found.multiplicity
     assert "all groups at once with 95%" in found.multiplicity
     assert found.groups["Rome"].verdict.startswith("Too high, by 0.")
     assert found.groups["Bonn"].verdict.startswith("Not found off: on average")

@@ -23,7 +23,7 @@ from calibrant.metrics import (
     evaluate_rows,
     groups_of_rows,
 )
-from calibrant.phrases import bracketed, count, difference, figure, shorten
+from calibrant.phrases import bracketed, count, difference, figure, p_value, shorten
 from calibrant.results import Score, Scores
 
 #: Groups, or classes, that the table shows; JSON has them all.
@@ -232,8 +232,9 @@ def as_group_table(found: GroupScores) -> str:
         gap, error = scores["mean_gap"], scores["ece_debiased"]
         off = "off" if found.is_off(group) else ""
         figures = (figure(gap.value, sign=True), bracketed(gap.low, gap.high), figure(error.value))
-        rows.append((str(group), f"{gap.n:,}", *figures, bracketed(error.low, error.high), off))
-    shown = common.table(("group", "n", "mean_gap", level, "ece_debiased", level, ""), rows)
+        tested = p_value(found.p_value(group))
+        rows.append((str(group), f"{gap.n:,}", *figures, bracketed(error.low, error.high), tested, off))
+    shown = common.table(("group", "n", "mean_gap", level, "ece_debiased", level, "p", ""), rows)
     left = len(found.groups) - len(rows)
     return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
 

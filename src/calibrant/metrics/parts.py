@@ -14,8 +14,8 @@ from calibrant.metrics.estimates import Column, Settings, check_settings, measur
 from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
 from calibrant.metrics.joint_test import joint_test_of_column
 from calibrant.metrics.ranking import auc_estimate
-from calibrant.metrics.verdict import at_least, excludes, side, verdict
-from calibrant.phrases import difference, listed, percent_level
+from calibrant.metrics.verdict import at_least, excludes, known_test, side, verdict
+from calibrant.phrases import difference, listed, p_value, percent_level
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -240,18 +240,26 @@ class GroupScores(PartScores):
         """Scores of each group, the worst first."""
         return self.parts
 
+    def p_value(self, group: object) -> float:
+        """Return the p-value of the joint test of a group."""
+        return known_test(self.groups[group].test).p_value
+
     @property
     def multiplicity(self) -> str:
         each, all_at_once = percent_level(self.interval_level), percent_level(self.level)
         if len(self.groups) == 1:
             return f"One group is judged, so its intervals need no correction: they have the level {each}."
         return (
-            f"{len(self.groups):,} groups are judged, so the intervals of each have the level {each}: those of the "
-            f"mean gap hold for all groups at once with {all_at_once}."
+            f"{len(self.groups):,} groups are judged, so each has the level {each}. A group is off where the interval "
+            f"of its mean gap excludes 0, which holds for all groups at once with {all_at_once}, or where the test of "
+            f"all ways of being off gives a p below {1.0 - self.interval_level:.2g}."
         )
 
     def __str__(self) -> str:
-        lines = [f"{group}: {scores['mean_gap']}, {scores['ece_debiased']}" for group, scores in self.groups.items()]
+        lines = [
+            f"{group}: {scores['mean_gap']}, {scores['ece_debiased']}, p {p_value(self.p_value(group))}"
+            for group, scores in self.groups.items()
+        ]
         return "\n".join([self.verdict, *lines])
 
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.joint_test import combined
-from calibrant.phrases import count, difference, interval, rate
+from calibrant.phrases import count, difference, interval, p_value, rate
 from calibrant.results import JointTest, Score, Scores
 
 State: TypeAlias = Literal["calibrated", "miscalibrated", "unclear", "undefined"]
@@ -119,12 +119,12 @@ def verdict(
         test = scores.test
     match of:
         case "rows":
-            return _of_rows(scores, _given(test))
+            return _of_rows(scores, known_test(test))
         case "class":
             said = _class_sentences(scores)
             words = " ".join(said) or "Not found off."
         case "group":
-            words = _group_sentence(scores, test := _given(test))
+            words = _group_sentence(scores, test := known_test(test))
             said = [words] if excludes(scores["mean_gap"]) or _rejects(test, scores) else []
     state: State = "miscalibrated" if said else "unclear"
     return Verdict(state, "Off" if said else "Not found off", words, words)
@@ -140,7 +140,8 @@ def excludes(score: Score, null: float = 0.0) -> bool:
     return score.low > null or score.high < null
 
 
-def _given(test: JointTest | None) -> JointTest:
+def known_test(test: JointTest | None) -> JointTest:
+    """Return the joint test that rows and groups are judged by; raises InvalidInputError where there is none."""
     if test is None:
         raise InvalidInputError("rows and groups are judged by their joint test. Pass it as test.")
     return test
@@ -240,7 +241,8 @@ def _alone(scores: Mapping[str, Score]) -> str:
 
 
 def _p(test: JointTest) -> str:
-    return "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.2g}"
+    text = p_value(test.p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool, is_class_off: bool) -> str:

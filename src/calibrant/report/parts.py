@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.metrics import ClassScores, GroupScores, excludes
-from calibrant.phrases import clean, legible, percent_level
+from calibrant.phrases import clean, legible, p_value, percent_level
 from calibrant.report import pages
 from calibrant.report.reliability import axes_end, curve_of, panels, side_by_side
 from calibrant.rows import Rows
@@ -123,6 +123,7 @@ def summarise_groups(
                 "low": gap.low,
                 "high": gap.high,
                 "ece_debiased": scores["ece_debiased"].value,
+                "p_value": found.p_value(group),
                 "is_off": found.is_off(group),
             }
         )
@@ -142,8 +143,11 @@ def group_section(groups: dict[str, Any]) -> pages.Section:
     """Return the section on groups."""
     curves, n = groups["curves"], len(groups["rows"])
     shown = groups["rows"][: len(curves)]
-    bold = ", bold where its interval excludes 0" if any(each["is_off"] for each in groups["rows"]) else ""
-    lead = f"Gap is mean prediction less observed frequency{bold}. {axes_end(curves)}"
+    bold = "Groups that are off are bold. " if any(each["is_off"] for each in groups["rows"]) else ""
+    lead = (
+        "Gap is mean prediction less observed frequency; p is of the test of all ways of being off. "
+        f"{bold}{axes_end(curves)}"
+    )
     if len(shown) < n:
         lead = f"Shown are the worst {len(shown)} of {n} groups. {lead}"
     found = pages.table(
@@ -155,6 +159,7 @@ def group_section(groups: dict[str, Any]) -> pages.Section:
             ("Gap", lambda each: pages.off_cell(pages.signed(each["mean_gap"]), each["is_off"])),
             (f"{percent_level(groups['level'])} interval", lambda each: pages.ends(each, 3)),
             ("Debiased error", lambda each: pages.decimals(each["ece_debiased"], 3)),
+            ("p", lambda each: p_value(each["p_value"])),
         ],
     )
     pictures = panels(curves, "group", [f"{pages.count(curve['n_rows'])} rows" for curve in curves])
