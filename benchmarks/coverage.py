@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,8 +105,9 @@ def run() -> Tables:
     kinds = [("evaluate", 2), ("evaluate", 3), ("evaluate_classes", 3), ("evaluate_groups", 2)]
     cases = [Case(*kind, *how) for kind, *how in product(kinds, (True, False), (False, True), SIZES)]
     with ProcessPoolExecutor() as pool:
+        of_forecasts = pool.map(coverage_forecasts.rows_of, coverage_forecasts.KINDS)
         found = dict(zip(cases, pool.map(_list_of, cases), strict=True))
-        forecasts = pool.submit(coverage_forecasts.rows).result()
+        forecasts = list(chain.from_iterable(of_forecasts))
     smooth: list[float] = []
     for (what, n_classes), is_calibrated in product(kinds, (True, False)):
         columns = [(clustered, n) for clustered in (False, True) for n in SIZES]

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,20 +109,24 @@ def _at(y0: FloatArray, table: FloatArray) -> FloatArray:
     return np.asarray(table[np.abs(y0[:, None] - _THRESHOLDS).argmin(axis=1)])
 
 
-def rows(mean_sets: int = MEAN_SETS, gap_sets: int = GAP_SETS) -> list[Covered]:
-    """Return the actual coverage of every interval, at every size, calibrated and not, independent and clustered."""
+class Kind(NamedTuple):
+    """Which forecasts, of which rows."""
+
+    is_calibrated: bool
+    is_clustered: bool
+
+
+KINDS = tuple(Kind(*how) for how in product((True, False), (False, True)))
+
+
+def rows_of(kind: Kind) -> list[Covered]:
+    """Return the actual coverage of every interval, at every size."""
     found: list[Covered] = []
-    for is_calibrated in (True, False):
-        truth = Truth(is_calibrated=is_calibrated)
-        for is_clustered in (False, True):
-            for n in SIZES:
-                how = {"is_calibrated": is_calibrated, "is_clustered": is_clustered}
-
-                def sets(most: int, n: int = n, how: dict[str, bool] = how) -> Iterator[Outcomes]:
-                    return (draw(n, seed, **how) for seed in range(1, most + 1))
-
-                for measure, most in ((_means, mean_sets), (_bounds, gap_sets)):
-                    found += _covered(measure, truth, sets(most), n, how)
+    truth = Truth(is_calibrated=kind.is_calibrated)
+    for n in SIZES:
+        for measure, most in ((_means, MEAN_SETS), (_bounds, GAP_SETS)):
+            sets = (draw(n, seed, **kind._asdict()) for seed in range(1, most + 1))
+            found += _covered(measure, truth, sets, n, kind._asdict())
     return found
 
 
@@ -166,19 +171,3 @@ def _bounds(sample: Outcomes, truth: Truth, seed: int) -> Iterator[tuple[str, fl
         if np.isfinite(value):
             reach = float(np.quantile(noise[name], LEVEL))
             yield name, max(value - reach, 0.0), value + reach, truth.gap(name, errors, gaps)
-
-
-def table(found: list[Covered]) -> str:
-    """Return the coverage as text, a line for each score and kind of rows."""
-    lines = [f"{'function':18} {'score':32} {'calibrated':10} {'clustered':9}" + "".join(f"{n:>9,}" for n in SIZES)]
-    cells = {(c.function, c.score, c.is_calibrated, c.is_clustered): {} for c in found}  # type: ignore[var-annotated]
-    for c in found:
-        cells[c.function, c.score, c.is_calibrated, c.is_clustered][c.n] = c.covered
-    for (function, score, is_calibrated, is_clustered), by_n in cells.items():
-        shown = "".join(f"{by_n[n]:9.3f}" if n in by_n else " " * 9 for n in SIZES)
-        lines.append(f"{function:18} {score:32} {is_calibrated!s:10} {is_clustered!s:9}{shown}")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(table(rows()))
