@@ -5,7 +5,7 @@ Clusters may span batches, files and partitions. One more pass over the rows fin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,11 +24,13 @@ _ByGroup: TypeAlias = dict[Any, DependenceSums]
 _NUMBERS_PER_SCORE = 8
 
 
-def settings_of_stream(stream: SourceStream, summary: ScoreSummary, settings: Settings) -> Settings:
-    """Return the settings for the rows of a stream, whose one score, or top label, is summarised."""
+def settings_of_stream(
+    stream: SourceStream, summary: ScoreSummary, settings: Settings, by_class: Sequence[ScoreSummary] | None = None
+) -> Settings:
+    """Return the settings for the rows of a stream: its one score is summarised, or the top label, and each class."""
     if not stream.reader.shared:
         return settings
-    figures = RowFigures.of(summary, is_binary=stream.is_binary)
+    figures = RowFigures.of(summary, by_class)
     return figures.settings(settings, _sums(stream.ungrouped(), figures.of_rows)[None])
 
 

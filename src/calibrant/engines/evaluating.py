@@ -156,7 +156,7 @@ def _evaluate_all(stream: SourceStream, settings: Settings, evaluated_on: str) -
     if held is not None:
         return evaluate_rows(held, settings, evaluated_on)
     rows = StreamedClassRows.read(stream)
-    return evaluate_multiclass(rows, settings_of_stream(stream, rows.top, settings), evaluated_on)
+    return evaluate_multiclass(rows, settings_of_stream(stream, rows.top, settings, rows.by_class), evaluated_on)
 
 
 def evaluate_one_score(stream: SourceStream, summary: ScoreSummary, settings: Settings, evaluated_on: str) -> Scores:

@@ -354,7 +354,8 @@ def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estima
     The ends are roots of the mean squared gaps that lie just z standard errors from the estimate, the variance being
     that which each of them would have: 2 sum w^2 v^2 from noise alone, where v is a bin's rate variance, and
     4 sum w^2 v gap^2 in proportion to the mean squared gap, with the gaps in the proportions that were seen. So the
-    lower end is above zero just where perfect calibration is rejected, on the null's own variance.
+    lower end is above zero just where perfect calibration is rejected, on the null's own variance. Where gaps are
+    smaller than noise alone makes them, the upper end is that of an estimate of zero: luck rules out no error.
 
     Over classes squares are averaged, and so are standard errors: right if the classes' noise is one and the same,
     as that of two classes is, and too wide if it isn't.
@@ -364,10 +365,18 @@ def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estima
     alone, by_gap = np.square(np.sqrt(parts[:, 2:]).mean(axis=0)).tolist()
     by_gap = by_gap / seen if seen > 0.0 else 0.0
     z2 = normal_quantile(level) ** 2
-    centre = square + 0.5 * z2 * by_gap
-    half = math.sqrt(max(centre**2 - square**2 + z2 * alone, 0.0))
-    value, low, high = (math.sqrt(min(max(end, 0.0), 1.0)) for end in (square, centre - half, centre + half))
+
+    def end(square: float, sign: float) -> float:
+        centre = square + 0.5 * z2 * by_gap
+        half = math.sqrt(max(centre**2 - square**2 + z2 * alone, 0.0))
+        return _root(centre + sign * half)
+
+    value, low, high = _root(square), end(square, -1.0), end(max(square, 0.0), 1.0)
     return Estimate(value, min(low, value), high, "score (squared gaps)")
+
+
+def _root(square: float) -> float:
+    return math.sqrt(min(max(square, 0.0), 1.0))
 
 
 def _square_parts(bins: Bins, size: float) -> tuple[float, float, float, float]:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant import kernels
+from calibrant.dependent_rows import with_effect
 from calibrant.errors import InvalidInputError
 from calibrant.maps import StepMap
 from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, rate_estimate
@@ -122,20 +123,27 @@ def sum_of(parts: list[Decomposition]) -> Decomposition:
     return Decomposition(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
-class Overfit(NamedTuple):
-    """What noise adds to miscalibration and to discrimination: mean and standard deviation of each."""
+class Excess(NamedTuple):
+    """What noise adds to a part of a score: mean, standard deviation, and the mean if rows were independent."""
 
-    miscalibration: Mean
-    discrimination: Mean
+    value: float
+    error: float
+    least: float
+
+
+class Overfit(NamedTuple):
+    """What noise adds to miscalibration and to discrimination."""
+
+    miscalibration: Excess
+    discrimination: Excess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassParts:
-    """One class's decomposition, its overfit, its uncertainty, and what gives each row's share of both parts."""
+    """One class's decomposition, its overfit, and what gives each row's share of both parts."""
 
     decomposition: Decomposition
     overfit: Overfit
-    uncertainty: Estimate
     refit: StepMap
     base_rate: float
     smooth_base_rate: float
@@ -153,9 +161,12 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     The first difference is a mean over rows whose spread the fitted rates give: to first order they may stand in for
     the true ones, because t minimises the expected score. The second is the overfit, never negative, whose mean and
     spread come from a parametric bootstrap. Discrimination is S(r) - S(q) likewise, with r the base rate.
+
+    How much rows that are not independent overfit depends on whether those that share something have like scores. The
+    ends go by both extremes: the overfit of independent rows, and that of as many fewer as the design effect says.
     """
     summary, level = column.summary, column.level
-    blocks, scores_in_block, overfit = _fit(summary, 1, column.rng)
+    blocks, scores_in_block, overfit = _fit(column, 1)
     ties = summary.tied()
     refitted = brier_losses(np.repeat(blocks.rate, scores_in_block))
     saved = _minus(brier_losses(summary.scores), refitted)
@@ -171,29 +182,43 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     }
 
 
-def class_parts(summary: ScoreSummary, n_classes: int, level: float, rng: np.random.Generator) -> ClassParts:
+def class_parts(column: Column, n_classes: int) -> ClassParts:
     """Decompose one of K classes against the rest."""
-    blocks, _, overfit = _fit(summary, n_classes, rng)
-    split_up, uncertainty = split(summary, brier_losses, blocks), uncertainty_estimate(summary, level)
-    refit = StepMap(blocks.last[:-1], blocks.rate)
-    return ClassParts(split_up, overfit, uncertainty, refit, summary.base_rate, smooth_base_rate(summary))
+    summary = column.summary
+    blocks, _, overfit = _fit(column, n_classes)
+    split_up = split(summary, brier_losses, blocks)
+    return ClassParts(split_up, overfit, refit_of(blocks), summary.base_rate, smooth_base_rate(summary))
+
+
+def refit_of(blocks: Blocks) -> StepMap:
+    """Return the rate of each isotonic block as a function of the score."""
+    return StepMap(blocks.last[:-1], blocks.rate)
 
 
 def sum_estimates(classes: list[ClassParts], spreads: tuple[Mean, Mean], level: float) -> dict[str, Estimate]:
     """Estimate the sums of the parts over classes; `spreads` are what recalibration saves and gains by row.
 
-    Standard deviations of overfits add up as if the classes' noise were one and the same, the worst case. The sum of
-    the uncertainties can't exceed that of equally frequent classes.
+    Standard deviations of overfits add up as if the classes' noise were one and the same, the worst case.
     """
     overfits = zip(*(each.overfit for each in classes), strict=True)
-    overfit = Overfit(*(Mean(*map(sum, zip(*means, strict=True))) for means in overfits))
-    ends = np.array([(e.value, e.low, e.high) for e in (each.uncertainty for each in classes)])
-    value, low, high = ends.sum(axis=0).tolist()
-    high = max(value, min(high, 1.0 - 1.0 / len(classes)))
-    return {
-        **_part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level),
-        "uncertainty": Estimate(value, low, high, classes[0].uncertainty.method),
-    }
+    overfit = Overfit(*(Excess(*map(sum, zip(*each, strict=True))) for each in overfits))
+    return _part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level)
+
+
+def uncertainty_of_classes(rates: FloatArray, size: float, level: float) -> Estimate:
+    """Estimate the sum of r (1 - r) over the base rates r of K classes, seen in `size` independent rows.
+
+    With S the covariance of one row's class, the estimate is U = tr S, its bias -U / n, and its variance
+    4 r'S r / n + 2 tr(S S) / n^2, to second order: near equal rates the first term vanishes. The ends hold U, and can't
+    exceed the value of equal rates.
+    """
+    powers = [float(np.sum(rates**k)) for k in (2, 3)]
+    value = 1.0 - powers[0]
+    slope, bend = powers[1] - powers[0] ** 2, powers[0] - 2.0 * powers[1] + powers[0] ** 2
+    half = normal_quantile(level) * math.sqrt(max(4.0 * slope / size + 2.0 * bend / size**2, 0.0))
+    centre = value * (1.0 + 1.0 / size)
+    high = max(value, min(centre + half, 1.0 - 1.0 / rates.size))
+    return Estimate(value, max(min(centre - half, value), 0.0), high, "normal (second order)")
 
 
 def _part_estimates(
@@ -219,21 +244,32 @@ def smooth_base_rate(summary: ScoreSummary) -> float:
     return (summary.base_rate * summary.effective_size + 1.0) / (summary.effective_size + 2.0)
 
 
-def _fit(summary: ScoreSummary, n_classes: int, rng: np.random.Generator) -> tuple[Blocks, IntArray, Overfit]:
-    """Fit isotonic blocks; return them, the number of distinct scores in each, and their overfit.
+def _fit(column: Column, n_classes: int) -> tuple[Blocks, IntArray, Overfit]:
+    """Fit isotonic blocks; return them, the number of distinct scores in each, and their overfit."""
+    blocks = column.summary.isotonic_blocks()
+    scores_in_block, draws = _drawn_overfit(column.summary, blocks, n_classes, column.rng)
+    least = draws
+    if column.effect != 1.0:
+        _, least = _drawn_overfit(with_effect(column.summary, 1.0 / column.effect), blocks, n_classes, column.rng)
+    parts = (Excess(*found, min(other.value, found.value)) for found, other in zip(draws, least, strict=True))
+    return blocks, scores_in_block, Overfit(*parts)
 
-    The rates that labels are drawn from for the latter are those of the blocks with one row at the base rate added
-    to each.
+
+def _drawn_overfit(
+    summary: ScoreSummary, blocks: Blocks, n_classes: int, rng: np.random.Generator
+) -> tuple[IntArray, tuple[Mean, Mean]]:
+    """Return the number of distinct scores in each block, and what noise adds to miscalibration and discrimination.
+
+    The rates that labels are drawn from are those of the blocks with one row at the base rate added to each.
     """
-    blocks = summary.isotonic_blocks()
     scores_in_block = np.diff(np.append(np.searchsorted(summary.scores, blocks.first), summary.scores.size))
     size = blocks.weight * (summary.effective_size / summary.total_weight)
     rate = np.maximum.accumulate((blocks.rate * size + smooth_base_rate(summary)) / (size + 1.0))
     n_draws = min(max(int(_DRAWN_ROWS / (n_classes * summary.effective_size)), _REFITS[0]), _REFITS[1])
-    return blocks, scores_in_block, _overfit(summary, np.repeat(rate, scores_in_block), n_draws, rng)
+    return scores_in_block, _overfit(summary, np.repeat(rate, scores_in_block), n_draws, rng)
 
 
-def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np.random.Generator) -> Overfit:
+def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np.random.Generator) -> tuple[Mean, Mean]:
     """Draw labels from rates, refit, and measure how far the refit's Brier score lies below that of the rates.
 
     The labels are of as many rows as there are effectively: neighbouring scores that together weigh less than one
@@ -250,7 +286,7 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     drawn = (draw_hits(size, truth, rng) for _ in range(n_draws))
     draws = np.array([kernels.refit_drawn_labels(hits, size, share, truth, *blocks) for hits in drawn])
     excess, shift = draws.T
-    return Overfit(_mean_of_draws(excess), _mean_of_draws(excess - shift**2))
+    return _mean_of_draws(excess), _mean_of_draws(excess - shift**2)
 
 
 def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -268,10 +304,10 @@ def _mean_of_draws(draws: FloatArray) -> Mean:
     return Mean(float(np.mean(draws)), float(np.std(draws, ddof=1)) * math.sqrt(1.0 + 1.0 / draws.size))
 
 
-def _corrected(part: float, error: float, overfit: Mean, level: float) -> Estimate:
+def _corrected(part: float, error: float, overfit: Excess, level: float) -> Estimate:
     """Return a normal interval around the part without its overfit, stretched to hold the part as it is."""
-    half, centre = normal_quantile(level) * math.hypot(error, overfit.error), part - overfit.value
-    low, high = max(min(centre - half, part), 0.0), max(centre + half, part)
+    half = normal_quantile(level) * math.hypot(error, overfit.error)
+    low, high = max(min(part - overfit.value - half, part), 0.0), max(part - overfit.least + half, part)
     return Estimate(part, low, high, "CLT less bootstrapped overfit")
 
 

@@ -14,7 +14,13 @@ from calibrant.dependent_rows import DECLARE, SIGN, SumsBuilder, as_independent,
 from calibrant.metrics import calibration_error, proper_scores
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.calibration_index import calibration_index_estimate
-from calibrant.metrics.decomposition import ClassParts, class_parts, decomposition_estimates, sum_estimates
+from calibrant.metrics.decomposition import (
+    ClassParts,
+    class_parts,
+    decomposition_estimates,
+    sum_estimates,
+    uncertainty_of_classes,
+)
 from calibrant.metrics.estimates import (
     Column,
     Estimate,
@@ -71,8 +77,8 @@ OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
     "miscalibration": lambda c: c.once(_one_vs_rest)["miscalibration"],
     "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
     "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
-    "accuracy": lambda c: c.top.rate,
-    "mean_gap": lambda c: calibration_error.mean_gap_estimate(c.top),
+    "accuracy": lambda c: c.top_for("accuracy").rate,
+    "mean_gap": lambda c: calibration_error.mean_gap_estimate(c.top_for("mean_gap")),
     "smooth_ece": lambda c: smooth_ece_estimate(c.top),
     "ici": lambda c: calibration_index_estimate(c.top),
     "worst_bin_gap": lambda c: calibration_error.worst_bin_estimate(c.top),
@@ -206,7 +212,8 @@ def evaluate_rows(rows: Rows, settings: Settings, evaluated_on: str, *, only_to_
     hint = hint_of(rows)
     notes = [f"{SIGN}: {hint}. {DECLARE}"] if hint else []
     if rows.declared:
-        figures = RowFigures.of(rows.one_column().summary(), is_binary=rows.is_binary)
+        by_class = None if rows.is_binary else (rows.of_class(k).summary() for k in range(rows.n_classes))
+        figures = RowFigures.of(rows.one_column().summary(), by_class)
         settings = figures.settings(settings, SumsBuilder(figures.of_rows).add(rows).sums())
         rows = as_independent(rows)
     if rows.is_binary:
@@ -293,7 +300,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
         summary = column.summary
         uniform.append(column.uniform)
         quantile.append(column.quantile)
-        parts.append(class_parts(summary, classes.n_classes, level, rng))
+        parts.append(class_parts(column, classes.n_classes))
         if 0.0 < summary.base_rate < 1.0:
             influences[k] = influence_of(summary)
 
@@ -310,14 +317,24 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
     saved, gained, influence = rows.moments(of_rows)
     base_rates = np.array([part.smooth_base_rate for part in parts])
     at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
-    spreads = mean_of_moments(*saved, size, extra=at_mean), mean_of_moments(*gained, size, extra=np.zeros(1))
+    spreads = (
+        mean_of_moments(*saved, classes.size_for("miscalibration"), extra=at_mean),
+        mean_of_moments(*gained, size, extra=np.zeros(1)),
+    )
     return {
         "classwise_ece": calibration_error.ece_estimate(uniform, size, level, rng),
         "marginal_calibration_error": calibration_error.ece_debiased_estimate(quantile, size, level),
         "auc": macro_auc_estimate(
-            list(influences.values()), influence[1] + influence[0] ** 2, size, n_classes=classes.n_classes, level=level
+            list(influences.values()),
+            influence[1] + influence[0] ** 2,
+            classes.size_for("auc"),
+            n_classes=classes.n_classes,
+            level=level,
         ),
         **sum_estimates(parts, spreads, level),
+        "uncertainty": uncertainty_of_classes(
+            np.array([part.base_rate for part in parts]), classes.size_for("uncertainty"), level
+        ),
     }
 
 

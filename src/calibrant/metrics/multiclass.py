@@ -133,7 +133,15 @@ class Classes(Measured):
     @cached_property
     def top(self) -> Column:
         """The confidence in the most probable class."""
-        return replace(self.column(self.rows.top_summary()), is_top=True)
+        return replace(self.column(self._top_summary), is_top=True)
+
+    def top_for(self, name: str) -> Column:
+        """Return the confidence in the most probable class for a score of this name."""
+        return Column.of(self._top_summary, self.rows.n_rows, self.settings.of(name))
+
+    @cached_property
+    def _top_summary(self) -> ScoreSummary:
+        return self.rows.top_summary()
 
     def column(self, summary: ScoreSummary) -> Column:
         """Return a column of the rows."""

@@ -217,16 +217,19 @@ def _profile_ends(
     from scipy.optimize import brentq
 
     columns = np.stack((ties.scores, np.ones(ties.scores.size)))
-    most = _likelihood(ties, columns, _refit(ties, columns, np.array(line), None))
+    best = _polished(ties, columns, np.array(line))
+    most = _likelihood(ties, columns, best)
     found: list[tuple[float, float]] = []
     for j, at in enumerate(line):
+        theta = best.copy()
 
-        def excess(value: float, j: int = j, at: float = at) -> float:
+        def excess(value: float, j: int = j, at: float = at, theta: FloatArray = theta) -> float:
             """Return how far beyond the end a value is: as a root, which is nearly linear in it."""
-            theta = np.array(line)
+            if value == at:
+                return -float(reach[j])
             theta[j] = value
-            lost = 2.0 * max(most - _likelihood(ties, columns, _refit(ties, columns, theta, j)), 0.0)
-            return math.sqrt(lost) - float(reach[j]) if value != at else -float(reach[j])
+            theta[1 - j] = _best_other(ties, columns, theta, j)
+            return math.sqrt(2.0 * max(most - _likelihood(ties, columns, theta), 0.0)) - float(reach[j])
 
         ends = []
         for side in (-1.0, 1.0):
@@ -245,28 +248,36 @@ def _likelihood(ties: TiedScores, columns: FloatArray, theta: FloatArray) -> flo
     return dot(ties.positives, x) - dot(ties.weight, softplus(x))
 
 
-def _refit(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int | None) -> FloatArray:
-    """Maximise the likelihood of the line by Newton's method with bounded steps, one of the two held fixed, or none."""
-    free = [j for j in (0, 1) if j != fixed]
-    theta, size = theta.copy(), (columns[free] ** 2) @ ties.weight
+def _polished(ties: TiedScores, columns: FloatArray, theta: FloatArray) -> FloatArray:
+    """Go on from the best line for all scores to that for cells of them, which is near, by Newton's method."""
+    value, least = _likelihood(ties, columns, theta), np.diag(_LEAST_BEND * (columns**2 @ ties.weight))
     for _ in range(_MAX_ITER):
         q = expit(theta @ columns)
-        slope = columns[free] @ (ties.positives - ties.weight * q)
-        bend = (columns[free] * (ties.weight * q * (1.0 - q))) @ columns[free].T
-        step = np.linalg.solve(bend + np.diag(_LEAST_BEND * size), slope)
-        longest = float(np.abs(step[:, None] * columns[free]).max())
-        if longest < _SETTLED:
-            theta[free] += step
+        slope = columns @ (ties.positives - ties.weight * q)
+        tried = theta + np.linalg.solve(_moments(ties.scores, ties.weight * q * (1.0 - q)) + least, slope)
+        reached = _likelihood(ties, columns, tried)
+        if not reached > value:
             break
-        step *= min(1.0, _LONGEST_STEP / longest)
-        value, tried = _likelihood(ties, columns, theta), theta.copy()
-        for _ in range(_MAX_ITER):
-            tried[free] = theta[free] + step
-            if _likelihood(ties, columns, tried) >= value:
-                break
-            step *= 0.5
-        theta = tried
+        theta, value = tried, reached
     return theta
+
+
+def _best_other(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed: int) -> float:
+    """Maximise the likelihood over slope or intercept, the other fixed: by Newton's method, between known bounds."""
+    column, held, value = columns[1 - fixed], theta[fixed] * columns[fixed], float(theta[1 - fixed])
+    longest, squares = max(float(np.abs(column).max()), 1.0), column**2 * ties.weight
+    low, high, least = -math.inf, math.inf, _LEAST_BEND * float(squares.sum())
+    for _ in range(_MAX_ITER):
+        q = expit(held + value * column)
+        slope = dot(column, ties.positives - ties.weight * q)
+        low, high = (value, high) if slope > 0.0 else (low, value)
+        step = slope / (dot(squares, q * (1.0 - q)) + least)
+        tried = value + min(max(step, -_LONGEST_STEP / longest), _LONGEST_STEP / longest)
+        following = tried if low <= tried <= high else 0.5 * (low + high)
+        if abs(following - value) * longest < _SETTLED:
+            return following
+        value = following
+    return value
 
 
 def _on_logits(ties: TiedScores) -> TiedScores:

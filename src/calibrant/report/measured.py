@@ -93,7 +93,7 @@ def of_source(stream: engines.SourceStream, settings: metrics.Settings) -> Measu
         return of_rows(held, settings)
     rows = engines.StreamedClassRows.read(stream)
     weights = np.array([summary.total_positives for summary in rows.by_class])
-    settings = engines.settings_of_stream(stream, rows.top, settings)
+    settings = engines.settings_of_stream(stream, rows.top, settings, rows.by_class)
     left_out = "Left out, since it takes all rows in memory: the table of classes; their curves are the largest first."
     return Measured(
         metrics.evaluate_multiclass(rows, settings, ON),
