@@ -28,11 +28,15 @@ from calibrant.results import Score
 from calibrant.rows import Rows
 
 SIZES, LEVEL = (100, 1_000, 10_000), 0.95
-DRAWS, POPULATION = 200, 400_000
-#: What smooth figures are to keep within, and the noise of a share of `DRAWS`.
-LEAST, MOST = 0.92, 0.975
-#: Gaps from noise that are cut at zero, and levels corrected for many: they cover more often than they say.
-BOUNDS = ("ece", "classwise_ece", "ece_debiased", "marginal_calibration_error", "smooth_ece", "ici", "class", "group")
+DRAWS, POPULATION = {100: 1_000, 1_000: 1_000, 10_000: 400}, 400_000
+#: What smooth figures are to keep within, and above.
+BAND, LEAST = (0.93, 0.975), 0.92
+#: Errors that are cut at zero and parts of a score that are biased upward, as the docstring of `evaluate` says of each:
+#: they cover more often than they say. So do levels that are corrected for the number of classes or groups.
+BOUNDS = (
+    *("ece", "classwise_ece", "ece_debiased", "marginal_calibration_error", "smooth_ece", "ici"),
+    *("miscalibration", "discrimination"),
+)
 _LEFT_OUT = ("worst_bin_gap", "class_gap", "class_share_gap", "worst_gap")
 
 
@@ -79,7 +83,7 @@ def covered(case: Case) -> Iterator[tuple[str, float, float]]:
     """Yield the name of each score, how often its interval held the true figure, and its median width."""
     true = measured(case, draw(case, POPULATION, 0, clustered=False))
     held: dict[str, list[tuple[bool, float]]] = {}
-    for seed in range(1, DRAWS + 1):
+    for seed in range(1, DRAWS[case.n] + 1):
         for name, score in measured(case, draw(case, case.n, seed, clustered=case.clustered)).items():
             if name.split(" of ")[0] in _LEFT_OUT or not np.isfinite([score.low, score.high]).all():
                 continue
@@ -97,34 +101,42 @@ def _is_gap(name: str) -> bool:
     return kind.endswith(("_gap", "ece", "_error")) or kind in ("ece_debiased", "ici", "miscalibration")
 
 
+def _is_smooth(case: Case, name: str) -> bool:
+    return case.what == "evaluate" and name not in BOUNDS and not (name == "uncertainty" and case.n_classes > 2)
+
+
 def run() -> Tables:
     """Simulate all cases."""
-    tables = Tables(
-        f"Coverage of {LEVEL:.0%} intervals in {DRAWS} samples (standard error {np.sqrt(0.0475 / DRAWS):.3f})"
-    )
+    counts = ", ".join(f"{m:,} samples of {n:,} rows ({np.sqrt(0.0475 / m):.3f})" for n, m in DRAWS.items())
+    tables = Tables(f"Coverage of {LEVEL:.0%} intervals in {counts}; in brackets the standard error")
     kinds = [("evaluate", 2), ("evaluate", 3), ("evaluate_classes", 3), ("evaluate_groups", 2)]
     cases = [Case(*kind, *how) for kind, *how in product(kinds, (True, False), (False, True), SIZES)]
     with ProcessPoolExecutor() as pool:
         of_forecasts = pool.map(coverage_forecasts.rows_of, coverage_forecasts.KINDS)
         found = dict(zip(cases, pool.map(_list_of, cases), strict=True))
         forecasts = list(chain.from_iterable(of_forecasts))
-    smooth: list[float] = []
-    for (what, n_classes), is_calibrated in product(kinds, (True, False)):
-        columns = [(clustered, n) for clustered in (False, True) for n in SIZES]
-        each = [{n: (c, w) for n, c, w in found[Case(what, n_classes, is_calibrated, *at)]} for at in columns]
+    for kind, is_calibrated in product(kinds, (True, False)):
+        columns = [Case(*kind, is_calibrated, clustered, n) for clustered in (False, True) for n in SIZES]
+        each = [{name: (share, width) for name, share, width in found[case]} for case in columns]
         lines = []
         for name in dict.fromkeys(name for column in each for name in column):
-            shares = [column[name][0] if name in column else np.nan for column in each]
-            widths = [column[name][1] if name in column else np.nan for column in each]
-            is_smooth = name not in BOUNDS and what == "evaluate"
-            smooth += [share for share in shares if is_smooth and not np.isnan(share)]
-            shown = [f"{share:.3f} ({width:.2g})" for share, width in zip(shares, widths, strict=True)]
-            lines.append([name, "" if is_smooth else "bound", *shown])
-        header = ["score", "", *(f"{'clusters' if clustered else 'rows'} n={n:,}" for clustered, n in columns)]
+            shown = [f"{column[name][0]:.3f} ({column[name][1]:.2g})" if name in column else "" for column in each]
+            lines.append([name, "" if _is_smooth(columns[0], name) else "bound", *shown])
+        header = ["score", "", *(f"{'clusters' if case.clustered else 'rows'} n={case.n:,}" for case in columns)]
         state = "calibrated" if is_calibrated else "over-confident"
-        tables.add(f"{what}, {n_classes} classes, {state}: coverage (median width)", header, lines)
-    tables.goal(f"smooth figures of evaluate: share of cells below {LEAST:.0%}", _share_below(smooth), at_most=0.05)
-    tables.goal("smooth figures of evaluate: mean coverage", float(np.mean(smooth)), at_least=0.93, at_most=MOST)
+        tables.add(f"{kind[0]}, {kind[1]} classes, {state}: coverage (median width)", header, lines)
+    smooth, bounds = (
+        [share for case, each in found.items() for name, share, _ in each if _is_smooth(case, name) is wanted]
+        for wanted in (True, False)
+    )
+    tables.goal("smooth figures of evaluate: least coverage", min(smooth), at_least=LEAST)
+    inside = float(np.mean([BAND[0] <= share <= BAND[1] for share in smooth]))
+    tables.goal(
+        f"smooth figures of evaluate: share of cells within {BAND[0]:.1%} to {BAND[1]:.1%}", inside, at_least=0.9
+    )
+    tables.goal("bounds: least coverage", min(bounds), at_least=LEAST)
+    means = min(row.covered for row in forecasts if not row.is_bound)
+    tables.goal("means and rates of forecasts and rules: least coverage", means, at_least=LEAST)
     lines = [
         [f"{row.function} {row.score}", "bound" if row.is_bound else "", f"{row.n:,}",
          "calibrated" if row.is_calibrated else "not calibrated", "clusters" if row.is_clustered else "independent",
@@ -137,7 +149,3 @@ def run() -> Tables:
 
 def _list_of(case: Case) -> list[tuple[str, float, float]]:
     return list(covered(case))
-
-
-def _share_below(shares: list[float]) -> float:
-    return float(np.mean(np.array(shares) < LEAST))

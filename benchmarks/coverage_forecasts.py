@@ -32,7 +32,7 @@ from calibrant.numerics import FloatArray
 SIZES = (100, 1_000, 10_000)
 LEVEL, INTERVAL_LEVEL = 0.95, 0.9
 #: Samples for the intervals of means, and for those of gaps, which take longer.
-MEAN_SETS, GAP_SETS = 1_000, 30
+MEAN_SETS, GAP_SETS = 1_000, 100
 POPULATION = 400_000
 _CLUSTER = 20
 #: Share of the variance of errors and of predicted means that the rows of a cluster have in common.
@@ -157,7 +157,7 @@ def _means(sample: Outcomes, truth: Truth, seed: int) -> Iterator[tuple[str, flo
     for name, found in rule_estimates(sample, _RULE, _LOSS, LEVEL).items():
         is_gap = truth.is_calibrated and name == "reliability_gap"
         yield f"rule {name}", found.low, found.high, 0.0 if is_gap else truth.found[f"rule {name}"]
-    if seed < GAP_SETS * 8:  # the table of gaps takes longer than all else
+    if seed < 240:  # the table of gaps takes longer than all else
         gaps = table_of_gaps(sample)
         found = loss_estimate(sample, gaps, LEVEL)
         yield "decision_loss", found.low, found.high, truth.decision_loss(gaps.y0)

@@ -161,18 +161,22 @@ def evaluate(
     - "normal (CLT)", for `brier`, `log_loss` and `mean_gap`: mean and spread over rows, the spread as if one more row
       of each class had been seen at the mean prediction, so that it is never zero. An infinite log loss has no
       interval.
-    - "Wilson", for `base_rate` and `accuracy`; "Wilson, mapped" for `uncertainty`, which is r (1 - r) of a rate r.
+    - "Wilson", for `base_rate` and `accuracy`; "Wilson, mapped" for `uncertainty`, which is r (1 - r) of a rate r, and
+      "normal (second order)" for its sum over K classes, which covers more often than `level` says where their rates
+      are nearly equal.
     - "DeLong, logit" for `auc`; "Newcombe 5" with fewer than 20 rows of a class, or classes that don't overlap.
     - "bin noise bounds", for `ece` (bins of equal width) and `classwise_ece`. The estimand is the error of these bins,
       a lower bound of the error of the probabilities; the estimate is biased upward, so the interval reaches further
       down, and covers more often than `level` says where the error is near the noise.
     - "score (squared gaps)", for `ece_debiased` and `marginal_calibration_error` (bins of near-equal weight, root
-      mean square): nearly unbiased. Its lower end is above zero where perfect calibration is rejected.
+      mean square): nearly unbiased. Its lower end is above zero where perfect calibration is rejected; over K classes,
+      and of rows that are not independent, it covers more often than `level` says.
     - "noise bounds", for `smooth_ece` and `ici`: like those of `ece`, with noise that neighbours share.
     - "profile likelihood", for `slope` and `intercept`, widened where the line isn't true: it covers with three events
       too, and a note says where there are fewer. NaN with a note where the data have no best line.
     - "CLT less bootstrapped overfit", for `miscalibration` and `discrimination`: the estimates are the plain ones of
-      the decomposition, biased upward; their intervals are for the values without that bias.
+      the decomposition, biased upward; their intervals are for the values without that bias. They cover more often
+      than `level` says where that is most of the value, and of rows that are not independent.
     - "Chernoff", for `class_gap` and `class_share_gap`, whose level is corrected for the number of classes.
 
     The verdict goes by one test of all ways of being off, `joint_test`, whose p-values are in `test`: it says "not
