@@ -7,11 +7,13 @@ from math import log, sqrt
 import numpy as np
 import pytest
 from metric_data import draw_binary, draw_classes, draw_weights
+from scipy.special import ndtr
 from sklearn.isotonic import IsotonicRegression
 from statsmodels.stats.proportion import proportion_confint
 
 import calibrant as cb
 from calibrant import kernels
+from calibrant.metrics.decomposition import uncertainty_of_classes
 
 Z = 1.959963984540054
 
@@ -210,3 +212,50 @@ def test_miscalibration_of_many_perfect_probabilities_is_not_significant():
         p = rng.random(50_000)
         score = cb.evaluate(rng.random(50_000) < p, p)["miscalibration"]
         assert score.value > score.low == 0.0
+
+
+def test_gaps_smaller_than_noise_rule_out_no_error():
+    y, p = np.tile([0, 1], 100), np.linspace(0.499, 0.501, 200)  # half are right in each bin, as never by chance
+    error = cb.evaluate(y, p)["ece_debiased"]
+    assert (error.value, error.low) == (0.0, 0.0)
+    at_random = cb.evaluate(np.random.default_rng(0).random(200) < p, p)["ece_debiased"]
+    assert 0.03 < error.high <= at_random.high < 0.2
+
+
+@pytest.mark.parametrize(("rates", "least", "most"), [((0.6, 0.3, 0.1), 0.93, 0.97), ((0.35, 0.33, 0.32), 0.95, 1.0)])
+def test_uncertainty_of_several_classes_is_covered_and_not_vacuously(rates, least, most):
+    rng = np.random.default_rng(0)
+    n, true = 300, 1.0 - np.square(rates).sum()
+    found = [uncertainty_of_classes(rng.multinomial(n, rates) / n, float(n), 0.95) for _ in range(4_000)]
+    values = np.array([each.value for each in found])
+    assert least <= np.mean([each.low <= true <= each.high for each in found]) <= most
+    assert np.mean([each.high - each.low for each in found]) < 2.0 * 1.96 * values.std() * 1.2
+
+
+def test_scores_of_several_classes_have_design_effects_of_their_own():
+    y, P = draw_classes(400)
+    five = np.repeat(np.arange(400), 5)
+    repeated = cb.evaluate(y[five], P[five], cluster=five)
+    for name in ("brier", "log_loss", "accuracy", "mean_gap", "auc", "uncertainty", "miscalibration"):
+        assert repeated[name].n_eff == pytest.approx(400.0, rel=0.02), name
+    by_chance = cb.evaluate(y, P, cluster=np.arange(400) % 80)
+    assert all(by_chance[name].n_eff > 250.0 for name in ("accuracy", "mean_gap", "auc", "uncertainty"))
+
+
+@pytest.mark.parametrize("has_like_scores", [True, False])
+def test_miscalibration_of_clusters_is_covered_and_not_vacuously(has_like_scores):
+    n, size = 2_000, 5
+    cluster = np.arange(n) // size
+
+    def draw(rng):
+        p = rng.random(n)[cluster] if has_like_scores else rng.random(n)
+        common = rng.normal(size=n // size)[cluster]
+        u = ndtr(sqrt(0.5) * common + sqrt(0.5) * rng.normal(size=n))
+        return u < np.clip(p + 0.15 * np.sign(0.5 - p), 0.0, 1.0), p
+
+    found = []
+    for seed in range(60):
+        y, p = draw(np.random.default_rng(seed))
+        found.append(cb.evaluate(y, p, cluster=cluster)["miscalibration"])
+    assert np.mean([each.low <= 0.15**2 <= each.high for each in found]) >= 0.9
+    assert np.median([each.high - each.low for each in found]) < 4.0 * 1.96 * np.std([each.value for each in found])
