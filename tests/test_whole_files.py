@@ -1,12 +1,19 @@
-"""Targets: whole files or none, through links, with the old file's permissions."""
+"""Targets: whole files or none, through links, with the old file's permissions; one writer at a time."""
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
 import os
+import signal
+import stat
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from calibrant import files
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 
@@ -56,10 +63,141 @@ def test_longest_file_name_can_be_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_device_is_written_to_and_not_replaced() -> None:
-    with open_target(os.devnull) as out:
+def test_device_and_pipe_are_refused_and_stay(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(os.devnull)
+    for path, kind in ((os.devnull, "a device"), (tmp_path / "link", "a device"), (tmp_path / "pipe", "a named pipe")):
+        with pytest.raises(InvalidInputError, match=f"is {kind}. Pass the name of a file to write"), open_target(path):
+            pass
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert names_in(tmp_path) == ["link", "pipe"]
+
+
+def test_a_narrow_file_stays_narrow_from_its_first_byte(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with open_target(path) as out:
+        assert os.fstat(out.fileno()).st_mode & 0o777 == 0o600
+    assert path.stat().st_mode & 0o777 == 0o600
+    with open_target(tmp_path / "new", private=True) as out:
+        assert os.fstat(out.fileno()).st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o640)
+    with open_target(path) as out:
         out.write(b"new")
-    assert not Path(os.devnull).is_file()
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o640)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root may give files away")
+def test_a_group_that_cannot_be_kept_gets_no_more_than_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o664)
+    monkeypatch.setattr(os, "fchown", refuse)
+    with open_target(path) as out:
+        out.write(b"new")
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_one_of_two_writers_wins_and_the_other_says_who_it_waits_for(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with open_target(path) as first:
+        first.write(b"first")
+        message = rf"process {os.getpid()} is writing .*out\. Wait until it is done, or write somewhere else"
+        with pytest.raises(InvalidInputError, match=message), open_target(path):
+            pass
+    assert path.read_bytes() == b"first"
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_a_writer_that_waits_comes_after_the_one_before(tmp_path: Path) -> None:
+    path, began = tmp_path / "out", threading.Event()
+
+    def slow() -> None:
+        with open_target(path) as out:
+            began.set()
+            time.sleep(0.5)
+            out.write(b"first")
+
+    writer = threading.Thread(target=slow)
+    writer.start()
+    began.wait()
+    with open_target(path, wait=30.0) as out:
+        assert path.read_bytes() == b"first"
+        out.write(b"second")
+    writer.join()
+    assert path.read_bytes() == b"second"
+    assert names_in(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("again", ["out", "other"])
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path, again: str) -> None:
+    child = multiprocessing.get_context("fork").Process(target=write_and_die, args=(tmp_path / "out",))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    (left,) = names_in(tmp_path)
+    assert left.startswith(".calibrant-")
+    with open_target(tmp_path / "third"), open_target(tmp_path / again) as out:
+        assert len(list(tmp_path.glob(".calibrant-*"))) == 2  # of living processes nothing goes
+        out.write(b"new")
+    assert names_in(tmp_path) == sorted([again, "third"])
+    assert (tmp_path / again).read_bytes() == b"new"
+
+
+def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    path, said = tmp_path / "out", []
+
+    def write(i: int) -> None:
+        for _ in range(20):
+            try:
+                with open_target(path) as out:
+                    out.write(bytes([i]) * 100_000)
+            except InvalidInputError as error:
+                said.append(str(error))
+
+    writers = [threading.Thread(target=write, args=(i,)) for i in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    data = path.read_bytes()
+    assert len(data) == 100_000
+    assert len(set(data)) == 1
+    assert names_in(tmp_path) == ["out"]
+    assert all("is writing" in each for each in said)
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    with open_target(tmp_path / "out"):
+        (part,) = tmp_path.glob(".calibrant-*")
+    (tmp_path / "secret").write_bytes(b"secret")
+    part.symlink_to(tmp_path / "secret")
+    with pytest.raises(InvalidInputError, match="a link"), open_target(tmp_path / "out"):
+        pass
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+
+
+def test_systems_without_locks_write_whole_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    (tmp_path / ".calibrant-of another.part").write_bytes(b"")
+    with open_target(tmp_path / "out") as out:
+        out.write(b"new")
+    assert (tmp_path / "out").read_bytes() == b"new"
+    assert names_in(tmp_path) == [".calibrant-of another.part", "out"]
 
 
 def test_folder_and_missing_folder_are_refused(tmp_path: Path) -> None:
@@ -71,6 +209,17 @@ def test_folder_and_missing_folder_are_refused(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "out.csv"
     with pytest.raises(InvalidInputError, match=r"there is no folder .*no\. Make it first"), open_target(missing):
         pass
+
+
+def refuse(*_: object) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+def write_and_die(path: Path) -> None:
+    with open_target(path) as out:
+        out.write(b"half")
+        out.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def names_in(folder: Path) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,45 +15,74 @@ from typing import BinaryIO
 
 from calibrant.errors import InvalidInputError
 
+if sys.platform != "win32":
+    import fcntl
+
+_PARTS = ".calibrant-*.part"
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+_BINARY = getattr(os, "O_BINARY", 0)
+#: Seconds in which another process may be about to take or give back a new file, and between two looks.
+_MOMENT, _LOOK = 0.2, 0.02
+
+
+def special_kind(mode: int) -> str:
+    """Return what something that is no ordinary file is, by the mode that `stat` gives; "" of an ordinary file."""
+    return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "something else")
+
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, private: bool = False, wait: float = 0.0) -> Iterator[BinaryIO]:
     """Open a file for writing that takes the place of `path` when all went well; if not, what was there stays.
 
     The bytes go to a new file beside it, which is flushed to the disk and then renamed: at every moment the old file
-    or the new one is there, whole. The new file has the permissions of the old one.
-
-    Raises
-    ------
-    OSError
-        If it can't be written, as on a full disk; the error names the path.
-    """
-    part = path.with_name(f".calibrant-{secrets.token_hex(8)}.part")
-    try:
-        with part.open("xb") as file:
-            if path.exists():
-                part.chmod(path.stat().st_mode & 0o7777)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        _add_path(error, path, part)
-        raise
-
-
-@contextmanager
-def open_target(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a target for writing, as a command is given one: a file, a device, or `-` for standard output.
-
-    A file is written by `whole_file`, through symbolic links.
+    or the new one is there, whole. Through a symbolic link the file is replaced that it leads to. The new file has the
+    permissions and the owner of the old one; a file that is `private` and was not there before, those of its owner
+    alone. One process at a time may write a path: another one waits for so many seconds, and is then refused. What a
+    process that was killed left behind goes when the next one writes in the same folder.
 
     Raises
     ------
     InvalidInputError
-        If the path is a folder, or lies in one that doesn't exist.
+        If there is something else than a file, such as a device or a folder, or another process writes the path.
+    OSError
+        If it can't be written, as on a full disk; the error names the path.
+    """
+    path = Path(os.path.realpath(path))
+    old = path.stat() if path.exists() else None
+    if old is not None and (kind := special_kind(old.st_mode)):
+        raise InvalidInputError(f"{path} is {kind}. Pass the name of a file to write.")
+    with _new_file(path, 0o600 if private or old is not None else 0o666, wait) as (part, file):
+        yield file
+        file.flush()
+        if old is not None:
+            _pass_on(file.fileno(), old)
+        os.fsync(file.fileno())
+        if sys.platform == "win32":  # where an open file can't be renamed
+            file.close()
+        part.replace(path)
+
+
+@contextmanager
+def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
+    """Keep other processes from writing a path, or holding it, whether anything is there or not."""
+    with _new_file(path, 0o600, wait):
+        yield
+
+
+@contextmanager
+def open_target(path: str | os.PathLike[str], *, private: bool = False, wait: float = 0.0) -> Iterator[BinaryIO]:
+    """Open a target for writing, as a command is given one: a file, by `whole_file`, or `-` for standard output.
+
+    Raises
+    ------
+    InvalidInputError
+        As `whole_file`, and if the path lies in a folder that doesn't exist.
     OSError
         If it can't be written; the error names the path.
     """
@@ -58,24 +90,117 @@ def open_target(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    final = Path(path).resolve()
-    if final.is_dir():
-        raise InvalidInputError(f"{os.fspath(path)} is a folder. Pass the name of a file to write.")
-    if not final.parent.is_dir():
-        raise InvalidInputError(f"can't write {os.fspath(path)}: there is no folder {final.parent}. Make it first.")
-    if final.exists() and not final.is_file():
-        try:
-            with final.open("wb") as device:
-                yield device
-        except OSError as error:
-            _add_path(error, final)
-            raise
-        return
-    with whole_file(final) as file:
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise InvalidInputError(f"can't write {os.fspath(path)}: there is no folder {folder}. Make it first.")
+    with whole_file(Path(path), private=private, wait=wait) as file:
         yield file
 
 
-def _add_path(error: BaseException, path: Path, temporary: Path | None = None) -> None:
-    """Let an error of the system say the path: one of a full disk says none, one of the new file its passing name."""
-    if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
-        error.filename = str(path)
+@contextmanager
+def _new_file(path: Path, mode: int, wait: float) -> Iterator[tuple[Path, BinaryIO]]:
+    """Make a new file for a path, locked; at the end it goes, unless it was renamed."""
+    digest = hashlib.sha256(path.name.encode(errors="surrogateescape")).hexdigest()[:16]
+    part = path.with_name(f".calibrant-{digest}.part")
+    try:
+        locked = _open_locked(part, mode, path, wait)
+        if locked is None:  # the system has no locks: a name that nobody else has
+            part = path.with_name(f".calibrant-{secrets.token_hex(8)}.part")
+        with locked or part.open("xb") as file:
+            try:
+                for other in path.parent.glob(_PARTS):  # which processes that were killed left behind
+                    if other != part:
+                        with suppress(OSError):
+                            _remove_dead(other)
+                yield part, file
+            finally:
+                with suppress(OSError):
+                    if file.closed or _is_at(file, part):
+                        part.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, str(part)):
+            error.filename = str(path)  # of a full disk an error says none, and of the new file its passing name
+        raise
+
+
+def _open_locked(part: Path, mode: int, path: Path, wait: float) -> BinaryIO | None:
+    """Make the new file of a path and lock it, or wait for who holds it; None where the system has no locks.
+
+    Its name tells the path, so that another process finds it, and its lock whether that process is alive.
+    """
+    end = time.monotonic() + max(wait, _MOMENT)
+    while True:
+        with suppress(FileExistsError):
+            file = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode), "wb")
+            is_ours = _lock(file)
+            if is_ours and _is_at(file, part):
+                return file
+            file.close()
+            if is_ours is None:
+                part.unlink()
+                return None
+        holder = _remove_dead(part)
+        if holder and time.monotonic() > end:
+            raise InvalidInputError(f"{holder} is writing {path}. Wait until it is done, or write somewhere else.")
+        if holder:
+            time.sleep(_LOOK)
+
+
+def _lock(file: BinaryIO) -> bool | None:
+    """Lock a file if nobody holds it; None where the system has no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_at(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _remove_dead(part: Path) -> str:
+    """Remove the new file of a process that is gone; of one that is alive, return who it is."""
+    try:
+        found = part.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            return f"something that is {special_kind(found.st_mode)} or a link, {part},"
+        with part.open("rb") as file:
+            is_dead = _lock(file)
+            if is_dead and _is_at(file, part):
+                part.unlink()
+            return "" if is_dead else _holder(found.st_ino)
+    except FileNotFoundError:
+        return ""
+    except PermissionError:
+        return f"a process of another user, by {part},"
+
+
+def _holder(inode: int) -> str:
+    """Return the process that has locked a file, where the system tells."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode) and int(words[4]) > 0:
+                return f"process {words[4]}"
+    return "another process"
+
+
+def _pass_on(file: int, old: os.stat_result) -> None:
+    """Give a file the owner and the permissions of the old one; a group that it can't have gets those of all others."""
+    mode, new = old.st_mode & 0o7777, os.fstat(file)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        try:
+            os.fchown(file, old.st_uid, old.st_gid)
+        except PermissionError:
+            mode &= 0o777
+            if old.st_gid != new.st_gid:
+                mode = mode & 0o707 | (mode & 0o007) << 3
+    os.fchmod(file, mode)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 import stat
 import subprocess
 import sys
@@ -202,7 +201,7 @@ def test_permissions_of_the_old_file_stay(tmp_path: Path, fitted: Any, other: An
 
 
 def test_read_only_folder_says_so(tmp_path: Path, fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pathlib.Path, "open", fail(PermissionError(errno.EACCES, "Permission denied")))
+    monkeypatch.setattr(os, "open", fail(PermissionError(errno.EACCES, "Permission denied")))
     message = r"can't write the file: Permission denied\. Choose a folder that exists and that you may write to"
     with pytest.raises(PermissionError, match=message) as caught:
         cb.save(fitted, tmp_path / "c.json")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrant.document_field import SAVE_AGAIN, within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
-from calibrant.files import whole_file
+from calibrant.files import special_kind, whole_file
 from calibrant.fitted import Storable
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
@@ -31,13 +30,8 @@ _MAGIC = {
     b"\x93NUMPY": "a NumPy array",
     b"\x89HDF": "an HDF5 file",
 }
-_KINDS_OF_FILE = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+#: Seconds that `save` waits for another process, or thread, that saves to the same path.
+_WAIT = 10.0
 
 
 def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None = None) -> None:
@@ -81,7 +75,6 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
     data = write(to_document(calibrator, metadata=metadata))
     if len(data) > MAX_BYTES:
         raise too_large(f"takes {len(data):,} bytes, more than the {MAX_BYTES:,} that can be read back")
-    target = Path(os.path.realpath(target))  # through a symbolic link, as any program writes
     if target.exists():
         with within(str(target)):
             _check_regular(target)
@@ -154,10 +147,8 @@ def _as_path(path: AnyPath) -> Path:
 
 def _check_regular(path: Path) -> None:
     """Refuse all but ordinary files before opening: a pipe would wait for ever, a device never end."""
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        what = _KINDS_OF_FILE.get(stat.S_IFMT(mode), "something else")
-        raise DocumentError(f"this is {what}, not a file. Pass the path of an ordinary file.")
+    if kind := special_kind(path.stat().st_mode):
+        raise DocumentError(f"this is {kind}, not a file. Pass the path of an ordinary file.")
 
 
 def _read(path: Path) -> bytes:
@@ -188,7 +179,7 @@ def _parse(data: bytes) -> Any:
 def write_whole(target: Path, data: bytes) -> None:
     """Write a file as `whole_file` does."""
     try:
-        with whole_file(target) as file:
+        with whole_file(target, wait=_WAIT) as file:
             file.write(data)
     except OSError as error:
         reason = f"can't write the file: {error.strerror}. Choose a folder that exists and that you may write to"
