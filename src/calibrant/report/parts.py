@@ -161,6 +161,7 @@ def group_section(groups: dict[str, Any]) -> pages.Section:
             ("Debiased error", lambda each: pages.decimals(each["ece_debiased"], 3)),
             ("p", lambda each: p_value(each["p_value"])),
         ],
+        wide=(4,),
     )
     pictures = panels(curves, "group", [f"{pages.count(curve['n_rows'])} rows" for curve in curves])
     return pages.Section(
