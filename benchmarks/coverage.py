@@ -28,7 +28,7 @@ from calibrant.results import Score
 from calibrant.rows import Rows
 
 SIZES, LEVEL = (100, 1_000, 10_000), 0.95
-DRAWS, POPULATION = {100: 1_000, 1_000: 1_000, 10_000: 400}, 400_000
+DRAWS, POPULATION = {100: 400, 1_000: 400, 10_000: 200}, 400_000
 #: What smooth figures are to keep within, and above.
 BAND, LEAST = (0.93, 0.975), 0.92
 #: Errors that are cut at zero and parts of a score that are biased upward, as the docstring of `evaluate` says of each:

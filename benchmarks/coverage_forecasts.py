@@ -32,7 +32,7 @@ from calibrant.numerics import FloatArray
 SIZES = (100, 1_000, 10_000)
 LEVEL, INTERVAL_LEVEL = 0.95, 0.9
 #: Samples for the intervals of means, and for those of gaps, which take longer.
-MEAN_SETS, GAP_SETS = 1_000, 100
+MEAN_SETS, GAP_SETS = 1_000, 60
 POPULATION = 400_000
 _CLUSTER = 20
 #: Share of the variance of errors and of predicted means that the rows of a cluster have in common.

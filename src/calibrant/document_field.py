@@ -37,7 +37,7 @@ _REPR.maxstring = _REPR.maxother = 80
 
 @dataclass(frozen=True, slots=True)
 class DocumentField:
-    """A value in a document of some format version, and the path to it.
+    """A value in a document of some format version, the path to it, and what mends all that may be wrong with it.
 
     A path is such as ``map.maps[2].x``; it is empty for the document itself.
     """
@@ -45,10 +45,11 @@ class DocumentField:
     value: object
     path: str = ""
     version: int = VERSION
+    fix: str = SAVE_AGAIN
 
-    def refuse(self, problem: str, fix: str = SAVE_AGAIN) -> NoReturn:
+    def refuse(self, problem: str, fix: str = "") -> NoReturn:
         """Raise DocumentError: path, value, what is wrong with it, and what to do."""
-        raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix}")
+        raise DocumentError(f"{self.path or 'the document'}: {show(self.value)} {problem}. {fix or self.fix}")
 
     def members(self, names: Collection[str]) -> dict[str, DocumentField]:
         """Return the fields of an object that has all of `names`, and no other."""
@@ -63,7 +64,7 @@ class DocumentField:
         """Return one field of an object, whatever others there are."""
         members = self.object()
         if key not in members:
-            raise DocumentError(f"{self.path or 'the document'}: the field {key!r} is missing. {SAVE_AGAIN}")
+            raise DocumentError(f"{self.path or 'the document'}: the field {key!r} is missing. {self.fix}")
         return self._inner(members[key], key)
 
     def without(self, key: str) -> DocumentField:
@@ -94,7 +95,7 @@ class DocumentField:
         """Return a string that is one of `options`."""
         text, known = self.text(), list(options)
         if text not in known:
-            self.refuse(f"is none of {', '.join(map(repr, known))}", did_you_mean(text, known).strip() or SAVE_AGAIN)
+            self.refuse(f"is none of {', '.join(map(repr, known))}", did_you_mean(text, known).strip())
         return text
 
     def boolean(self) -> bool:
@@ -197,7 +198,7 @@ class DocumentField:
 
     def _inner(self, value: Any, key: int | str) -> DocumentField:
         """Return an element of a list or a member of an object."""
-        return DocumentField(value, join(self.path, key), self.version)
+        return DocumentField(value, join(self.path, key), self.version, self.fix)
 
 
 def join(path: str, key: object) -> str:

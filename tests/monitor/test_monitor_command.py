@@ -11,31 +11,15 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from monitor_cases import rows, run
 
 import calibrant as cb
-from calibrant.cli import main
-
-
-def run(command: str) -> Result:
-    result = CliRunner().invoke(main, command.split())
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def rows(shift: float, n: int = 6_000) -> pa.Table:
-    """Return rows of 30 days in no order; from the 15th on, events are more frequent than said."""
-    rng = np.random.default_rng(0)
-    day = rng.integers(0, 30, n)
-    p = rng.uniform(0.05, 0.75, n).round(3)
-    y = (rng.random(n) < p + shift * (day >= 14)).astype(int)
-    return pa.table({"p": p, "y": y, "day": pa.array(np.datetime64("2026-03-01") + day)})
 
 
 def test_calibrated_days_raise_no_alarm_and_a_change_does_with_exit_code_one() -> None:
@@ -105,13 +89,16 @@ def test_a_state_goes_on_each_day_as_one_run_over_all_days_does() -> None:
     assert [row["log_e_value"] for row in json.loads(last.output)["rows"]] == [
         r["log_e_value"] for r in together["rows"]
     ]
-    again = run("monitor days/3.parquet --state s.json")
-    assert again.exit_code == 2
-    assert "a window counts once" in again.output
+    before = Path("s.json").read_bytes()
+    for name in ("3", "2"):
+        again = run(f"monitor days/{name}.parquet --state s.json")
+        assert again.exit_code == last.exit_code
+        assert "These rows were counted before, all of them: the state stays as it was." in again.output
+    assert Path("s.json").read_bytes() == before
     other = run("monitor days/3.parquet --state s.json --alpha 0.5")
     assert "was begun with 0.01" in other.output
     Path("s.json").write_text("{")
-    assert "s.json is no JSON document" in run("monitor days/3.parquet --state s.json").output
+    assert "s.json: the JSON ends too early" in run("monitor days/3.parquet --state s.json").output
 
 
 @pytest.mark.slow

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from calibrant import persistence
 from calibrant.cli.common import json_option, new_command, table, write_json
-from calibrant.cli.data import Request, check_output, check_suffix, data_options
-from calibrant.cli.monitor_rows import MonitoredRows, WindowRequest
+from calibrant.cli.data import OpenedFile, Request, check_output, check_suffix, data_options
+from calibrant.cli.monitor_rows import WindowRequest, digest_of
 from calibrant.dependent_rows import SIGN
+from calibrant.document_field import within
 from calibrant.engines import RowReader
-from calibrant.errors import DocumentError, InvalidInputError
+from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 from calibrant.monitor import (
     PERIODS,
@@ -23,15 +26,16 @@ from calibrant.monitor import (
     HeldBatches,
     MonitorReport,
     WindowRows,
-    date_windows,
-    file_windows,
-    row_windows,
 )
-from calibrant.phrases import bracketed, count, figure
+from calibrant.phrases import bracketed, count, figure, listed
 from calibrant.validation import check_choice
 
-#: Windows that the table shows: the last ones.
-_MOST_SHOWN = 20
+#: Windows that the table shows, the last ones, and that a note names.
+_MOST_SHOWN, _MOST_NAMED = 20, 3
+#: Seconds that a monitor waits for another one of the same state.
+_WAIT = 30.0
+#: With fewer rows than this, others may be the same by chance.
+_LEAST_ROWS = 30
 
 
 @new_command(
@@ -99,36 +103,19 @@ def command(
     if output is not None:
         check_suffix(output, ".html", ".json")
         check_output(output, options["file"], options["calibrator"])
-    monitor = _load(state, alpha)
     check_choice("--missing", missing, ("error", "skip", "wait"))
-    opened, found = Request(**options).open(), None
-    reader: RowReader | HeldBatches
-    if opened.is_large:
-        if missing != "error":
-            raise InvalidInputError(
-                f"--missing {missing} needs all rows in memory, and {opened.request.file} has too many."
-            )
-        columns = opened.resolve()
-        reader = RowReader(columns.source, **columns.names(), keep=date)
-    else:
-        found = WindowRequest(date, every, rows, missing).read(opened)
-        reader = found.batches
-    if date is not None:
-        windows = date_windows(reader, every)
-    elif rows is None:
-        windows = file_windows(reader)
-    else:
-        windows = row_windows(reader, rows, 1 if missing == "wait" else len(monitor.windows) + 1)
-    n_waiting = _count(monitor, windows, rows, missing)
-    if state is not None:
-        with open_target(state) as out:
+    asked = WindowRequest(date, every, rows, missing)
+    with nullcontext() if state is None else open_target(state, private=True, wait=_WAIT) as out:
+        monitor = _load(state, alpha)
+        seen = _watch(monitor, Request(**options).open(), asked)
+        report = MonitorReport(monitor, title=title)
+        if output is not None:
+            text = report.json() if output.lower().endswith(".json") else report.html()
+            with open_target(output) as page:
+                page.write(text.encode(errors="backslashreplace"))
+        if out is not None:  # last: what fails before leaves the state as it was, and may be done again
             out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
-    report = MonitorReport(monitor, title=title)
-    if output is not None:
-        text = report.json() if output.lower().endswith(".json") else report.html()
-        with open_target(output) as out:
-            out.write(text.encode(errors="backslashreplace"))
-    notes = _notes(found, missing, n_waiting)
+    notes = seen.notes(missing)
     if as_json:
         write_json({**report.summary(), "notes": notes})
     else:
@@ -142,62 +129,95 @@ def command(
     ctx.exit(1 if monitor.is_alarm else 0)
 
 
-def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], size: int | None, missing: str) -> int:
-    """Add windows to the monitor, and return how many rows wait.
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What came of the rows: how many lack a label or wait, a sign of dependence, and what was counted before."""
 
-    With "wait", windows that the monitor has are passed over, and a last one of too few rows waits. So does one that
-    ends with a cluster, which may go on.
-    """
-    n_waiting = 0
-    if missing == "wait":
-        held = list(windows)
-        if size is not None and (held[-1].n_rows < size or (held[-1].rows and held[-1].rows.cluster is not None)):
-            n_waiting = held.pop().n_rows
-        windows = [window for window in held if not _was_counted(monitor, window)]
-    for window in windows:
-        monitor.update_window(window)
+    n_left: int
+    hint: str
+    passed: list[str]
+    is_again: bool
+
+    def notes(self, missing: str) -> list[str]:
+        """Return what a reader must know of the rows, a line each."""
+        notes = []
+        if self.n_left:
+            late = "wait until their window has all of its rows and labels"
+            notes.append(
+                f"{count(self.n_left, 'row')} {late if missing == 'wait' else 'lack a value, and were skipped'}."
+            )
+        if self.is_again:
+            notes.append("These rows were counted before, all of them: the state stays as it was.")
+        elif self.passed:
+            verb = "was" if len(self.passed) == 1 else "were"
+            notes.append(f"{listed(self.passed, most=_MOST_NAMED)} {verb} counted before, and passed over.")
+        if self.hint:
+            notes.append(
+                f"{SIGN}: {self.hint}. Name what they share by --cluster COLUMN, or say "
+                "when labels overlap by --time COLUMN --label-end COLUMN."
+            )
+        return notes
+
+
+def _watch(monitor: CalibrationMonitor, opened: OpenedFile, asked: WindowRequest) -> _Seen:
+    """Add the windows of a file to the monitor; windows that it has are passed over."""
+    found = None
+    reader: RowReader | HeldBatches
+    if opened.is_large:
+        if asked.missing != "error":
+            raise InvalidInputError(
+                f"--missing {asked.missing} needs all rows in memory, and {opened.request.file} has too many."
+            )
+        columns = opened.resolve()
+        reader = RowReader(columns.source, **columns.names(), keep=asked.date)
+    else:
+        found = asked.read(opened)
+        reader = found.batches
+    n_without, hint = (0, "") if found is None else (found.n_without, found.hint)
+    n_rows, digest = digest_of(reader)
+    if n_rows >= _LEAST_ROWS and digest in monitor.runs:
+        return _Seen(n_without, hint, [], is_again=True)
+    n_before = len(monitor.windows)
+    passed, n_waiting = _count(monitor, asked.windows(reader, n_before), asked)
     if not monitor.windows:
         raise InvalidInputError(f"no window has all of its rows and labels: {count(n_waiting, 'row')} wait.")
-    return n_waiting
+    if len(monitor.windows) > n_before:
+        monitor.runs[digest] = n_rows
+    return _Seen(n_without + n_waiting, hint, passed, is_again=False)
 
 
-def _was_counted(monitor: CalibrationMonitor, window: WindowRows) -> bool:
-    before = next((known for known in monitor.windows if known.name == window.name), None)
-    if before is not None and not math.isclose(before.n, window.summary.total_weight):
-        n = window.summary.total_weight
-        raise InvalidInputError(
-            f"window {window.name!r} was counted with n = {before.n:,.6g} and now has {n:,.6g}: rows have come to it "
-            "since. Give a window once all of its rows are there."
-        )
-    return before is not None
+def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], asked: WindowRequest) -> tuple[list[str], int]:
+    """Add windows to the monitor; return the names of those that were passed over, and how many rows wait.
 
-
-def _notes(found: MonitoredRows | None, missing: str, n_waiting: int) -> list[str]:
-    """Return what a reader must know of the rows, a line each."""
-    if found is None:
-        return []
-    notes = []
-    if n_left := found.n_without + n_waiting:
-        is_late = missing == "wait"
-        why = "wait until their window has all of its rows and labels" if is_late else "lack a value, and were skipped"
-        notes.append(f"{count(n_left, 'row')} {why}.")
-    if found.hint:
-        notes.append(
-            f"{SIGN}: {found.hint}. Name what they share by --cluster COLUMN, or say "
-            "when labels overlap by --time COLUMN --label-end COLUMN."
-        )
-    return notes
+    With "wait", a last one of too few rows waits. So does one that ends with a cluster, which may go on.
+    """
+    n_waiting, passed = 0, []
+    if asked.missing == "wait":
+        windows = list(windows)
+        last = windows[-1]
+        if asked.size is not None and (last.n_rows < asked.size or (last.rows and last.rows.cluster is not None)):
+            n_waiting = windows.pop().n_rows
+    for window in windows:
+        before = next((known for known in monitor.windows if known.name == window.name), None)
+        if before is None:
+            monitor.update_window(window)
+        elif before.is_of(window):
+            passed.append(window.name)
+        else:
+            n = window.summary.total_weight
+            raise InvalidInputError(
+                f"window {window.name!r} was counted with n = {before.n:,.6g} and now has {n:,.6g}: rows have come to "
+                "it since, or others. A window counts once: give it once all of its rows are there, under its own name."
+            )
+    return passed, n_waiting
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:
     if state is None or not Path(state).exists():
         return CalibrationMonitor(alpha=0.01 if alpha is None else alpha)
-    try:
-        monitor = CalibrationMonitor.from_dict(json.loads(Path(state).read_text(encoding="utf-8")))
-    except DocumentError as error:
-        raise DocumentError(f"{state}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"{state} is no JSON document ({error!s:.100}).") from None
+    document = persistence.read_plain(state)
+    with within(state):
+        monitor = CalibrationMonitor.from_dict(document)
     if alpha is not None and alpha != monitor.alpha:
         raise InvalidInputError(
             f"--alpha {alpha:g}, but {state} was begun with {monitor.alpha:g}: to change it by what one has seen would "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +13,17 @@ import numpy as np
 from calibrant.cli.data import OpenedFile, called
 from calibrant.dependence import as_times
 from calibrant.dependent_rows import hint_of
-from calibrant.engines import CheckedBatch
+from calibrant.engines import CheckedBatch, RowReader
 from calibrant.errors import InvalidInputError, InvalidLabelError
-from calibrant.monitor import HeldBatches, Period, period_codes
+from calibrant.monitor import (
+    HeldBatches,
+    Period,
+    WindowRows,
+    date_windows,
+    file_windows,
+    period_codes,
+    row_windows,
+)
 from calibrant.numerics import BoolArray, IntArray
 from calibrant.tables import is_missing, missing_rows, refuse_missing
 from calibrant.validation import at_first
@@ -75,6 +85,14 @@ class WindowRequest:
             batches = [CheckedBatch(rows.take(mine), name, None) for name, mine in used if mine.size]
         return MonitoredRows(HeldBatches(source, self.date, batches), n_counted - at.size, hint)
 
+    def windows(self, reader: RowReader | HeldBatches, n_before: int) -> Iterator[WindowRows]:
+        """Return the windows of rows; those of so many rows are numbered on from the windows before."""
+        if self.date is not None:
+            return date_windows(reader, self.every)
+        if self.size is None:
+            return file_windows(reader)
+        return row_windows(reader, self.size, 1 if self.missing == "wait" else n_before + 1)
+
     def _with_labels(
         self, opened: OpenedFile, table: pa.Table, at: IntArray, place: IntArray, no_label: BoolArray
     ) -> IntArray:
@@ -89,6 +107,16 @@ class WindowRequest:
             place = period_codes(table.column(self.date).combine_chunks(), called(self.date, name), self.every)[1]
         is_before: BoolArray = place[at] < place[at][no_label[at]].min()
         return at[is_before]
+
+
+def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
+    """Return the number of rows, and what tells them and their order from others, whatever windows they are in."""
+    found, n_rows = hashlib.sha256(), 0
+    for batch in batches:
+        rows = batch.rows
+        found.update(np.column_stack((rows.scores, rows.weights, rows.codes)).astype("<f8").tobytes())
+        n_rows += rows.n_rows
+    return n_rows, found.hexdigest()[:32]
 
 
 def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.monitor.bets import MEMORIES, remember, unit_gains, window_gains
 from calibrant.monitor.streams import Streams
@@ -223,25 +224,45 @@ class CalibrationMartingale:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> CalibrationMartingale:
-        """Return the martingale of a state; raises ValueError where its parts don't fit together."""
-        memories = [
-            None if m is None else DistinctScores(*(np.array(m[k], dtype=np.float64) for k in _COLUMNS))
-            for m in state["memories"]
-        ]
-        waiting = Waiting(*(np.array(state["waiting"][name], dtype=np.float64) for name in _WAITING))
-        n_windows, depth, clock = int(state["n_windows"]), int(state["depth"]), state["clock"]
-        streams = Streams.from_dict(state["streams"])
-        columns = [*(m for m in memories if m is not None), [getattr(waiting, name) for name in _WAITING]]
-        if any(len({part.shape for part in parts}) != 1 or parts[0].ndim != 1 for parts in columns):
-            raise ValueError("its columns differ in length")
-        if len(memories) != len(MEMORIES) or not 0 <= streams.n_released <= n_windows or depth < 0:
-            raise ValueError("its parts don't fit together")
-        open_until = np.array(state["open_until"], dtype=np.float64)
-        if open_until.ndim != 1 or np.isnan(open_until).any():
-            raise ValueError("its times are no numbers")
-        clock = -math.inf if clock is None else float(clock)
-        return cls(n_windows, streams, memories, waiting, clock, depth, open_until)
+    def from_field(cls, field: DocumentField) -> CalibrationMartingale:
+        """Return the martingale of a state; refuses one whose parts are broken, or don't fit together."""
+        of = field.members(("n_windows", "streams", "memories", "waiting", "clock", "depth", "open_until"))
+        n_windows, streams = of["n_windows"].integer(minimum=0), Streams.from_field(of["streams"])
+        memories = [None if item.value is None else _memory(item) for item in of["memories"].items()]
+        if len(memories) != len(MEMORIES):
+            of["memories"].refuse(f"needs {len(MEMORIES)} memories")
+        if streams.n_released > n_windows:
+            of["streams"].member("n_released").refuse(f"is above n_windows = {n_windows:,}")
+        clock = -math.inf if of["clock"].value is None else of["clock"].number()
+        depth, open_until = of["depth"].integer(minimum=0), of["open_until"].numbers(minimum=0)
+        return cls(n_windows, streams, memories, _waiting(of["waiting"]), clock, depth, open_until)
+
+
+def _memory(field: DocumentField) -> DistinctScores:
+    """Return the past as a state has it."""
+    of = field.members(_COLUMNS)
+    scores = of["scores"].rising()
+    columns = [of[name].numbers() for name in _COLUMNS[1:]]
+    for name, column in zip(_COLUMNS[1:], columns, strict=True):
+        is_bad = column < 0.0 if name == "positives" else column <= 0.0
+        if column.size != scores.size or is_bad.any():
+            of[name].refuse(f"does not hold {scores.size:,} weights")
+    if scores[0] < 0.0 or scores[-1] > 1.0 or (columns[2] > columns[0]).any():
+        field.refuse("holds scores outside [0, 1], or more positives than rows")
+    return DistinctScores(scores, *columns)
+
+
+def _waiting(field: DocumentField) -> Waiting:
+    """Return the rows whose labels are not known yet, as a state has them."""
+    of = field.members(_WAITING)
+    waiting = Waiting(**{name: of[name].numbers(minimum=0) for name in _WAITING})
+    if len({getattr(waiting, name).size for name in _WAITING}) != 1:
+        field.refuse("holds columns of different lengths")
+    for name in ("scores", "weight", "positive"):
+        column = getattr(waiting, name)
+        if ((column < 0.0) | (column > 1.0)).any() or (name == "positive" and (column % 1.0).any()):
+            of[name].refuse("holds a number outside [0, 1], or a label that is neither 0 nor 1")
+    return waiting
 
 
 def _numbers(times: IntArray | FloatArray | Any) -> FloatArray:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
+from calibrant.document_field import DocumentField, within
 from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_rows, evaluate_summary, measured_rows
 from calibrant.monitor.martingale import CalibrationMartingale
@@ -17,7 +16,10 @@ from calibrant.phrases import listed
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
-_VERSION = 3
+_VERSION = 4
+_BEGIN = "Begin a new monitor."
+#: The largest logarithm of an e-value that a state holds, and how near two are that are the same.
+_MOST_LOG, _CLOSE = 1e300, 1e-6
 #: For which rows the promise holds that few alarms are false, by what was declared of them.
 _PROMISES = {
     (): "rows that are independent",
@@ -52,6 +54,10 @@ class Window:
         that are known by its end, or where there are clusters too, by its start.
     is_alarm : bool
         Whether the alarm was raised by the end of this window.
+    digest : str
+        What tells the rows of this window from others.
+    days : tuple of str or None
+        The first and the last day of a window that is a period of time.
     """
 
     name: str
@@ -65,6 +71,12 @@ class Window:
     verdict: str
     log_e_value: float
     is_alarm: bool
+    digest: str = ""
+    days: tuple[str, str] | None = None
+
+    def is_of(self, new: WindowRows) -> bool:
+        """Say whether this is the window of these rows."""
+        return (self.name, self.digest) == (new.name, new.digest)
 
 
 class CalibrationMonitor:
@@ -84,6 +96,8 @@ class CalibrationMonitor:
         The evidence so far.
     declared : tuple of str or None
         What the first window declared of rows that depend on each other: of "cluster", "label_end" and "time".
+    runs : dict of int
+        Number of rows by what tells them from others, for each set of rows that was added as a whole.
 
     Notes
     -----
@@ -113,6 +127,7 @@ class CalibrationMonitor:
         self.windows: list[Window] = []
         self.martingale = CalibrationMartingale()
         self.declared: tuple[str, ...] | None = None
+        self.runs: dict[str, int] = {}
 
     @property
     def is_alarm(self) -> bool:
@@ -195,10 +210,16 @@ class CalibrationMonitor:
 
     def update_window(self, new: WindowRows) -> Window:
         """Add the next window."""
-        if any(window.name == new.name for window in self.windows):
-            raise InvalidInputError(
-                f"there was a window {new.name!r} before: a window counts once. Give each a new name."
-            )
+        for window in self.windows:
+            if window.name == new.name:
+                raise InvalidInputError(
+                    f"there was a window {new.name!r} before: a window counts once. Give each a new name."
+                )
+            if new.days and window.days and new.days[0] <= window.days[1] and window.days[0] <= new.days[1]:
+                raise InvalidInputError(
+                    f"window {new.name!r} has days of window {window.name!r}, which was counted: a row counts once. "
+                    "Take the periods of before (--every), or begin a new monitor."
+                )
         declared = () if new.rows is None else new.rows.declared
         if self.declared not in (None, declared):
             raise InvalidInputError(
@@ -234,6 +255,8 @@ class CalibrationMonitor:
             verdict=found.verdict,
             log_e_value=log_e,
             is_alarm=self.is_alarm or log_e >= -math.log(self.alpha),
+            digest=new.digest,
+            days=new.days,
         )
         self.windows.append(window)
         return window
@@ -249,7 +272,8 @@ class CalibrationMonitor:
             "alpha": self.alpha,
             "level": self.level,
             "declared": None if self.declared is None else list(self.declared),
-            "windows": [{**asdict(w), "log_e_value": min(w.log_e_value, 1e300)} for w in self.windows],
+            "windows": [_plain(window) for window in self.windows],
+            "runs": self.runs,
             "martingale": self.martingale.to_dict(),
         }
 
@@ -260,19 +284,69 @@ class CalibrationMonitor:
             raise DocumentError("this is not the state of a monitor. Pass what CalibrationMonitor.to_dict gave.")
         if state.get("version") != _VERSION:
             raise DocumentError(f"state of a monitor, version {state.get('version')!r}, which this release can't read.")
-        try:
-            monitor = cls(alpha=state["alpha"], level=state["level"])
-            monitor.windows = [Window(**window) for window in state["windows"]]
-            monitor.martingale = CalibrationMartingale.from_dict(state["martingale"])
-            monitor.declared = None if state["declared"] is None else tuple(state["declared"])
-            fits = len(monitor.windows) == monitor.martingale.n_windows and monitor.declared in (None, *_PROMISES)
-            fits &= (monitor.declared is None) == (not monitor.windows)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-            raise DocumentError(f"the state of the monitor is broken: {error!s:.200}.") from None
-        if not fits or not np.isfinite([w.gap for w in monitor.windows]).all():
-            raise DocumentError("the state of the monitor is broken: its parts don't fit together.")
+        with within("the state of the monitor is broken"):
+            field = DocumentField(state, fix=_BEGIN)
+            of = field.members(("format", "version", "alpha", "level", "declared", "windows", "runs", "martingale"))
+            monitor = cls(alpha=_fraction(of["alpha"]), level=_fraction(of["level"]))
+            for item in of["windows"].items(minimum=0):
+                monitor.windows.append(_window(item, monitor))
+            monitor.martingale = CalibrationMartingale.from_field(of["martingale"])
+            if of["declared"].value is not None:
+                monitor.declared = tuple(item.text() for item in of["declared"].items(minimum=0))
+            monitor.runs = {key: of["runs"].member(key).integer(minimum=1) for key in of["runs"].object()}
+            if not monitor._fits():
+                raise DocumentError(f"its parts don't fit together. {_BEGIN}")
         return monitor
+
+    def _fits(self) -> bool:
+        """Say whether windows and evidence are of the same stream."""
+        if self.declared not in (None, *_PROMISES) or (self.declared is None) != (not self.windows):
+            return False
+        if len(self.windows) != self.martingale.n_windows:
+            return False
+        now = min(self.martingale.log_e_value, _MOST_LOG)
+        is_later = {"cluster", "time"} <= set(self.declared or ())  # than the start of the window, whose e-value it has
+        return is_later or not self.windows or math.isclose(self.windows[-1].log_e_value, now, abs_tol=_CLOSE)
 
     def __repr__(self) -> str:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
         return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
+
+
+def _plain(window: Window) -> dict[str, Any]:
+    """Return a window as plain values: what is infinite is cut, or null."""
+    known = {**asdict(window), "log_e_value": min(window.log_e_value, _MOST_LOG)}
+    known |= {name: None if math.isinf(value := known[name]) else value for name in ("low", "high", "brier")}
+    return known | {"days": None if window.days is None else list(window.days)}
+
+
+def _window(field: DocumentField, monitor: CalibrationMonitor) -> Window:
+    """Return the next window of a state."""
+    of = field.members([each.name for each in fields(Window)])
+    figures = {name: of[name].number() for name in ("n", "mean_prob", "base_rate", "gap", "log_e_value")}
+    low, high, brier = (
+        value if of[name].value is None else of[name].number()
+        for name, value in (("low", -math.inf), ("high", math.inf), ("brier", math.inf))
+    )
+    days = None if of["days"].value is None else tuple(item.text() for item in of["days"].items(minimum=2))
+    if days is not None and (len(days) != 2 or not days[0] <= days[1]):
+        of["days"].refuse("is no first and last day")
+    for name in ("mean_prob", "base_rate"):
+        if not 0.0 <= figures[name] <= 1.0:
+            of[name].refuse("is outside [0, 1]")
+    name, is_alarm = of["name"].text(), of["is_alarm"].boolean()
+    if figures["n"] <= 0.0 or name in {window.name for window in monitor.windows}:
+        field.refuse("has no rows, or the name of a window before")
+    if is_alarm != (monitor.is_alarm or figures["log_e_value"] >= -math.log(monitor.alpha)):
+        of["is_alarm"].refuse(
+            f"does not go with log_e_value = {figures['log_e_value']:g} and alpha = {monitor.alpha:g}"
+        )
+    known: dict[str, Any] = {**figures, "low": low, "high": high, "brier": brier, "is_alarm": is_alarm, "days": days}
+    return Window(name=name, verdict=of["verdict"].text(), digest=of["digest"].text(), **known)
+
+
+def _fraction(field: DocumentField) -> float:
+    value = field.number()
+    if not 0.0 < value < 1.0:
+        field.refuse("is outside (0, 1)")
+    return value

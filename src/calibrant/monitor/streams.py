@@ -21,8 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.document_field import DocumentField
 from calibrant.monitor.bets import N_BETTORS
 from calibrant.numerics import FloatArray, IntArray
+
+_ROUNDING = 1e-9
 
 
 def _no_streams() -> FloatArray:
@@ -103,14 +106,25 @@ class Streams:
         return {**arrays, "n_released": self.n_released}
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Streams:
-        """Return the streams of a state; raises ValueError where its parts don't fit together."""
-        wide = {name: _array(state[name]).reshape(-1, N_BETTORS) for name in ("log_wealth", "gain", "least")}
-        streams = cls(**wide, cash=_array(state["cash"]), until=_array(state["until"]), n_released=state["n_released"])
-        if {len(part) for part in wide.values()} | {streams.until.size} != {streams.cash.size}:
-            raise ValueError("its streams differ in number")
-        if np.isnan(streams.log_value) or (streams.cash < 0.0).any() or (streams.least > 0.0).any():
-            raise ValueError("its streams hold what is no money")
+    def from_field(cls, field: DocumentField) -> Streams:
+        """Return the streams of a state; refuses what is no money, or doesn't fit together."""
+        of = field.members(("log_wealth", "gain", "least", "cash", "until", "n_released"))
+        wide = {name: _table(of[name]) for name in ("log_wealth", "gain", "least")}
+        cash, until = of["cash"].numbers(minimum=0), _or_nothing(of["until"].items(minimum=0))
+        for name, part in (*wide.items(), ("until", until)):
+            if len(part) != cash.size:
+                of[name].refuse(f"does not go with {cash.size:,} streams")
+        for name, is_bad in (
+            ("cash", cash < 0.0),
+            ("least", wide["least"] > 0.0),
+            ("gain", wide["gain"] < wide["least"] - _ROUNDING),
+        ):
+            if is_bad.any():
+                of[name].refuse("holds what is no money that was bet")
+        n_released = of["n_released"].integer(minimum=0)
+        streams = cls(**wide, cash=cash, until=until, n_released=n_released)
+        if not math.isfinite(streams.log_value):
+            field.refuse("holds no finite sum of money")
         return streams
 
 
@@ -126,7 +140,13 @@ def _plain(values: FloatArray) -> Any:
     return flat if values.ndim == 1 else [flat[i : i + N_BETTORS] for i in range(0, len(flat), N_BETTORS)]
 
 
-def _array(values: Any) -> FloatArray:
-    """Return lists of numbers and None as an array of the same shape."""
-    array = np.array(values, dtype=np.float64)
-    return np.where(np.isnan(array), -np.inf, array)
+def _table(field: DocumentField) -> FloatArray:
+    rows = [_or_nothing(row.items(minimum=0)) for row in field.items(minimum=0)]
+    if any(row.size != N_BETTORS for row in rows):
+        field.refuse(f"needs {N_BETTORS} numbers for each stream")
+    return np.array(rows).reshape(-1, N_BETTORS)
+
+
+def _or_nothing(items: list[DocumentField]) -> FloatArray:
+    """Return numbers, of which null is minus infinity: the logarithm of no money, a time before all others."""
+    return np.array([-math.inf if item.value is None else item.number() for item in items], dtype=np.float64)

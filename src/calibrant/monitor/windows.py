@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -34,7 +35,7 @@ class WindowRows(NamedTuple):
     """The rows of a window: the summary of their one score, or of the top label of several classes.
 
     `largest_weight` is that of a row; `rows` are those of several classes, which are judged class by class, and those
-    of which it was declared how they depend on each other.
+    of which it was declared how they depend on each other. `days` are the first and the last one of a period.
     """
 
     name: str
@@ -42,6 +43,15 @@ class WindowRows(NamedTuple):
     largest_weight: float
     n_rows: int
     rows: Rows | None = None
+    days: tuple[str, str] | None = None
+
+    @property
+    def digest(self) -> str:
+        """What tells these rows from others, whatever order they come in."""
+        found = hashlib.sha256()
+        for column in self.summary.distinct:
+            found.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
+        return found.hexdigest()[:32]
 
     @classmethod
     def of(cls, name: str, parts: Sequence[Rows]) -> WindowRows:
@@ -57,6 +67,7 @@ class _OpenWindow:
     """A window that still gets rows: sorted runs of one score, and the rows as they are where a window holds these."""
 
     name: str
+    days: tuple[str, str] | None = None
     state: FoldState = field(default_factory=FoldState)
     held: list[Rows] = field(default_factory=list)
     n_rows: int = 0
@@ -78,7 +89,7 @@ class _OpenWindow:
 
     def close(self) -> WindowRows:
         rows = joined(self.held) if self.held else None
-        return WindowRows(self.name, self.state.summary(), self.largest_weight, self.n_rows, rows)
+        return WindowRows(self.name, self.state.summary(), self.largest_weight, self.n_rows, rows, self.days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,9 @@ def date_windows(
         names, codes = period_codes(kept, f"column {reader.keep!r} of {where}", every)
         distinct = {name: i for i, name in enumerate(names)}
         for name, i in distinct.items():
-            opened.setdefault(name, _OpenWindow(name)).add(rows.take(codes == i))
+            if name not in opened:
+                opened[name] = _OpenWindow(name, _days_of(name, every))
+            opened[name].add(rows.take(codes == i))
         if sum(window.n_held for window in opened.values()) > max_distinct:
             raise InvalidInputError(
                 f"the windows of {reader.source.name} hold more than {max_distinct:,} distinct scores together. Pass "
@@ -178,6 +191,22 @@ def _days(column: pa.Array, name: str) -> IntArray:
     except pa.ArrowException as error:
         raise InvalidTypeError(f"{name} can't be read as dates ({error!s:.200}). Write them as 2026-01-31.") from None
     return np.asarray(days).astype(np.int64)
+
+
+def _days_of(period: str, every: Period) -> tuple[str, str]:
+    """Return the first and the last day of a period."""
+    from datetime import date, timedelta
+
+    match every:
+        case "day":
+            first = last = date.fromisoformat(period)
+        case "week":
+            first = date.fromisocalendar(int(period[:4]), int(period[6:]), 1)
+            last = first + timedelta(days=6)
+        case "month":
+            first = date.fromisoformat(f"{period}-01")
+            last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return first.isoformat(), last.isoformat()
 
 
 def _period(day: datetime.date, every: Period) -> str:

@@ -14,7 +14,7 @@ from calibrant.files import special_kind, whole_file
 from calibrant.fitted import Storable
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
-from calibrant.persistence.limits import MAX_BYTES, too_large
+from calibrant.persistence.limits import MAX_BYTES, check_plain, too_large
 
 AnyPath = str | os.PathLike[str]
 _Class = TypeVar("_Class", bound=Storable)
@@ -127,6 +127,21 @@ def read_document(path: AnyPath) -> dict[str, Any]:
         As `load` does.
     """
     return _load(path)[0]
+
+
+def read_plain(path: AnyPath) -> object:
+    """Return plain data that a file holds, of any meaning, within the bounds of all documents.
+
+    Raises
+    ------
+    DocumentError, OSError
+        As `load` does of what is no document.
+    """
+    source = _as_path(path)
+    with within(str(source)):
+        data = _parse(_read(source))
+        check_plain(data)
+        return data
 
 
 def _load(path: AnyPath) -> tuple[dict[str, Any], Any]:
