@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from calibrant._version import __version__
 from calibrant.cli import app, main
-from calibrant.errors import DataWarning
+from calibrant.errors import CalibrantError, DataWarning
 
 Run = Callable[..., Result]
 
@@ -153,3 +155,39 @@ def test_colour_is_left_out_where_nobody_wants_it(binary: pa.Table, setting: dic
     result = CliRunner(env={"NO_COLOR": "", **setting}).invoke(main, ["evaluate", "scores.csv"], color=True)
     assert ("\x1b[1m" in result.output) == is_bold
     assert "\x1b" not in CliRunner().invoke(main, ["evaluate", "scores.csv"]).output
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (ZeroDivisionError("by 0"), 3, "ZeroDivisionError: by 0\n\nThis is a fault of calibrant, not yours"),
+        (SystemError(), 3, "This is a fault of calibrant, not yours"),
+        (MemoryError(), 2, "Error: there is not enough memory. Take fewer rows."),
+        (CalibrantError("a is b. Pass c."), 2, "Error: a is b. Pass c."),
+        (OSError(28, "No space left on device", "t"), 2, "Error: t: No space left on device"),
+    ],
+)
+def test_each_end_has_its_exit_code_and_no_fault_has_that_of_a_gate(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("calibrant.cli.data.Request.open", fail)
+    for command in ("evaluate t.csv", "monitor t.csv", "fit t.csv -o c.json"):
+        result = CliRunner().invoke(main, command.split())
+        assert result.exit_code == code
+        assert said in result.output
+
+
+@pytest.mark.slow
+def test_an_interrupted_process_ends_with_130() -> None:
+    process = subprocess.Popen([*PYTHON, "evaluate", "-", "--format", "csv"], stdin=-1, stderr=-1, env=ENVIRONMENT)
+    assert process.stdin is not None
+    process.stdin.write(b"p,y\n0.5,1\n")
+    process.stdin.flush()
+    time.sleep(5.0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (130, b"Interrupted.\n")

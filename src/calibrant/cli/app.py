@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,9 +35,9 @@ COMMANDS = {
     "oof": "Predict out of fold by several models, calibrate, and stack them.",
     "runs": "List, show, compare and export training runs.",
 }
-USAGE_ERROR = 2
-#: What a shell reports of a program whose reader went away.
-BROKEN_PIPE = 141
+USAGE_ERROR, OUR_FAULT = 2, 3
+#: What a shell reports of a program that was interrupted, and of one whose reader went away.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 class Commands(ExamplesMixin, click.Group):
@@ -80,9 +81,21 @@ class Commands(ExamplesMixin, click.Group):
         except BrokenPipeError:
             _forget_output()
             ctx.exit(BROKEN_PIPE)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except MemoryError:
+            raise Refusal("there is not enough memory. Take fewer rows.") from None
+        except (click.exceptions.Exit, click.exceptions.Abort, click.ClickException):
+            raise
         except OSError as error:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             raise Refusal(f"{where}{error.strerror or error}") from None
+        except Exception:
+            click.echo(
+                f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True
+            )
+            ctx.exit(OUR_FAULT)
 
 
 def _in_options(message: str) -> str:
@@ -144,6 +157,6 @@ def _forget_output() -> None:
 def main() -> None:
     """Measure, correct, keep and apply the calibration of predicted probabilities.
 
-    Each command explains itself: calibrant evaluate --help. Exit codes: 0 fine, 1 a gate failed, 2 wrong usage or
-    bad input.
+    Each command explains itself: calibrant evaluate --help. Exit codes: 0 done, 1 a gate or an alarm, 2 wrong usage
+    or bad input, 3 a fault of calibrant, 130 interrupted.
     """

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import CalibrantError, InvalidInputError
-from calibrant.files import open_target, whole_file
+from calibrant.files import held, open_target, whole_file
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
 from calibrant.tables.opening import folder_files, is_database, open_rows, table_file
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "_calibrant.json"
+#: What a run holds as long as it writes into a folder.
+_HELD = "_calibrant"
 #: Rows of a part of a Parquet file at least: one that ends within a row group would need other row groups.
 PART_ROWS = 1 << 22
 
@@ -146,16 +148,25 @@ def _append_in_parts(
             new.of(file.names, file.name)
     parts = _named_parts(by_path, part_rows)
     folder.mkdir(parents=True, exist_ok=True)
-    _check_manifest(folder, _manifest(by_path, parts, base, new, fingerprint))
-    for left in folder.rglob(".calibrant-*.part"):
-        left.unlink()
-    missing = {name: part for name, part in parts.items() if not (folder / name).exists()}
-    n_rows = n_missing = 0
-    for name, part in missing.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        done = _write_part(part, folder / name, new, n_rows, progress)
-        n_rows, n_missing = n_rows + done.n_rows, n_missing + done.n_missing
+    with held(folder / _HELD):  # by one run at a time
+        _check_manifest(folder, _manifest(by_path, parts, base, new, fingerprint))
+        missing = {name: part for name, part in parts.items() if not (folder / name).exists()}
+        n_rows = n_missing = 0
+        for name, part in missing.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            done = _write_part(part, folder / name, new, n_rows, progress)
+            n_rows, n_missing = n_rows + done.n_rows, n_missing + done.n_missing
+        if new.missing != "skip":
+            _check_counts(parts, folder)
     return Applied(n_rows, len(parts), len(parts) - len(missing), n_missing)
+
+
+def _check_counts(parts: dict[str, TableFile], folder: Path) -> None:
+    """Check that each part has the rows that it is made of, where files say how many they have."""
+    for name, part in parts.items():
+        written = table_file(open_bytes(folder / name)).n_rows
+        if None not in (part.n_rows, written) and part.n_rows != written:
+            raise RuntimeError(f"{folder / name} has {written:,} rows of {part.n_rows:,}. Remove it, and start again.")
 
 
 def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress) -> Written:
