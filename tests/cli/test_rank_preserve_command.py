@@ -120,7 +120,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("{", "", "m.json is not JSON"),
+        ("{", "", "m.json: the JSON ends too early"),
         ("[1, 2]", "", 'm.json holds no margins by name. Write it so: {"cat": 120, "dog": 80}.'),
         ('{"cat": "many"}', "", "m.json: the margin of 'cat' is 'many', no number. Write a number."),
         ('{"north": {"cat": 1}}', "", "no number. Name the column of groups with --group."),

@@ -158,3 +158,30 @@ def test_arguments_are_refused_by_name() -> None:
         to_onnx(cb.BetaCalibrator())
     with pytest.raises(InvalidTypeError, match="can't export 'x' of type str"):
         to_onnx("x")
+
+
+#: Values that no probability or score of a model is, and some at the ends of float64 and float32.
+ODD = [np.nan, np.inf, -np.inf, 5e-324, -5e-324, 1e-40, 1.7e308, -1.7e308, 3.4e38, -3.4e38, 1e300]
+
+
+@pytest.mark.parametrize("kind_of_float", ["float64", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_no_value_fails_the_batch_and_rows_beside_odd_ones_are_as_alone(name: str, kind_of_float: str) -> None:
+    kind, fitted = CASES[name]
+    calibrator, usable = fitted_calibrator(kind, fitted), scores_of(kind, fitted)[:50]
+    model = to_onnx(calibrator, dtype=kind_of_float)
+    with np.errstate(over="ignore", under="ignore"):
+        usable, odd = usable.astype(kind_of_float), np.array(ODD).astype(kind_of_float)
+    usable = usable[np.isfinite(usable).reshape(len(usable), -1).all(axis=1)]
+    if usable.ndim == 2:
+        odd = np.vstack([np.full((1, usable.shape[1]), value, dtype=odd.dtype) for value in odd])
+        one = np.repeat(usable[:1], len(odd), axis=0)
+        one[:, 0] = odd[:, 0]
+        odd = np.vstack((odd, one))
+    together = run(model, np.concatenate((odd, usable)))
+    assert np.abs(together[len(odd) :] - run(model, usable)).max() <= TOLERANCE
+    found = together[: len(odd)]
+    assert np.all(np.isnan(found) | ((found >= 0.0) & (found <= 1.0)))
+    bad = ~np.isfinite(odd.reshape(len(odd), -1)).all(axis=1)
+    assert np.isnan(found.reshape(len(odd), -1)[bad]).all()
+    assert run(model, usable[:0]).shape == usable[:0].shape

@@ -52,5 +52,5 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CalibrantError, match=r"'horizn'. Did you mean 'horizon'\?"):
         read_config(path)
     path.write_text("horizon = \n", encoding="utf-8")
-    with pytest.raises(CalibrantError, match=r"config\.toml is no TOML file: Invalid value \(at line 1"):
+    with pytest.raises(CalibrantError, match=r"config\.toml: no TOML file: Invalid value \(at line 1"):
         read_config(path)

@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from calibrant._version import __version__
-from calibrant.cli.common import ExamplesMixin
+from calibrant.cli.common import ExamplesMixin, echo
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
+from calibrant.phrases import for_terminal
 
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.
 COMMANDS = {
@@ -82,7 +83,7 @@ class Commands(ExamplesMixin, click.Group):
             _forget_output()
             ctx.exit(BROKEN_PIPE)
         except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
+            echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except MemoryError:
             raise Refusal("there is not enough memory. Take fewer rows.") from None
@@ -92,9 +93,7 @@ class Commands(ExamplesMixin, click.Group):
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             raise Refusal(f"{where}{error.strerror or error}") from None
         except Exception:
-            click.echo(
-                f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True
-            )
+            echo(f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True)
             ctx.exit(OUR_FAULT)
 
 
@@ -110,6 +109,10 @@ class Refusal(click.ClickException):
 
     exit_code = USAGE_ERROR
 
+    def format_message(self) -> str:
+        """Return the message as a terminal may show it."""
+        return for_terminal(self.message)
+
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
@@ -121,7 +124,7 @@ def _plain_warnings() -> Iterator[None]:
             usual(message, category, *place, **more)
         elif str(message) not in shown:
             shown.add(str(message))
-            click.echo(f"Warning: {message}", err=True)
+            echo(f"Warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", CalibrantWarning)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from calibrant import engines, persistence
-from calibrant.cli.common import new_command, progress
+from calibrant.cli.common import echo, new_command, progress
 from calibrant.cli.data import check_output, format_option, split_list
 from calibrant.engines import FittedColumns
 from calibrant.fitted import Fitted
@@ -83,4 +83,4 @@ def command(
         parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
         fate = "left out" if missing == "skip" else "without a probability"
         lacking = f"; {count(done.n_missing, 'row')} without a score, {fate}" if done.n_missing else ""
-        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}{lacking}")
+        echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}{lacking}")

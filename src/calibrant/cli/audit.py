@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import json_option, level_option, new_command, table, write_json
+from calibrant.cli.common import echo, json_option, level_option, new_command, table, write_json
 from calibrant.cli.data import Request, data_options
 from calibrant.metrics import Audit, audit_rows
 from calibrant.phrases import bracketed, count, figure
@@ -43,11 +43,11 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
         read = {"file": source.name, "n_skipped": source.n_skipped, "groups": found.columns.groups}
         write_json({**read, **audited.to_dict()})
         return
-    click.echo(found.describe())
-    click.echo(f"\n{audited.verdict}\n")
-    click.echo(as_table(audited, most))
+    echo(found.describe())
+    echo(f"\n{audited.verdict}\n")
+    echo(as_table(audited, most))
     if audited.n_left_out:
-        click.echo(f"{count(audited.n_left_out, 'group')} of fewer than {count(min_rows, 'row')} left out")
+        echo(f"{count(audited.n_left_out, 'group')} of fewer than {count(min_rows, 'row')} left out")
 
 
 def as_table(found: Audit, most: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.errors import InvalidInputError
+from calibrant.phrases import for_terminal
 
 if TYPE_CHECKING:
     from calibrant.results import Score
@@ -89,18 +90,24 @@ def _option(parameter: str) -> str:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     """Return aligned columns: the first `left` to the left, the others to the right."""
     columns = []
-    for j, cells in enumerate(zip(header, *rows, strict=True)):
+    for j, raw in enumerate(zip(header, *rows, strict=True)):
+        cells = [for_terminal(cell).replace("\n", "\\n") for cell in raw]
         width = max(map(len, cells))
         columns.append([cell.ljust(width) if j < left else cell.rjust(width) for cell in cells])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text, of whatever names of files, columns and classes it is made."""
+    click.echo(for_terminal(text), err=err)
+
+
 def write_json(document: dict[str, Any]) -> None:
     """Print one JSON document; what is not a finite number, which JSON lacks, becomes null."""
     from calibrant.results import plain
 
-    click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
+    echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
 def notes(scores: Mapping[str, Score]) -> list[str]:

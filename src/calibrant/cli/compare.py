@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from calibrant.cli.common import (
+    echo,
     json_option,
     level_option,
     new_command,
@@ -51,9 +52,9 @@ def command(
         read |= {"n_skipped": source.n_skipped}
         write_json({**read, **ranked.to_dict()})
         return
-    click.echo(found.describe())
-    click.echo(f"\n{verdict(ranked)}\n")
-    click.echo(as_table(ranked))
+    echo(found.describe())
+    echo(f"\n{verdict(ranked)}\n")
+    echo(as_table(ranked))
 
 
 def verdict(ranked: Comparison) -> str:

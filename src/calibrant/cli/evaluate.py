@@ -142,7 +142,7 @@ def command(
     if as_json:
         common.write_json(found.to_dict() | gate_results(gates, found.scores))
     else:
-        click.echo(f"{found.columns.describe(found.n_read)}; {evaluated_on}")
+        common.echo(f"{found.columns.describe(found.n_read)}; {evaluated_on}")
         show(found)
     ctx.exit(judge(gates, found.scores, as_json=as_json))
 
@@ -178,18 +178,18 @@ def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured
 
 def show(found: Measured) -> None:
     """Print the tables."""
-    click.echo(f"\n{found.scores.verdict}\n")
+    common.echo(f"\n{found.scores.verdict}\n")
     for note in found.scores.notes:
-        click.echo(f"{note}\n")
-    click.echo(as_table(found.scores))
+        common.echo(f"{note}\n")
+    common.echo(as_table(found.scores))
     if found.by_class is not None:
-        click.echo(f"\nBy class: {found.by_class.describe(lambda label: shorten(str(label), _MOST_LETTERS))}\n")
-        click.echo(as_class_table(found.by_class))
+        common.echo(f"\nBy class: {found.by_class.describe(lambda label: shorten(str(label), _MOST_LETTERS))}\n")
+        common.echo(as_class_table(found.by_class))
     for name, scores in found.by_group.items():
-        click.echo(f"\nBy {name!r}: {scores.verdict}\n")
-        click.echo(as_group_table(scores))
+        common.echo(f"\nBy {name!r}: {scores.verdict}\n")
+        common.echo(as_group_table(scores))
     if found.by_class is None and len(found.columns.classes) > 2:
-        click.echo("\nToo many rows for a table of the classes: take a sample of them for that.")
+        common.echo("\nToo many rows for a table of the classes: take a sample of them for that.")
 
 
 def as_table(scores: Scores) -> str:
@@ -271,5 +271,5 @@ def judge(gates: Sequence[Gate], scores: Mapping[str, Score], *, as_json: bool) 
     passed = [gate.passes(scores[gate.metric].value) for gate in gates]
     for gate, is_passed in zip(gates, passed, strict=True):
         if not is_passed or not as_json:
-            click.echo(gate.describe(scores), err=not is_passed)
+            common.echo(gate.describe(scores), err=not is_passed)
     return 0 if all(passed) else 1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import new_command
+from calibrant.cli.common import echo, new_command
 from calibrant.cli.data import check_output, split_list
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.persistence import DIALECTS, FLOAT_TYPES, FloatType, write_whole
+from calibrant.phrases import for_terminal
 
 
 @new_command(
@@ -60,10 +62,10 @@ def command(calibrator: str, to: str, output: str | None, dtype: FloatType | Non
             output=of_sql["column"] or "p_calibrated",
         )
         if output is None or output == "-":
-            click.echo(sql)
+            click.echo(for_terminal(sql) if sys.stdout.isatty() else sql)
             return
         write_whole(Path(output), f"{sql};\n".encode())
-    click.echo(f"Wrote {output}")
+    echo(f"Wrote {output}")
 
 
 def _refuse_others(to: str, named: list[str]) -> None:

@@ -82,9 +82,9 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     check_output(output, file)
     opened = Request(file, group=group, **options).open()
     if group is None and opened.is_large:
-        click.echo(f"{fit_large(single, opened)}\n")
+        common.echo(f"{fit_large(single, opened)}\n")
         persistence.save(single, output, metadata={"label": options["label"]})
-        click.echo(f"Saved {output}")
+        common.echo(f"Saved {output}")
         return
     found = opened.read(input=single.input, both_classes=True)
     warn_if_inverted(found.rows)
@@ -93,14 +93,14 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         warn_if_certain(fitted, found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
     persistence.save(fitted, output, metadata={"label": options["label"]})
-    click.echo(found.describe())
-    click.echo(f"Fitted {describe(fitted)}.\n")
+    common.echo(found.describe())
+    common.echo(f"Fitted {describe(fitted)}.\n")
     if isinstance(fitted, AutoCalibrator) and hasattr(fitted, "report_"):
-        click.echo(f"{fitted.report_}\n")
-    click.echo(figures)
-    click.echo(f"\nSaved {output}")
+        common.echo(f"{fitted.report_}\n")
+    common.echo(figures)
+    common.echo(f"\nSaved {output}")
     suffix = Path(found.columns.source.name).suffix or ".csv"
-    click.echo(f"Next:  calibrant apply {shlex.quote(output)} new{suffix} -o out{suffix}")
+    common.echo(f"Next:  calibrant apply {shlex.quote(output)} new{suffix} -o out{suffix}")
 
 
 def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:

@@ -115,8 +115,8 @@ def evaluate_command(
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
         common.write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
     else:
-        click.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
-        click.echo(as_table(scores))
+        common.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
+        common.echo(as_table(scores))
     ctx.exit(judge(gates, scores, as_json=as_json))
 
 
@@ -155,13 +155,13 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
         fitted.fit(rows.forecast, rows.y, **rows.known)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
     persistence.save(fitted, output, metadata=metadata)
-    click.echo(rows.describe())
+    common.echo(rows.describe())
     what = "".join(f": {line}" for line in fitted.describe())
-    click.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{what}.\n")
-    click.echo(figures)
-    click.echo(f"\nSaved {output}")
+    common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{what}.\n")
+    common.echo(figures)
+    common.echo(f"\nSaved {output}")
     suffix = Path(rows.file).suffix or ".csv"
-    click.echo(f"Next:  calibrant forecast apply {shlex.quote(output)} new{suffix} -o out{suffix}")
+    common.echo(f"Next:  calibrant forecast apply {shlex.quote(output)} new{suffix} -o out{suffix}")
 
 
 @command.command(
@@ -197,7 +197,7 @@ def report_command(
     text = report.json() if suffix == ".json" else report.html()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
-    click.echo(f"Wrote {output}")
+    common.echo(f"Wrote {output}")
 
 
 def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from calibrant import persistence
-from calibrant.cli.common import new_command, progress, seed_option
+from calibrant.cli.common import echo, new_command, progress, seed_option
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
@@ -83,7 +83,7 @@ def apply_command(recalibrator: str, file: str, output: str, format: str | None,
         new = NewColumns(columns.names, names, compute)
         done = append_columns(file, output, columns=new, format=format, progress=advance)
     if output != "-":
-        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
+        echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
 
 
 class Part(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import new_command, table, write_json
+from calibrant.cli.common import echo, new_command, table, write_json
 from calibrant.fitted import Storable
 from calibrant.phrases import clean, figure, listed, shorten
 
@@ -27,17 +27,17 @@ def command(calibrator: str, as_json: bool) -> None:
     facts = fitted.facts()
     facts |= {name: _in_words(value) for name, value in fitted.metadata_.items() if name not in facts}
     width = max(len(name) for name in facts)
-    click.echo(f"{calibrator}\n")
+    echo(f"{calibrator}\n")
     for name, text in facts.items():
-        click.echo(f"{name:<{width}}  {text}")
+        echo(f"{name:<{width}}  {text}")
     for line in ["", *filter(None, fitted.describe())]:
-        click.echo(line)
+        echo(line)
     examples = fitted.examples()
     if examples is not None:
         header = ["score", *examples.names]
         rows = [[f"{s:.4g}", *(figure(q[i]) for q in examples.becomes)] for i, s in enumerate(examples.scores.tolist())]
-        click.echo("\n".join(["", *([examples.title] if examples.title else []), table(header, rows, left=0)]))
-    click.echo(f"\nNext:  {fitted.next_command.format(shlex.quote(calibrator))}")
+        echo("\n".join(["", *([examples.title] if examples.title else []), table(header, rows, left=0)]))
+    echo(f"\nNext:  {fitted.next_command.format(shlex.quote(calibrator))}")
 
 
 def _in_words(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from calibrant import persistence
-from calibrant.cli.common import json_option, new_command, table, write_json
+from calibrant.cli.common import echo, json_option, new_command, table, write_json
 from calibrant.cli.data import OpenedFile, Request, check_output, check_suffix, data_options
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
 from calibrant.dependent_rows import SIGN
@@ -119,13 +119,13 @@ def command(
     if as_json:
         write_json({**report.summary(), "notes": notes})
     else:
-        click.echo(f"{options['file']}: {count(len(monitor.windows), 'window')}\n")
-        click.echo(as_table(monitor))
-        click.echo(f"\n{report.summary()['headline']}. {report.summary()['advice']}")
+        echo(f"{options['file']}: {count(len(monitor.windows), 'window')}\n")
+        echo(as_table(monitor))
+        echo(f"\n{report.summary()['headline']}. {report.summary()['advice']}")
         for note in notes:
-            click.echo(f"\n{note}")
+            echo(f"\n{note}")
         if output is not None:
-            click.echo(f"\nWrote {output}")
+            echo(f"\nWrote {output}")
     ctx.exit(1 if monitor.is_alarm else 0)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import new_command, table
+from calibrant.cli.common import echo, new_command, table
 from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
 from calibrant.phrases import bracketed, figure
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
@@ -68,7 +68,7 @@ def command(
     config = TrainConfig(**settings)
     rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
-    click.echo(closing_text(run))
+    echo(closing_text(run))
 
 
 def closing_text(run: Run) -> str:

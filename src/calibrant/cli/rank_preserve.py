@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant.cli.common import new_command
+from calibrant import persistence
+from calibrant.cli.common import echo, new_command
 from calibrant.cli.data import called, check_output, format_option, split_names
-from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
+from calibrant.errors import CalibrantError, ConvergenceWarning, DocumentError, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.phrases import count, listed
 from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
@@ -133,14 +133,14 @@ def command(
     done = append_columns(file, output, columns=NewColumns(names, outputs, _part_by_part(q)), format=format)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
-        click.echo(line)
-        click.echo(
+        echo(line)
+        echo(
             f"Moved {change.mean_moved:.4f} per row on average, {change.largest_moved:.4f} at most; columns keep "
             f"{change.spread:.0%} of their spread, and {change.flattened:.1%} of neighbours became equal"
         )
         if report is not None:
-            click.echo(f"Wrote {report}")
-        click.echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
+            echo(f"Wrote {report}")
+        echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
 
 
 def _solved(
@@ -201,9 +201,9 @@ def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:
 
 def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
     try:
-        found = json.loads(Path(path).read_text("utf-8"))
-    except ValueError as error:
-        raise InvalidInputError(f'{path} is not JSON: {error}. Write it so: {{"cat": 120, "dog": 80}}.') from None
+        found: Any = persistence.read_plain(path)
+    except DocumentError as error:
+        raise InvalidInputError(f'{error} Write margins so: {{"cat": 120, "dog": 80}}.') from None
     values = found.values() if isinstance(found, dict) and is_grouped else [found]
     if not isinstance(found, dict) or not found or not all(isinstance(each, dict) and each for each in values):
         what = '{"north": {"cat": 20, "dog": 30}} with --group' if is_grouped else '{"cat": 120, "dog": 80}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import level_option, new_command, progress, seed_option
+from calibrant.cli.common import echo, level_option, new_command, progress, seed_option
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.files import open_target
 from calibrant.report import Report
@@ -45,4 +45,4 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
-    click.echo(f"Wrote {output}")
+    echo(f"Wrote {output}")

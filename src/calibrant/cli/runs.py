@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from calibrant.cli import oof, train
-from calibrant.cli.common import Group, json_option, table, write_json
-from calibrant.errors import InvalidInputError
+from calibrant.cli.common import Group, echo, json_option, table, write_json
+from calibrant.errors import CalibrantError, DocumentError, InvalidInputError
 from calibrant.phrases import count, figure
 from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
 
@@ -38,15 +41,24 @@ _root = click.option("--runs", "root", default=DEFAULT_ROOT, metavar="FOLDER", h
 def list_command(root: str, as_json: bool) -> None:
     """List the finished runs, the oldest first."""
     runs, n_partial = list_runs(root)
+    read, broken = [], []
+    for run in runs:
+        try:
+            with _reading(run):
+                read.append((_line(run), _summary(run)))
+        except (CalibrantError, OSError) as error:
+            broken.append(f"{run.run_id} can't be read: {error}")
     if as_json:
-        write_json({"runs": [_summary(run) for run in runs], "unfinished": n_partial})
+        write_json({"runs": [summary for _, summary in read], "broken": broken, "unfinished": n_partial})
         return
-    if runs:
-        click.echo(_table(runs))
-    else:
-        click.echo(f"No finished run in {root}. Next:  calibrant train --model xgboost --horizon 20")
+    if read:
+        echo(_table([line for line, _ in read]))
+    for line in broken:
+        echo(line)
+    if not runs:
+        echo(f"No finished run in {root}. Next:  calibrant train --model xgboost --horizon 20")
     if n_partial:
-        click.echo(f"{count(n_partial, 'run')} running, or ended before the finish")
+        echo(f"{count(n_partial, 'run')} running, or ended before the finish")
 
 
 @command.command("show", examples=["calibrant runs show last"])
@@ -56,15 +68,17 @@ def list_command(root: str, as_json: bool) -> None:
 def show_command(run: str, root: str, as_json: bool) -> None:
     """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
     found = find_run(run, root)
-    found.check()
-    if as_json:
-        write_json({"run": found.run_id, "config": found.config.to_dict(), "found": found.found, **found.metrics})
-        return
-    settings = ", ".join(f"{name} {value}" for name, value in found.config.to_dict().items() if value not in ("", {}))
-    share = found.record["overhead"]["share_of_model_fit"]
-    click.echo(f"{found.run_id}: {settings}\n")
-    click.echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
-    click.echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
+    with _reading(found):
+        found.check()
+        if as_json:
+            write_json({"run": found.run_id, "config": found.config.to_dict(), "found": found.found, **found.metrics})
+            return
+        config = found.config.to_dict().items()
+        settings = ", ".join(f"{name} {value}" for name, value in config if value not in ("", {}))
+        share = found.record["overhead"]["share_of_model_fit"]
+        echo(f"{found.run_id}: {settings}\n")
+        echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
+        echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 
 @command.command("compare", examples=["calibrant runs compare xgboost lightgbm"])
@@ -76,15 +90,20 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
     if len(runs) < 2:
         raise InvalidInputError(f"one run, {runs[0]!r}, is named. Name two or more.")
     found = [find_run(name, root) for name in runs]
+    lines, summaries, tests = [], [], []
+    for run in found:
+        with _reading(run):
+            lines.append(_line(run))
+            summaries.append(_summary(run))
+            tests.append((run.found["data_sha256"], run.metrics["test"]["from"], run.metrics["test"]["n_rows"]))
     if as_json:
-        write_json({"runs": [_summary(run) for run in found], "differences": _differences(found)})
+        write_json({"runs": summaries, "differences": _differences(found)})
         return
-    click.echo(_table(found))
+    echo(_table(lines))
     for name, values in _differences(found).items():
-        click.echo(f"{name}: {' | '.join(map(str, values))}")
-    tests = [(run.found["data_sha256"], run.metrics["test"]) for run in found]
-    if len({(data, test["from"], test["n_rows"]) for data, test in tests}) > 1:
-        click.echo("These runs were not measured on the same rows: their figures can't be compared.")
+        echo(f"{name}: {' | '.join(map(str, values))}")
+    if len(set(tests)) > 1:
+        echo("These runs were not measured on the same rows: their figures can't be compared.")
 
 
 @command.command("export", examples=["calibrant runs export last --mlflow http://localhost:5000"])
@@ -98,12 +117,24 @@ def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> N
 
     found = find_run(run, root)
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
-    click.echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
+    echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
 
 
-def _table(runs: list[Run]) -> str:
+@contextmanager
+def _reading(run: Run) -> Iterator[None]:
+    """Say of a run whose files hold something else than a run writes that it is broken."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, CalibrantError):
+            raise
+        what = f"{type(error).__name__}: {error!s:.80}"
+        raise DocumentError(f"{run.path}: its files are no record of a run ({what}). Train the model again.") from None
+
+
+def _table(lines: list[list[str]]) -> str:
     header = ["run", "calibrator", "Brier", "", "ECE", "", "log loss", "", "no skill", "skill", "gates"]
-    return table(header, [_line(run) for run in runs], left=2)
+    return table(header, lines, left=2)
 
 
 def _line(run: Run) -> list[str]:

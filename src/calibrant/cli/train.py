@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import new_command, table, with_options
+from calibrant.cli.common import echo, new_command, table, with_options
 from calibrant.phrases import bracketed, count, figure
 from calibrant.training import (
     AFTER,
@@ -90,7 +90,7 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
     from calibrant.training import run_training
 
     run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
-    click.echo(closing_text(run))
+    echo(closing_text(run))
 
 
 def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,12 @@ from calibrant.persistence.sql import to_sql as to_sql
 # For other folders of calibrant; no part of the public API.
 from calibrant.persistence.dialects import DIALECTS as DIALECTS, DialectName as DialectName
 from calibrant.persistence.documents import check_fitted as check_fitted
-from calibrant.persistence.files import load_as as load_as, read_plain as read_plain, write_whole as write_whole
+from calibrant.persistence.files import (
+    load_as as load_as,
+    read_plain as read_plain,
+    read_toml as read_toml,
+    write_whole as write_whole,
+)
 from calibrant.persistence.onnx_graph import (
     FLOAT_TYPES as FLOAT_TYPES,
     OPSET as OPSET,

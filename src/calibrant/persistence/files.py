@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,8 @@ _MAGIC = {
     b"\x93NUMPY": "a NumPy array",
     b"\x89HDF": "an HDF5 file",
 }
+#: Opens a file of the system that may never have anything to read so that reading it is an error.
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 #: Seconds that `save` waits for another process, or thread, that saves to the same path.
 _WAIT = 10.0
 
@@ -144,6 +147,16 @@ def read_plain(path: AnyPath) -> object:
         return data
 
 
+def read_toml(path: AnyPath) -> dict[str, Any]:
+    """Return the tables of a TOML file, within the bounds of all documents; raises as `read_plain` does."""
+    source = _as_path(path)
+    with within(str(source)):
+        try:
+            return tomllib.loads(_read(source).decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DocumentError(f"no TOML file: {error}. Correct it.") from None
+
+
 def _load(path: AnyPath) -> tuple[dict[str, Any], Any]:
     source = _as_path(path)
     with within(str(source)):
@@ -168,8 +181,10 @@ def _check_regular(path: Path) -> None:
 
 def _read(path: Path) -> bytes:
     _check_regular(path)
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+        data: bytes | None = file.read(MAX_BYTES + 1)
+    if data is None:
+        raise DocumentError("there is nothing to read in it. Pass the path of an ordinary file.")
     if len(data) > MAX_BYTES:
         raise too_large(f"has more than {MAX_BYTES:,} bytes")
     return data

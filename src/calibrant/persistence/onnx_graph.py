@@ -278,7 +278,7 @@ class OnnxBuilder(Builder):
     def _count(self, s: Term, cuts: FloatArray, comparison: Literal["Less", "LessOrEqual"]) -> Term:
         """Return how many of the sorted cuts are below s, or not above it, by bisection: exact, and few nodes."""
         size = 1 << int(cuts.size).bit_length()
-        padded = self._constant(np.concatenate((cuts, np.full(size - 1 - cuts.size, np.inf))))
+        padded = self._constant(np.concatenate((cuts, np.full(size - 1 - cuts.size, np.nan))))  # below nothing
         count = self.node("Cast", s < s, to=self.onnx.TensorProto.INT64)  # zeros, of NaN too
         half = size // 2
         while half:

@@ -233,7 +233,7 @@ def _check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         return
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidInputError(f"{path} is broken. Remove the folder, or pass a new one.") from None
     for name, what in (
         ("fingerprint", f"by something else than {manifest['fingerprint']}"),

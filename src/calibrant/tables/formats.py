@@ -99,6 +99,8 @@ def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileB
     if not file.exists():
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
         raise InvalidInputError(f"there is no file {name}.{did_you_mean(file.name, beside)}")
+    if file.is_block_device() or file.is_char_device():
+        raise InvalidInputError(f"{name} is a device. Pass a file, or - for standard input.")
     if not file.is_file():
         return _from_stream(name, file.open("rb"), format)
     with file.open("rb") as opened:

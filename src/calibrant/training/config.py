@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Literal, get_args
 
+from calibrant import persistence
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
@@ -136,10 +135,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     CalibrantError
         If it is no TOML, or names a setting that doesn't exist.
     """
-    try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{os.fspath(path)} is no TOML file: {error}. Correct it.") from None
+    document = persistence.read_toml(path)
     document.pop(FOUND, None)
     known = [entry.name for entry in fields(TrainConfig)]
     for name in document:

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ class Run:
     @cached_property
     def found(self) -> dict[str, Any]:
         """Versions, the hash of the bars, features and classes, as config.toml says them."""
-        document = tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+        document = persistence.read_toml(self.path / "config.toml")
         found = document.get(FOUND)
         if not isinstance(found, dict):
             raise DocumentError(f"{self.path / 'config.toml'} has no table [{FOUND}]. Train the model again.")
@@ -355,9 +354,9 @@ def _is_alive(process: int) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError) as error:
-        raise DocumentError(f"{path} can't be read: {error}. Train the model again.") from None
+        document = persistence.read_plain(path)
+    except (DocumentError, FileNotFoundError) as error:
+        raise DocumentError(f"{error} Train the model again.") from None
     if not isinstance(document, dict):
         raise DocumentError(f"{path} holds no record. Train the model again.")
     return document
