@@ -41,7 +41,7 @@ _LEAST_ROWS = 30
 @new_command(
     "monitor",
     "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
-    "calibrant monitor today.csv --state monitor.json",
+    "calibrant monitor 2026-11-23.csv --state monitor.json",
     "calibrant monitor scores.parquet --rows 500 --time at --label-end known --missing wait",
 )
 @data_options("calibrator", "dependence")
@@ -57,9 +57,13 @@ _LEAST_ROWS = 30
     default="error",
     metavar="WHAT",
     help="Rows that lack a value: error; skip leaves them out; wait, for labels, leaves out their window and all later "
-    "ones, and passes over windows that --state has counted.",
+    "ones.",
 )
-@click.option("--state", metavar="FILE", help="Go on from this file, and write it anew: run it on each day's rows.")
+@click.option(
+    "--state",
+    metavar="FILE",
+    help="Go on from this file, and write it anew: run it on each day's rows. Windows that were counted are passed over.",
+)
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
 @click.option("--title", default="Calibration monitor", metavar="TEXT", help="Heading of the page.")
 @json_option
