@@ -62,7 +62,7 @@ _LEAST_ROWS = 30
 @click.option(
     "--state",
     metavar="FILE",
-    help="Go on from this file, and write it anew: run it on each day's rows. Windows that were counted are passed over.",
+    help="Go on from this file, and write it anew: run it on each day's rows. Windows that it has are passed over.",
 )
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
 @click.option("--title", default="Calibration monitor", metavar="TEXT", help="Heading of the page.")
