@@ -146,7 +146,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         ),
         ('{"cat": -1, "dog": 101, "eel": 100}', "--score p_*", "margins of column 'cat': -1.0 is negative, and no"),
         ('{"cat": 210, "dog": 0, "eel": 0}', "--score p_*", "margins of column 'cat': 210.0 is above 200, the weight"),
-        ('{"cat": NaN, "dog": 100, "eel": 100}', "--score p_*", "m.json: the margin of 'cat' is nan, not finite"),
+        ('{"cat": NaN, "dog": 100, "eel": 100}', "--score p_*", "m.json: cat: nan is not a finite number"),
         ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --gap 0", "--gap 0.0 is "),
         ('{"cat": 80, "dog": 60, "eel": 60}', "--score p_* --max-iter 0", "--max-iter 0 is too small"),
         ('{"cat": 0, "dog": 0, "eel": 0}', "--score p_*", "margins are all 0, and each row of Q sums to 1"),

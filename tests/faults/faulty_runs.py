@@ -1,0 +1,87 @@
+"""Commands in a child process that is killed, runs out of disk, may not write, or whose clock goes back."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calibrant.cli import main
+
+#: What changes files or names of them, as the interpreter reports it before it happens.
+EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.chown", "os.truncate", "os.link", "os.symlink")
+
+
+def in_child(words: list[str], prepare: Callable[..., None] | None = None, *arguments: Any) -> int | None:
+    """Run a command in a fork of this process, and return its exit code; negative is the signal that ended it."""
+    child = multiprocessing.get_context("fork").Process(target=_run, args=(words, prepare, arguments))
+    child.start()
+    child.join(60.0)
+    if child.is_alive():
+        child.kill()
+        raise TimeoutError(words)
+    return child.exitcode
+
+
+def _run(words: list[str], prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if prepare is not None:
+        prepare(*arguments)
+    main(words, prog_name="calibrant")
+
+
+def kill_at(n_events: int) -> None:
+    """Kill this process when it is about to change a file below its folder for the n-th time."""
+    left, here = [n_events], os.fspath(Path().resolve())
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in EVENTS or not isinstance(arguments[0], (str, bytes, os.PathLike)):
+            return
+        if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            return
+        if os.path.realpath(os.fsdecode(arguments[0])).startswith(here):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    synced = os.fsync
+
+    def sync(file: int) -> None:
+        count("os.truncate", (here,))
+        synced(file)
+        count("os.truncate", (here,))
+
+    os.fsync = sync
+
+
+def fill_disk(most_bytes: int) -> None:
+    """Let no file grow beyond some size, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+
+def give_up_rights() -> None:
+    """Give up what lets root write anywhere, by capset(2): the permissions of files hold then."""
+    if os.geteuid() == 0:
+        header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        if ctypes.CDLL(None, use_errno=True).capset(header, none) != 0:
+            raise OSError(ctypes.get_errno(), "capset")
+
+
+def turn_back_clock() -> None:
+    """Let each look at the clock find it an hour earlier."""
+    now = [time.time()]
+
+    def earlier() -> float:
+        now[0] -= 3600.0
+        return now[0]
+
+    time.time = earlier
