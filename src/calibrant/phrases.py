@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
-#: Control characters but for those that end lines and cells, and marks that turn the direction of what follows.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066\u2067]")
+#: Control characters but for those that end lines and cells; with what turns the direction of all that follows.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ORDER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066\u2067]")
 #: What begins and ends bold text.
 _BOLD = re.compile("(\x1b\\[[01]m)")
 
@@ -84,7 +85,7 @@ def decimals(value: float, least: int) -> int:
 def clean(text: object) -> str:
     """Return text that any page, file or terminal can hold: no control characters, no halves of surrogate pairs.
 
-    Nor has it the two characters that `isolated` sets around names, or others that turn the direction of a text.
+    Nor has it the two characters that `isolated` sets around names.
     """
     kept = str(text).replace(FIRST_STRONG_ISOLATE, "").replace(POP_ISOLATE, "")
     printable = _CONTROL.sub("\ufffd", re.sub("[\t\r\n]", " ", kept))
@@ -97,7 +98,7 @@ def for_terminal(text: str) -> str:
     Lines may be bold.
     """
     parts = _BOLD.split(text)
-    shown = [_CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), part) for part in parts[::2]]
+    shown = [_ORDER.sub(lambda found: found[0].encode("unicode_escape").decode(), part) for part in parts[::2]]
     return "".join(a + b for a, b in zip_longest(shown, parts[1::2], fillvalue=""))
 
 

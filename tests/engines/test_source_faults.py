@@ -93,10 +93,10 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(
     assert not list(tmp_path.glob(".calibrant-*"))
 
 
-def test_a_full_device_is_an_error_that_names_it(folder: Path, calibrator: cb.IsotonicCalibrator) -> None:
+def test_a_device_is_refused_by_name(folder: Path, calibrator: cb.IsotonicCalibrator) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+    with pytest.raises(InvalidInputError, match="/dev/full is a device. Pass the name of a file to write"):
         apply(calibrator, folder / "1.parquet", "/dev/full", score="p")
 
 
