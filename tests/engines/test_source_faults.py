@@ -96,7 +96,7 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(
 def test_a_device_is_refused_by_name(folder: Path, calibrator: cb.IsotonicCalibrator) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.raises(InvalidInputError, match="/dev/full is a device. Pass the name of a file to write"):
+    with pytest.raises(InvalidInputError, match=r"/dev/full is a device\. Pass the name of a file to write"):
         apply(calibrator, folder / "1.parquet", "/dev/full", score="p")
 
 
