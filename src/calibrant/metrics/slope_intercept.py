@@ -221,15 +221,16 @@ def _profile_ends(
     most = _likelihood(ties, columns, best)
     found: list[tuple[float, float]] = []
     for j, at in enumerate(line):
-        theta = best.copy()
+        theta, known = best.copy(), {at: -float(reach[j])}
 
-        def excess(value: float, j: int = j, at: float = at, theta: FloatArray = theta) -> float:
+        def excess(value: float, j: int = j, theta: FloatArray = theta, known: dict[float, float] = known) -> float:
             """Return how far beyond the end a value is: as a root, which is nearly linear in it."""
-            if value == at:
-                return -float(reach[j])
-            theta[j] = value
-            theta[1 - j] = _best_other(ties, columns, theta, j)
-            return math.sqrt(2.0 * max(most - _likelihood(ties, columns, theta), 0.0)) - float(reach[j])
+            if value not in known:
+                theta[j] = value
+                theta[1 - j] = _best_other(ties, columns, theta, j)
+                lost = 2.0 * max(most - _likelihood(ties, columns, theta), 0.0)
+                known[value] = math.sqrt(lost) - float(reach[j])
+            return known[value]
 
         ends = []
         for side in (-1.0, 1.0):
