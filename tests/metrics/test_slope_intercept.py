@@ -12,7 +12,12 @@ from scipy.stats import chi2
 
 import calibrant as cb
 from calibrant.errors import ConvergenceWarning
-from calibrant.metrics import calibration_in_the_large, calibration_intercept, calibration_slope_intercept
+from calibrant.metrics import (
+    calibration_in_the_large,
+    calibration_intercept,
+    calibration_slope_intercept,
+    slope_intercept,
+)
 from calibrant.metrics.estimates import Column
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.numerics import clip_as_given, expit, logit
@@ -166,3 +171,27 @@ def test_data_without_a_line_give_nan_and_say_why(y, p, reason):
 def test_intercept_of_one_class_is_nan_and_says_why():
     with pytest.warns(ConvergenceWarning, match="calibration_intercept is undefined, hence nan: all rows are of one"):
         assert math.isnan(calibration_intercept([1, 1], [0.3, 0.4]))
+
+
+def test_ends_of_few_rows_and_scores_are_found_wherever_the_search_begins(monkeypatch: pytest.MonkeyPatch):
+    rng, found = np.random.default_rng(0), []
+    best_other = slope_intercept._best_other
+
+    def from_afar(ties, columns, theta, fixed):
+        far = np.array(theta)
+        far[1 - fixed] += 500.0
+        value, other = best_other(ties, columns, theta, fixed), best_other(ties, columns, far, fixed)
+        found.append(abs(value - other) / (1.0 + abs(value)))
+        return value
+
+    monkeypatch.setattr(slope_intercept, "_best_other", from_afar)
+    for _ in range(100):
+        n = int(rng.integers(6, 60))
+        p = rng.choice(rng.random(int(rng.integers(2, 12))), n)
+        y = rng.random(n) < np.clip(p + rng.normal(0.0, 0.2), 0.0, 1.0)
+        if 0 < y.sum() < n:
+            scores = cb.evaluate(y, p, level=0.995)
+            for name in ("slope", "intercept"):
+                assert scores[name].note or scores[name].low <= scores[name].value <= scores[name].high
+    assert len(found) > 1_000
+    assert max(found) < 1e-6

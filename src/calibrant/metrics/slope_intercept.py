@@ -268,12 +268,14 @@ def _best_other(ties: TiedScores, columns: FloatArray, theta: FloatArray, fixed:
     column, held, value = columns[1 - fixed], theta[fixed] * columns[fixed], float(theta[1 - fixed])
     longest, squares = max(float(np.abs(column).max()), 1.0), column**2 * ties.weight
     low, high, least = -math.inf, math.inf, _LEAST_BEND * float(squares.sum())
+    reach = _LONGEST_STEP / longest
     for _ in range(_MAX_ITER):
         q = expit(held + value * column)
         slope = dot(column, ties.positives - ties.weight * q)
         low, high = (value, high) if slope > 0.0 else (low, value)
         step = slope / (dot(squares, q * (1.0 - q)) + least)
-        tried = value + min(max(step, -_LONGEST_STEP / longest), _LONGEST_STEP / longest)
+        tried = value + min(max(step, -reach), reach)
+        reach = 2.0 * reach if abs(step) > reach else reach  # where it is flat, the root may be far
         following = tried if low <= tried <= high else 0.5 * (low + high)
         if abs(following - value) * longest < _SETTLED:
             return following
