@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import hashlib
+import inspect
 import json
 import os
 import platform
@@ -10,11 +12,16 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+import calibrant
+
 RESULTS = Path(__file__).parent / "results"
+#: What long benchmarks have measured so far, a file for each case.
+KEPT = Path(__file__).parent / ".kept"
 _PACKAGES = ("calibrant", "numpy", "numba", "scipy", "scikit-learn")
 
 
@@ -184,6 +191,37 @@ def race(rivals: dict[str, Callable[[], object]], *, rounds: int) -> dict[str, R
     finally:
         gc.enable()
     return measured
+
+
+def kept(measure: Callable[[Any], Any], case: Any) -> Any:
+    """Return what a function measures of a case, as JSON has it; kept on disk as long as the code stays the same.
+
+    A benchmark of hours can be cut off and begun again.
+    """
+    key = f"{case!r} {inspect.getsource(measure)} {_code_digest()}"
+    path = KEPT / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    if not path.exists():
+        KEPT.mkdir(exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps(measure(case)), encoding="utf-8")
+        new.replace(path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _code_digest() -> str:
+    """Return what tells this code of metrics, and of what they rest on, from any other."""
+    source = Path(calibrant.__file__).parent
+    files = [
+        *source.glob("metrics/*.py"),
+        *source.glob("dependence/*.py"),
+        Path(__file__).with_name("simulated_rows.py"),
+    ]
+    files += [source / f"{name}.py" for name in ("dependent_rows", "numerics", "rows", "summary")]
+    found = hashlib.sha256()
+    for file in sorted(files):
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 def machine_facts() -> dict[str, str]:

@@ -6,15 +6,15 @@ drawn from seeds of their own. How often calibrated, independent rows are said t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks._harness import Tables
+from benchmarks._harness import Tables, kept
 from benchmarks.simulated_rows import CLUSTER_SIZE, KINDS, NEW_KINDS, draw_rows
 from calibrant.metrics import (
     SCORE_BINS,
@@ -45,31 +45,24 @@ _LEAST_POWER = 0.15
 SINGLE = ("spiegelhalter", "ece_debiased", "slope", "kuiper")
 
 
-class FalseAlarms(NamedTuple):
-    """Shares of calibrated sets that were found off, and of which it was said that rows look dependent."""
-
-    found_off: float
-    hinted: float
-
-
 def run() -> Tables:
     """Simulate all tables."""
     tables = Tables(f"The verdict: false alarms in {DRAWS:,} calibrated sets, power in {POWER_DRAWS} sets of each kind")
     cases = list(product(CLASSES, (False, True), SIZES, RATES))
     kinds = list(product(POWER_CASES, [*KINDS, *NEW_KINDS]))
     with ProcessPoolExecutor() as pool:
-        found = dict(zip(cases, pool.map(_false_alarms, cases), strict=True))
-        power = dict(zip(kinds, pool.map(_power, kinds), strict=True))
+        found = dict(zip(cases, pool.map(partial(kept, _false_alarms), cases), strict=True))
+        power = dict(zip(kinds, pool.map(partial(kept, _power), kinds), strict=True))
     rows = []
     for n_classes, clustered, n in product(CLASSES, (False, True), SIZES):
-        shares = [found[n_classes, clustered, n, rate].found_off for rate in RATES]
+        shares = [found[n_classes, clustered, n, rate]["found off"] for rate in RATES]
         kind = f"clusters of {CLUSTER_SIZE}" if clustered else "independent"
         rows.append([str(n_classes), kind, f"{n:,}", *(f"{share:.4f}" for share in shares)])
     header = ["K", "rows", "n", *(f"base rate {rate:g}" for rate in RATES)]
     tables.add(f"Found off though calibrated (standard error {np.sqrt(0.05 * 0.95 / DRAWS):.4f})", header, rows)
-    worst = max(each.found_off for each in found.values())
+    worst = max(each["found off"] for each in found.values())
     tables.goal(f"found off in at most {MOST_FALSE:.0%} of calibrated sets", worst, at_most=MOST_FALSE)
-    hinted = [each.hinted for (_, clustered, *_), each in found.items() if not clustered]
+    hinted = [each["hinted"] for (_, clustered, *_), each in found.items() if not clustered]
     of = f"{DRAWS * len(hinted):,} calibrated sets of independent rows"
     tables.goal(f"said to look dependent, of {of}", float(np.mean(hinted)), at_most=1e-3)
     for what, named in (("Found off", KINDS), ("Found off, kinds that took no part in the choice of parts", NEW_KINDS)):
@@ -108,11 +101,12 @@ def _is_found_off(rows: Rows) -> dict[str, bool]:
     return found
 
 
-def _false_alarms(case: tuple[int, bool, int, float]) -> FalseAlarms:
+def _false_alarms(case: tuple[int, bool, int, float]) -> dict[str, float]:
+    """Return the shares of calibrated sets that were found off, and of which it was said that rows look dependent."""
     n_classes, clustered, n, rate = case
-    draw = functools.partial(draw_rows, n, rate, n_classes=n_classes, clustered=clustered)
+    draw = partial(draw_rows, n, rate, n_classes=n_classes, clustered=clustered)
     found = [(verdict(scores).is_off, bool(scores.notes)) for scores in map(_scores, _draws(DRAWS, draw))]
-    return FalseAlarms(*np.mean(found, axis=0).tolist())
+    return dict(zip(("found off", "hinted"), np.mean(found, axis=0).tolist(), strict=True))
 
 
 def _power(case: tuple[PowerCase, str]) -> dict[str, float]:
