@@ -51,8 +51,8 @@ def run() -> Tables:
     cases = list(product(CLASSES, (False, True), SIZES, RATES))
     kinds = list(product(POWER_CASES, [*KINDS, *NEW_KINDS]))
     with ProcessPoolExecutor() as pool:
-        found = dict(zip(cases, pool.map(partial(kept, _false_alarms), cases), strict=True))
-        power = dict(zip(kinds, pool.map(partial(kept, _power), kinds), strict=True))
+        found = dict(zip(cases, pool.map(partial(kept, _false_alarms, of=(DRAWS, _SEED)), cases), strict=True))
+        power = dict(zip(kinds, pool.map(partial(kept, _power, of=(POWER_DRAWS, _SEED)), kinds), strict=True))
     rows = []
     for n_classes, clustered, n in product(CLASSES, (False, True), SIZES):
         shares = [found[n_classes, clustered, n, rate]["found off"] for rate in RATES]
@@ -111,7 +111,7 @@ def _false_alarms(case: tuple[int, bool, int, float]) -> dict[str, float]:
 
 def _power(case: tuple[PowerCase, str]) -> dict[str, float]:
     (n, rate, strength), kind = case
-    draw: Any = functools.partial(draw_rows, n, rate, truth=lambda p: (KINDS | NEW_KINDS)[kind](p, strength))
+    draw: Any = partial(draw_rows, n, rate, truth=lambda p: (KINDS | NEW_KINDS)[kind](p, strength))
     found = []
     for rows in _draws(POWER_DRAWS, draw):
         y, p = rows.codes, rows.scores
