@@ -193,12 +193,12 @@ def race(rivals: dict[str, Callable[[], object]], *, rounds: int) -> dict[str, R
     return measured
 
 
-def kept(measure: Callable[[Any], Any], case: Any) -> Any:
+def kept(measure: Callable[[Any], Any], case: Any, *, of: object) -> Any:
     """Return what a function measures of a case, as JSON has it; kept on disk as long as the code stays the same.
 
-    A benchmark of hours can be cut off and begun again.
+    `of` are the settings that are no part of the case. A benchmark of hours can be cut off and begun again.
     """
-    key = f"{case!r} {inspect.getsource(measure)} {_code_digest()}"
+    key = f"{case!r} {of!r} {inspect.getsource(measure)} {_code_digest()}"
     path = KEPT / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     if not path.exists():
         KEPT.mkdir(exist_ok=True)
