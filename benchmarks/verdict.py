@@ -30,7 +30,8 @@ from calibrant.rows import Rows
 SIZES, RATES, CLASSES = (100, 1_000, 10_000), (0.5, 0.05, 0.005), (2, 3, 10)
 DRAWS, POWER_DRAWS = 2_000, 500
 LEVEL, MOST_FALSE = 0.95, 0.06
-_SEED = 2026
+#: Other draws than those that the margin of the combined p-value was chosen on.
+_SEED = 2027
 #: Rows, base rate, strength of each kind.
 PowerCase: TypeAlias = tuple[int, float, float]
 POWER_CASES: tuple[PowerCase, ...] = (
