@@ -25,6 +25,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link",
 }
 _BINARY = getattr(os, "O_BINARY", 0)
 #: Seconds in which another process may be about to take or give back a new file, and between two looks.
@@ -110,7 +111,7 @@ def _new_file(path: Path, mode: int, wait: float) -> Iterator[tuple[Path, Binary
             try:
                 for other in path.parent.glob(_PARTS):  # which processes that were killed left behind
                     if other != part:
-                        with suppress(OSError):
+                        with suppress(OSError, InvalidInputError):
                             _remove_dead(other)
                 yield part, file
             finally:
@@ -140,6 +141,8 @@ def _open_locked(part: Path, mode: int, path: Path, wait: float) -> BinaryIO | N
                 part.unlink()
                 return None
         holder = _remove_dead(part)
+        if holder is None:
+            return None
         if holder and time.monotonic() > end:
             raise InvalidInputError(f"{holder} is writing {path}. Wait until it is done, or write somewhere else.")
         if holder:
@@ -166,21 +169,30 @@ def _is_at(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _remove_dead(part: Path) -> str:
-    """Remove the new file of a process that is gone; of one that is alive, return who it is."""
+def _remove_dead(part: Path) -> str | None:
+    """Remove the new file of a process that is gone; of one that is alive, return who it is.
+
+    Return None where the system has no locks; raise InvalidInputError where something else stands there.
+    """
     try:
         found = part.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            return f"something that is {special_kind(found.st_mode)} or a link, {part},"
+        if kind := special_kind(found.st_mode):
+            raise InvalidInputError(f"{part} is {kind}, and stands in the way of what is to be written. Remove it.")
         with part.open("rb") as file:
             is_dead = _lock(file)
-            if is_dead and _is_at(file, part):
+            if is_dead is None:
+                return None
+            if not is_dead:
+                return _holder(found.st_ino)
+            if _is_at(file, part):
                 part.unlink()
-            return "" if is_dead else _holder(found.st_ino)
+            return ""
     except FileNotFoundError:
         return ""
     except PermissionError:
-        return f"a process of another user, by {part},"
+        raise InvalidInputError(
+            f"{part} is another user's, who writes the same file, or was cut off. Wait, or have it removed."
+        ) from None
 
 
 def _holder(inode: int) -> str:

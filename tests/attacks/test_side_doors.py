@@ -37,36 +37,34 @@ def run(*words: str) -> Result:
 # --- run folders ----------------------------------------------------------------------------------------------
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def text(data: str) -> Callable[[Path], None]:
-    return lambda path: path.write_text(data, encoding="utf-8")  # type: ignore[return-value]
+def holding(data: str | bytes) -> Callable[[Path], object]:
+    """Return what writes a file that holds these bytes."""
+    return lambda path: path.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
 DEEP = "[" * 50_000
-BROKEN: dict[str, Callable[[Path], None]] = {
-    "nothing": lambda path: None,  # noqa: ARG005
-    "empty": text(""),
-    "empty object": text("{}"),
-    "null": text("null"),
-    "list": text("[]"),
-    "deep": text(DEEP),
-    "pipe": pipe,
-    "folder": lambda path: path.mkdir(),
+#: What makes a file of a run that is none.
+BROKEN: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: path.unlink(missing_ok=True),
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
     "link to itself": lambda path: path.symlink_to(path.name),
     "link to a device": lambda path: path.symlink_to("/dev/zero"),
-    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),  # type: ignore[dict-item, return-value]
-    "wrong kinds": text('{"test": 1, "calibration": [], "gates": "x", "started": {}, "overhead": 7}'),
-    "half": text('{"test": {"forecasts": {"raw": {}}}, "calibration": {"calibrator": "x"}, "gates": {}}'),
-    "twice": text('{"test": 1, "test": 2}'),
-    "huge number": text('{"test": 1e999}'),
-    "many digits": text('{"test": ' + "9" * 5_000 + "}"),
-    "not json": text("{test: 1}"),
-    "toml": text('[found]\nx = 1\ny = "\\u0007"\n'),
-    "deep toml": text("a = " + DEEP),
-    "escape": text('{"test": "\\u001b[2J"}'),
+    "empty": holding(""),
+    "empty object": holding("{}"),
+    "null": holding("null"),
+    "list": holding("[]"),
+    "deep": holding(DEEP),
+    "no text": holding(b"\xff\xfe\x00"),
+    "wrong kinds": holding('{"test": 1, "calibration": [], "gates": "x", "started": {}, "overhead": 7}'),
+    "half": holding('{"test": {"forecasts": {"raw": {}}}, "calibration": {"calibrator": "x"}, "gates": {}}'),
+    "twice": holding('{"test": 1, "test": 2}'),
+    "huge number": holding('{"test": 1e999}'),
+    "many digits": holding('{"test": ' + "9" * 5_000 + "}"),
+    "not json": holding("{test: 1}"),
+    "toml": holding('[found]\nx = 1\ny = "\\u0007"\n'),
+    "deep toml": holding("a = " + DEEP),
+    "escape": holding('{"test": "\\u001b[2J"}'),
 }
 
 

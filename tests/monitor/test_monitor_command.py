@@ -16,12 +16,6 @@ from monitor_cases import rows, run
 import calibrant as cb
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_calibrated_days_raise_no_alarm_and_a_change_does_with_exit_code_one() -> None:
     pq.write_table(rows(0.0), "good.parquet")
     pq.write_table(rows(0.15), "bad.parquet")

@@ -21,12 +21,6 @@ from calibrant.files import held
 from calibrant.monitor import CalibrationMonitor
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_what_fails_counts_nothing_and_can_be_done_again() -> None:
     pq.write_table(rows(0.0), "t.parquet")
     command = "monitor t.parquet --rows 1000 --state s.json"
@@ -68,6 +62,12 @@ def test_windows_that_were_counted_are_passed_over_and_periods_do_not_overlap() 
     both = [json.loads(Path(name).read_text("utf-8")) for name in ("s.json", "alone.json")]
     assert both[0]["windows"] == both[1]["windows"]
     assert both[0]["martingale"] == both[1]["martingale"]
+
+
+def test_a_state_that_can_not_be_read_again_is_refused() -> None:
+    pq.write_table(rows(0.0), "t.parquet")
+    refused = run("monitor t.parquet --state -")
+    assert (refused.exit_code, refused.output) == (2, "Error: --state - can't be read again. Name a file.\n")
 
 
 def test_states_are_for_their_owner_and_keep_what_permissions_they_have() -> None:

@@ -107,6 +107,8 @@ def command(
     if output is not None:
         check_suffix(output, ".html", ".json")
         check_output(output, options["file"], options["calibrator"])
+    if state == "-":
+        raise InvalidInputError("--state - can't be read again. Name a file.")
     check_choice("--missing", missing, ("error", "skip", "wait"))
     asked = WindowRequest(date, every, rows, missing)
     with nullcontext() if state is None else open_target(state, private=True, wait=_WAIT) as out:

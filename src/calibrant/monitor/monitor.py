@@ -294,23 +294,25 @@ class CalibrationMonitor:
             if of["declared"].value is not None:
                 monitor.declared = tuple(item.text() for item in of["declared"].items(minimum=0))
             monitor.runs = {key: of["runs"].member(key).integer(minimum=1) for key in of["runs"].object()}
-            if not monitor._fits():
+            if not _fits(monitor):
                 raise DocumentError(f"its parts don't fit together. {_BEGIN}")
         return monitor
-
-    def _fits(self) -> bool:
-        """Say whether windows and evidence are of the same stream."""
-        if self.declared not in (None, *_PROMISES) or (self.declared is None) != (not self.windows):
-            return False
-        if len(self.windows) != self.martingale.n_windows:
-            return False
-        now = min(self.martingale.log_e_value, _MOST_LOG)
-        is_later = {"cluster", "time"} <= set(self.declared or ())  # than the start of the window, whose e-value it has
-        return is_later or not self.windows or math.isclose(self.windows[-1].log_e_value, now, abs_tol=_CLOSE)
 
     def __repr__(self) -> str:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
         return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
+
+
+def _fits(monitor: CalibrationMonitor) -> bool:
+    """Say whether windows and evidence are of the same stream."""
+    windows, declared = monitor.windows, monitor.declared
+    if declared not in (None, *_PROMISES) or (declared is None) != (not windows):
+        return False
+    if len(windows) != monitor.martingale.n_windows:
+        return False
+    now = min(monitor.martingale.log_e_value, _MOST_LOG)
+    is_later = {"cluster", "time"} <= set(declared or ())  # than the start of the window, whose e-value it has
+    return is_later or not windows or math.isclose(windows[-1].log_e_value, now, abs_tol=_CLOSE)
 
 
 def _plain(window: Window) -> dict[str, Any]:
