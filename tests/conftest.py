@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from postgres_server import postgres as postgres
 from spark_session import spark as spark
 
 #: Several folders have a conftest.py; looked through for examples, they would clash by name.

@@ -19,7 +19,7 @@ from calibrant.calibrators import (
     make_binary_calibrator,
     out_of_fold,
     row_splits,
-    warn_if_inverted,
+    warn_of_rows,
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DataWarning, DocumentError, warn
@@ -163,7 +163,7 @@ class ProbabilityCalibrator(MapFitted):
             time=time,
             label_end=label_end,
         )
-        warn_if_inverted(rows)
+        warn_of_rows(rows)
         return self.fit_rows(rows).metrics_
 
     def fit_rows(self, rows: Rows) -> Self:

@@ -44,5 +44,5 @@ from calibrant.calibrators.cross_fit import (
     out_of_fold as out_of_fold,
     row_splits as row_splits,
 )
-from calibrant.calibrators.inversion import warn_if_inverted as warn_if_inverted
 from calibrant.calibrators.mimic import BinTable as BinTable
+from calibrant.calibrators.row_warnings import warn_of_rows as warn_of_rows

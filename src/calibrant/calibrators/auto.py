@@ -13,7 +13,7 @@ from calibrant.calibrators.auto_multiclass import fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
-from calibrant.calibrators.inversion import warn_if_inverted
+from calibrant.calibrators.row_warnings import warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
@@ -158,7 +158,7 @@ class AutoCalibrator(BinaryCalibrator):
         what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
         what |= {"cluster": cluster, "time": time, "label_end": label_end}
         rows = read_rows(scores, y, input=self.input, both_classes=True, **what)
-        warn_if_inverted(rows)
+        warn_of_rows(rows)
         return self.fit_rows(rows)
 
     def check_params(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from calibrant.calibrators.certainty import warn_if_certain
-from calibrant.calibrators.inversion import warn_if_inverted
+from calibrant.calibrators.row_warnings import warn_of_rows
 from calibrant.document_field import DocumentField
 from calibrant.errors import (
     CalibrantError,
@@ -115,7 +115,7 @@ class Calibrator(Configured, MapFitted):
         """
         self.check_params()
         rows = read_rows(scores, y, input=self.input, sample_weight=sample_weight, classes=classes, both_classes=True)
-        warn_if_inverted(rows)
+        warn_of_rows(rows)
         self.fit_rows(rows)
         warn_if_certain(self, rows)
         return self

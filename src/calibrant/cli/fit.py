@@ -22,7 +22,7 @@ from calibrant.calibrators import (
     out_of_fold,
     row_splits,
     warn_if_certain,
-    warn_if_inverted,
+    warn_of_rows,
 )
 from calibrant.cli import common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
@@ -87,7 +87,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         common.echo(f"Saved {output}")
         return
     found = opened.read(input=single.input, both_classes=True)
-    warn_if_inverted(found.rows)
+    warn_of_rows(found.rows)
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     if isinstance(fitted, Calibrator):
         warn_if_certain(fitted, found.rows)

@@ -12,7 +12,7 @@ from calibrant.calibrators import (
     decode_calibrator_setting,
     encode_calibrator_setting,
     make_calibrator,
-    warn_if_inverted,
+    warn_of_rows,
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
@@ -154,7 +154,7 @@ class GroupedCalibrator(Configured, MapFitted):
             time=time,
             label_end=label_end,
         )
-        warn_if_inverted(rows)
+        warn_of_rows(rows)
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:

@@ -89,7 +89,8 @@ class Settings:
     """What the caller of `evaluate` asks for, and how the rows depend on each other.
 
     `effect` is the design effect of what has none of its own among `effects`, by the names of scores; `part_effects`
-    are those of the parts of the joint test, and `dof` the degrees of freedom that all of them were measured with.
+    are those of the parts of the joint test of the one score, or of the top label, `class_effects` those of the mean
+    gap of each of several classes, and `dof` the degrees of freedom that all of them were measured with.
     """
 
     n_bins: int
@@ -98,6 +99,7 @@ class Settings:
     effect: float = 1.0
     effects: Mapping[str, float] = field(default_factory=dict)
     part_effects: Mapping[str, float] | None = None
+    class_effects: Sequence[float] = ()
     dof: float = math.inf
 
     @property

@@ -285,10 +285,11 @@ def _judged_classes(classes: Classes) -> tuple[dict[object, Mapping[str, Score]]
     """Return the scores by which each class is judged, and the p-value of its joint test."""
     judged: dict[object, Mapping[str, Score]] = {}
     p_values: dict[object, float] = {}
+    effects = classes.settings.class_effects or [1.0] * classes.n_classes
     for k, label in enumerate(classes.rows.classes):
         column = classes.column(classes.rows.class_summary(k))
         judged[label] = class_scores(classes, k, column)
-        p_values[label] = joint_test_of_column(column).p_value
+        p_values[label] = joint_test_of_column(column, gap_effect=effects[k]).p_value
     return judged, p_values
 
 

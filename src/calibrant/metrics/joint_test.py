@@ -19,6 +19,9 @@ from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike
 
+_PARTS = ("mean", "slope", "confidence", "bend", "range", "bins")
+#: Slope and bend are taken off the mean, and of several classes have the design effects of the top label.
+_OF_THE_GAP = ("mean", "confidence", "range", "bins")
 _MOST_BINS = 15
 #: Outcomes that a bin must be able to vary by: its variance if the probabilities are right.
 _LEAST_VARIANCE = 4.0
@@ -124,11 +127,14 @@ def joint_test_of(
     return JointTest(combined(parts.values()), parts)
 
 
-def joint_test_of_column(column: Column) -> JointTest:
-    """Test the probabilities of a column."""
-    parts = column.part_effects
-    relative = parts / column.effect if isinstance(parts, float) else {k: e / column.effect for k, e in parts.items()}
-    return joint_test_of(column.summary, effects=relative, dof=column.dof)
+def joint_test_of_column(column: Column, *, gap_effect: float = 1.0) -> JointTest:
+    """Test the probabilities of a column, whose parts that hold its mean gap have this design effect at least."""
+    known = column.part_effects
+    effects = (
+        dict.fromkeys(_PARTS, known) if isinstance(known, float) else {part: known.get(part, 1.0) for part in _PARTS}
+    )
+    effects |= {part: max(effects[part], gap_effect) for part in _OF_THE_GAP}
+    return joint_test_of(column.summary, effects={k: e / column.effect for k, e in effects.items()}, dof=column.dof)
 
 
 def joint_test_of_classes(top: Column, by_class: Mapping[object, float]) -> JointTest:

@@ -83,16 +83,18 @@ class RowFigures:
         dependence = DesignEffects.of_sums(sums)
         found = dependence.of_sums_of_means(sums)
         n_scores, n_parts = len(self.names), self.parts.n_figures
-        of_gaps = float(found[n_scores + n_parts :].max())
+        of_gaps = found[n_scores + n_parts :]
+        of_any_gap = float(of_gaps.max())
         effects = dict(zip(self.names, found[:n_scores].tolist(), strict=True))
         if "base_rate" in effects:  # which is all that it depends on
             effects["uncertainty"] = effects["base_rate"]
         # of which the overfit to few rows is a part
-        effects["miscalibration"] = max(effects["miscalibration"], of_gaps)
+        effects["miscalibration"] = max(effects["miscalibration"], of_any_gap)
         return replace(
             settings,
-            effect=settings.effect * of_gaps,
+            effect=settings.effect * of_any_gap,
             effects={name: effect for name, effect in effects.items() if np.isfinite(effect)},
             part_effects=self.parts.effects(found[n_scores : n_scores + n_parts]),
+            class_effects=of_gaps[1:].tolist(),
             dof=min(settings.dof, dependence.dof),
         )

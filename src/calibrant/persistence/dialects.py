@@ -29,6 +29,17 @@ class Dialect:
     inlines: bool = False
     #: Whether names without quotes are read in upper case.
     folds_upper: bool = False
+    #: Whether names in quotes that differ in case alone are one.
+    ignores_case: bool = True
+    #: Bytes of UTF-8 after which the engine cuts a name off, without an error.
+    longest_name: int | None = None
+    #: What the engine takes for a variable wherever it stands, and puts its value there before it reads a query.
+    variable: re.Pattern[str] | None = None
+
+    def seen(self, column: str) -> str:
+        """Return what the engine tells a name from others by."""
+        cut = column.encode()[: self.longest_name].decode(errors="ignore")
+        return cut.lower() if self.ignores_case else cut
 
     def name_of(self, column: str) -> str:
         """Return a name as it is written in quotes: one that needs none keeps its meaning."""
@@ -60,10 +71,19 @@ def _powers(operator: str, exponent: int) -> str:
 
 _KNOWN = {
     "duckdb": Dialect("duckdb", _with_exponent),
-    "spark": Dialect("spark", lambda value: f"{value!r}D"),
-    "postgres": Dialect("postgres", lambda value: f"FLOAT8 '{value!r}'", is_strict=True, inlines=True),
+    "spark": Dialect("spark", lambda value: f"{value!r}D", variable=re.compile(r"\$\{[^}$ ]+\}")),
+    "postgres": Dialect(
+        "postgres",
+        lambda value: f"FLOAT8 '{value!r}'",
+        is_strict=True,
+        inlines=True,
+        ignores_case=False,
+        longest_name=63,
+    ),
     "bigquery": Dialect("bigquery", repr, is_strict=True),
-    "snowflake": Dialect("snowflake", lambda value: f"'{value!r}'::DOUBLE", is_strict=True, folds_upper=True),
+    "snowflake": Dialect(
+        "snowflake", lambda value: f"'{value!r}'::DOUBLE", is_strict=True, folds_upper=True, ignores_case=False
+    ),
     "sqlite": Dialect("sqlite", _dyadic, inlines=True),
 }
 

@@ -102,22 +102,32 @@ def to_sql(
     fitted.check_exportable()
     written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)
-    names = _score_columns(fitted, columns)
+    names = _names(_score_columns(fitted, columns), "columns")
     kept = _names(keep, "keep")
-    outputs = fitted.output_names(_names([output], "output")[0], len(names))
-    _check_distinct(kept, outputs)
+    outputs = _names(fitted.output_names(_names([output], "output")[0], len(names)), "output")
+    _check_distinct(written_in, names, "the scores", "Pass each column once, under a shorter name.")
+    _check_distinct(written_in, [*kept, *outputs], "the result", "Leave it out of keep, or pass another output.")
     try:
         import sqlglot
     except ImportError:
         raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
     source = _source(sqlglot, table, dialect)
-    query = Query(written_in, _prefix([*names, *kept, *outputs, table]))
+    written = [*names, *kept, *outputs]
+    for name in written:
+        if written_in.variable and written_in.variable.search(name):
+            raise InvalidInputError(
+                f"{dialect} reads a part of the name {name!r:.80} as a variable. Rename the column."
+            )
+    query = Query(written_in, _prefix([*written, table]))
     builder = SqlBuilder(query, largest_case)
     scores = [builder.source(column, *fitted.score_range) for column in _columns(sqlglot.exp, names, written_in)]
     found = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
     made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
     sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
-    return str(sql.sql(dialect, pretty=True))
+    is_plain = not any(
+        "\n" in name or "__sqlglot" in name.lower() for name in written
+    )  # sqlglot's word for a line break
+    return str(sql.sql(dialect, pretty=is_plain))
 
 
 def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
@@ -144,17 +154,20 @@ def _names(given: object, argument: str) -> list[str]:
     for name in given:
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"{argument} holds {name!r}, which is no name. Pass names of columns as text.")
+        if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
+            raise InvalidInputError(f"{argument} holds {name!r:.80}, a name that no text of SQL can hold. Rename it.")
     return list(given)
 
 
-def _check_distinct(kept: list[str], outputs: list[str]) -> None:
-    seen: set[str] = set()
-    for name in [*kept, *outputs]:
-        if name.lower() in seen:
-            raise InvalidInputError(
-                f"the result would have two columns named {name!r}. Leave it out of keep, or pass another output."
-            )
-        seen.add(name.lower())
+def _check_distinct(dialect: Dialect, names: Sequence[str], where: str, fix: str) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.get(dialect.seen(name))
+        if other is not None:
+            cut = "" if dialect.longest_name is None else f", of {dialect.longest_name} bytes at most"
+            same = "" if other == name else f": {dialect.name} takes it for {other!r}{cut}"
+            raise InvalidInputError(f"{where} would have two columns named {name!r}{same}. {fix}")
+        seen[dialect.seen(name)] = name
 
 
 def _prefix(names: Sequence[str]) -> str:
@@ -179,8 +192,8 @@ def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:
     if not isinstance(table, str):
         raise InvalidTypeError(f"table={table!r} is a {type(table).__name__}. Pass the name of a table as text.")
     try:
-        parsed = sqlglot.parse_one(f"SELECT 1 FROM {table}", dialect=dialect)  # noqa: S608
-    except sqlglot.errors.SqlglotError:
+        (parsed,) = sqlglot.parse(f"SELECT 1 FROM {table}", dialect=dialect)  # noqa: S608
+    except (sqlglot.errors.SqlglotError, ValueError):  # it can't be read, or is two statements
         parsed = None
     found = None if parsed is None else parsed.find(sqlglot.exp.From)
     if found is None or len([part for part in parsed.args.values() if part]) > 2:  # what is selected, and from where

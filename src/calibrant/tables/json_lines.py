@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 _SPACE = b" \t\r\n"
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object: of two values for one name, other readers take the first, or the last."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
+        raise ValueError(f"the name {twice!r:.60} is there twice")
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+
+
 class JsonLinesFile(TableFile):
     """A file of one JSON object per line; a name that a line lacks is a missing value."""
 
@@ -95,11 +107,11 @@ class JsonLinesFile(TableFile):
 
     def _object(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            value = json.loads(line.decode("utf-8"))
+            value = _DECODER.decode(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             shown = line[:60].decode("utf-8", "replace")
             raise InvalidInputError(
-                f"{self.name} line {number}: {shown!r} is not JSON ({error}). Write one object per line."
+                f"{self.name} line {number}: {shown!r} can't be read: {error}. Write one JSON object per line."
             ) from None
         if not isinstance(value, dict):
             raise InvalidInputError(

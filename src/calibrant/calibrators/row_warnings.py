@@ -1,4 +1,4 @@
-"""Scores that run against the labels: found before a fit, and said aloud."""
+"""What is odd about rows, found before a fit and said aloud: weights that are shares, scores against the labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,30 @@ _BEYOND_CHANCE = 3.0
 _LOOKED_AT = 50_000
 
 
-def warn_if_inverted(rows: Rows) -> None:
+#: Rows that weights must sum to, and their share of all rows, below which they are taken for shares.
+_FEWEST, _LEAST_SHARE = 2.0, 0.01
+
+
+def warn_of_rows(rows: Rows) -> None:
+    """Warn of what a fit takes as it is, though it is hardly meant."""
+    _warn_if_light(rows)
+    _warn_if_inverted(rows)
+
+
+def _warn_if_light(rows: Rows) -> None:
+    """Warn where the weights sum to much less than the number of rows, as shares do."""
+    if rows.weight is None:
+        return
+    total, n_weighted = float(rows.weight.sum()), int(np.count_nonzero(rows.weight))
+    if total < max(_FEWEST, _LEAST_SHARE * n_weighted) and total < n_weighted:
+        warn(
+            f"the weights sum to {total:.3g} over {n_weighted:,} rows, and a weight counts rows: what allows for few "
+            f"rows takes these for {total:.3g}. If the weights are shares, divide them by their mean.",
+            DataWarning,
+        )
+
+
+def _warn_if_inverted(rows: Rows) -> None:
     """Warn where rows of the positive one of two classes score lower than the others, beyond chance.
 
     By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share of pairs in order has the mean

@@ -1,0 +1,403 @@
+"""Damaged files at every door: each is read to something that works, or refused, in 5 seconds and 1 GB.
+
+`make fuzz` runs this with new random numbers for as long as it is told; the tests run it with the same ones each time.
+What ends otherwise is kept as a file, with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import json
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+from answers import check_answers
+from click.testing import CliRunner
+from valid_documents import VALID
+
+import calibrant as cb
+from calibrant.cli import main as command
+from calibrant.errors import CalibrantError
+from calibrant.monitor import CalibrationMonitor
+from calibrant.persistence import load, save, to_sql
+from calibrant.tables import open_rows
+from calibrant.training import TrainConfig
+
+MOST_SECONDS, MOST_BYTES = 5, 1 << 30
+#: What damage puts in: numbers at the ends, parts of syntax, what terminals, pages and shells obey.
+NUMBERS = [
+    b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1e-999", b"5e-324", b"1.7976931348623157e308", b"-0.0",
+    b"9" * 25, b"9223372036854775808", b"4294967296", b"-1", b"0", b"1", b"2", b"0.5", b"1e-9", b"1e9", b"0.0", b"1.0",
+]  # fmt: skip
+_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?")
+TOKENS = [
+    *NUMBERS, b"null", b"true", b"false", b"None", b"nan", b"inf", b'""', b"''", b"[]",
+    b"{}", b"[[]]", b"[", b"]", b"{", b"}", b'"', b"'", b",", b":", b";", b"=", b"\n", b"\r\n", b"\r", b"\t", b" ",
+    b"\0", b"\x1b[2J", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\\u0000", b"\\ud800", b"\\", b"#", b"[x]\n",
+    b"2026-11-23", b"1979-05-27T07:32:00Z", b"0x7f", b"1_000", b'"""', b"<script>", b"../", b"PAR1", b"ARROW1",
+    b"\x93", b"R", b"c", b"\x94", b"h\x00", b"G", b"Q", b"\x88", b"\x80\x04", b"." , b"(", b"s", b"u", b"e",
+]  # fmt: skip
+
+
+def damaged(valid: bytes, rng: random.Random) -> bytes:
+    """Change, drop, insert, repeat, move or swap bytes in some places, or cut the rest off."""
+    data = bytearray(valid)
+    for _ in range(rng.choice((1, 1, 2, 3, 6))):
+        start = rng.randint(0, len(data))
+        stop = min(len(data), start + rng.choice((0, 1, 1, 2, 4, 8, 16, 64)))
+        match rng.randrange(9):
+            case 0 | 1 | 2:
+                data[start:stop] = rng.choice(TOKENS)
+            case 3:
+                data[start:stop] = b""
+            case 4:
+                data[start:stop] = rng.randbytes(stop - start)
+            case 5:
+                data[start:stop] = data[start:stop] * rng.choice((2, 3, 50))
+            case 6:
+                other = rng.randint(0, len(data))
+                data[other:other] = data[start:stop]
+            case 7 if data:
+                place = rng.randrange(len(data))
+                data[place] ^= 1 << rng.randrange(8)
+            case _:
+                del data[rng.randint(len(data) // 2, len(data)) :]
+    return bytes(data)
+
+
+def renumbered(valid: bytes, rng: random.Random) -> bytes:
+    """Put odd numbers in the place of some: the syntax stays right."""
+    found = list(_NUMBER.finditer(valid))
+    for match in sorted(rng.sample(found, min(len(found), rng.choice((1, 1, 2, 5)))), key=lambda m: -m.start()):
+        near = b"%.17g" % (float(match[0]) * rng.choice((-1.0, 0.5, 1.0 + 1e-9, 2.0)))
+        valid = valid[: match.start()] + rng.choice((near, rng.choice(NUMBERS))) + valid[match.end() :]
+    return valid if found else damaged(valid, rng)
+
+
+def swapped(valid: bytes, rng: random.Random) -> bytes:
+    """Put one value of a JSON document in the place of another, or something else, or take it away."""
+    try:
+        document = json.loads(valid)
+    except ValueError:
+        return damaged(valid, rng)
+    places = list(_places(document))
+    if not places:
+        return damaged(valid, rng)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        holder, key = rng.choice(places)
+        other, at = rng.choice(places)
+        with contextlib.suppress(KeyError, IndexError):
+            odd = [None, True, -1, 0, 0.5, 1e308, -1e308, 2**70, "", "x", [], {}, [[]], [0.5] * 99, {"x": {}}]
+            new = rng.choice([*odd, json.loads(json.dumps(other[at]))])
+            if rng.random() < 0.15:
+                del holder[key]
+            else:
+                holder[key] = new
+    return json.dumps(document).encode()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A kind of file, what is right in it by name, and a reader: it raises CalibrantError, or what it gives works."""
+
+    valid: Callable[[], Mapping[str, bytes]]
+    read: Callable[[Path], None]
+
+
+@dataclass
+class Found:
+    """What became of the files."""
+
+    n: int = 0
+    n_refused: int = 0
+    slowest: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+
+class TooSlowError(BaseException):
+    """Raised by the clock; no reader catches it."""
+
+
+@contextlib.contextmanager
+def limits() -> Iterator[None]:
+    """End what takes 5 seconds, and refuse memory beyond 1 GB more than now."""
+
+    def stop(*_: object) -> None:
+        raise TooSlowError
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + MOST_BYTES, hard))
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def attack(surface: Surface, seeds: Iterator[int], folder: Path, kept: Path | None = None) -> Found:
+    """Read a damaged file for each seed."""
+    valid, found = list(surface.valid().items()), Found()
+    with limits(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in seeds:
+            rng = random.Random(seed)
+            name, data = rng.choice(valid)
+            bad = rng.choice((damaged, renumbered, swapped))(data, rng)
+            path = folder / name
+            path.write_bytes(bad)
+            begun = time.perf_counter()
+            signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+            try:
+                surface.read(path)
+            except CalibrantError:
+                found.n_refused += 1
+            except (Exception, TooSlowError) as error:
+                found.faults.append(f"seed {seed}, {name}: {type(error).__name__}: {error!s:.200}")
+                if kept is not None:
+                    kept.mkdir(exist_ok=True)
+                    (kept / f"{seed}-{name}").write_bytes(bad)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            found.n += 1
+            found.slowest = max(found.slowest, time.perf_counter() - begun)
+    return found
+
+
+# --- the doors ---------------------------------------------------------------------------------------------------
+
+
+def _calibrators() -> dict[str, bytes]:
+    found = {f"{i}.json": json.dumps(document).encode() for i, document in enumerate(VALID.values())}
+    with tempfile.TemporaryDirectory() as name:
+        for i in range(0, len(VALID), 5):
+            given, written = Path(name) / "a.json", Path(name) / "a.pkl"
+            given.write_bytes(found[f"{i}.json"])
+            save(load(given), written)
+            found[f"{i}.pkl"] = written.read_bytes()
+    return found
+
+
+def _read_calibrator(path: Path) -> None:
+    check_answers(load(path))
+
+
+def _states() -> dict[str, bytes]:
+    rng = np.random.default_rng(0)
+    plain, overlapping, clustered = CalibrationMonitor(), CalibrationMonitor(), CalibrationMonitor(alpha=0.05)
+    for k in range(3):
+        p, t = rng.random(40), np.arange(40 * k, 40 * k + 40)
+        y = rng.random(40) < p
+        plain.update(y, p)
+        overlapping.update(y, p, time=t, label_end=t + 2)
+        clustered.update(y, p, cluster=t // 4)
+    monitors = {"plain": plain, "overlapping": overlapping, "clustered": clustered}
+    return {f"{name}.json": json.dumps(monitor.to_dict()).encode() for name, monitor in monitors.items()}
+
+
+def _read_state(path: Path) -> None:
+    from calibrant.persistence import read_plain
+
+    monitor = CalibrationMonitor.from_dict(read_plain(path))
+    again = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
+    assert CalibrationMonitor.from_dict(again).to_dict() == monitor.to_dict()
+    monitor.update([0, 1, 1], [0.2, 0.6, 0.7])
+
+
+def _run_files() -> dict[str, bytes]:
+    record = {"run_id": "a", "started": "2026-03-01T00:00:00", "files": {}, "steps": {"fit": 1.5}, "version": "0.1.0"}
+    scores = {"log_loss": 0.5, "brier": 0.2, "accuracy": 0.8}
+    metrics = {
+        "test": {"n_rows": 100, "forecasts": {"raw": scores, "calibrated": scores}},
+        "calibration": {"calibrator": "auto"},
+        "gates": {"passed": True, "reasons": ["x"]},
+    }
+    return {
+        "run.json": json.dumps(record).encode(),
+        "metrics.json": json.dumps(metrics).encode(),
+        "config.toml": TrainConfig().to_toml({"classes": [0, 1], "features": ["a"], "versions": {"x": "1"}}).encode(),
+    }
+
+
+def _read_run(path: Path) -> None:
+    """Put the file into a run beside a whole one, and look at both by the commands."""
+    root = path.parent / "experiments" / "runs"
+    for run in ("a", "b"):
+        (root / run).mkdir(parents=True, exist_ok=True)
+        for name, data in _run_files().items():
+            (root / run / name).write_bytes(data)
+    shutil.copy(path, root / "a" / path.name)
+    with contextlib.chdir(path.parent):
+        _run("runs", "list")
+        _run("runs", "list", "--json")
+        _run("runs", "show", "a")
+        _run("runs", "compare", "a", "b")
+
+
+def _run(*words: str) -> int:
+    """Run a command: whatever it is given, it ends with 0, 1 or 2, and says no more to a terminal than text."""
+    result = CliRunner().invoke(command, words)
+    if result.exit_code not in (0, 1, 2) or "Traceback" in result.output:
+        raise AssertionError(f"exit code {result.exit_code} of {words}: {result.output[-300:]}") from result.exception
+    assert "\x1b[2J" not in result.output
+    return result.exit_code
+
+
+def _projects() -> dict[str, bytes]:
+    changed = TrainConfig("lightgbm", label="sign", params={"max_depth": 3, "x y": [0.5, 1.0]})
+    return {"a.toml": TrainConfig().to_toml().encode(), "b.toml": changed.to_toml().encode()}
+
+
+def _read_project(path: Path) -> None:
+    from calibrant.training.config import read_config
+
+    config = TrainConfig(**read_config(path))
+    again = path.with_name("again.toml")
+    again.write_text(config.to_toml(), encoding="utf-8")
+    assert TrainConfig(**read_config(again)) == config
+
+
+def _margins() -> dict[str, bytes]:
+    return {
+        "m.json": b'{"a": 1.25, "b": 1.75, "c": 3.0}',
+        "g.json": b'{"x": {"a": 1.0, "b": 1.0, "c": 1.0}, "y": {"a": 0.5, "b": 1.0, "c": 1.5}}',
+    }
+
+
+def _read_margins(path: Path) -> None:
+    table = path.with_name("p.csv")
+    if not table.exists():
+        p = np.random.default_rng(0).dirichlet(np.ones(3), 6).round(6)
+        p[:, 2] = 1.0 - p[:, :2].sum(axis=1)
+        pc.write_csv(pa.table({"a": p[:, 0], "b": p[:, 1], "c": p[:, 2], "g": ["x", "y"] * 3}), table)
+    out = path.with_name("q.csv")
+    grouped = ["--group", "g"] if path.name == "g.json" else []
+    words = ["rank-preserve", str(table), "--margins", str(path), "-o", str(out), "--max-iter", "200", *grouped]
+    if _run(*words) == 2:
+        raise CalibrantError("refused")
+    q = np.column_stack([np.asarray(pc.read_csv(out)[f"q_{name}"]) for name in "abc"])
+    assert np.isfinite(q).all()
+    assert np.abs(q.sum(axis=1) - 1.0).max() < 1e-6
+    out.unlink()
+
+
+def _tables() -> dict[str, bytes]:
+    rng = np.random.default_rng(0)
+    p = rng.random(12).round(4)
+    table = pa.table({"p": p, "y": (rng.random(12) < p).astype(int), "g": ["a", 'b"c', "d,e"] * 4})
+    found = {}
+    for name, write in (("t.csv", pc.write_csv), ("t.parquet", pq.write_table), ("t.feather", pf.write_feather)):
+        out = io.BytesIO()
+        write(table, out)
+        found[name] = out.getvalue()
+    found["t.tsv"] = found["t.csv"].replace(b",", b"\t")
+    found["t.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in table.to_pylist())
+    found |= {f"{name}.gz": gzip.compress(found[name], mtime=0) for name in ("t.csv", "t.jsonl")}
+    return found
+
+
+def _read_table(path: Path) -> None:
+    rows = open_rows(path)
+    n_rows = rows.read().num_rows
+    assert set(rows.read(list(rows.names)).column_names) == set(rows.names)
+    calibrator = cb.SigmoidCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    out = path.with_name(f"out-{path.name}")
+    cb.engines.apply(calibrator, path, out, score="p")
+    written = open_rows(out).read()
+    assert written.num_rows == n_rows
+    assert np.isfinite(np.asarray(written["p_calibrated"], dtype=float)).all()
+    out.unlink()
+
+
+def _names() -> dict[str, bytes]:
+    return {"names.txt": b"score\nkeep me\nout", "words.txt": b"select\nfrom\nuser"}
+
+
+def _read_names(path: Path) -> None:
+    """Take each line as a name, in SQL of each dialect: it is one statement, whose columns have these names."""
+    import sqlglot
+
+    score, keep, output, *_ = [*path.read_bytes().decode("utf-8", "surrogateescape").split("\n"), "x", "y", "z"]
+    calibrator = cb.HistogramCalibrator(n_bins=2).fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    for dialect in ("duckdb", "sqlite", "spark", "postgres"):
+        sql = to_sql(calibrator, dialect, columns=score, keep=[keep], output=output)  # type: ignore[arg-type]
+        if dialect == "sqlite":
+            continue  # whose names in backquotes its parser reads, but not as the engine does
+        (parsed,) = sqlglot.parse(sql, dialect=dialect)
+        assert [column.alias_or_name for column in parsed.selects] == [keep, output], dialect
+
+
+SURFACES = {
+    "calibrators": Surface(_calibrators, _read_calibrator),
+    "states": Surface(_states, _read_state),
+    "run folders": Surface(_run_files, _read_run),
+    "project files": Surface(_projects, _read_project),
+    "margins": Surface(_margins, _read_margins),
+    "tables": Surface(_tables, _read_table),
+    "names": Surface(_names, _read_names),
+}
+
+
+def main() -> int:
+    """Attack all doors in turn until the time is over; return 1 if anything ended otherwise than it should."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    parser.add_argument("--only", choices=SURFACES)
+    options = parser.parse_args()
+    named = [options.only] if options.only else list(SURFACES)
+    end, seed, totals = time.monotonic() + options.seconds, options.seed, {name: Found() for name in named}
+    kept = Path("fuzz-found").resolve()
+    print(f"seed {seed}, {options.seconds:g} seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() < end:
+            for name in named:
+                home = Path(folder, name.replace(" ", "-"))
+                home.mkdir(exist_ok=True)
+                found, total = attack(SURFACES[name], iter(range(seed, seed + 100)), home, kept), totals[name]
+                total.n += found.n
+                total.n_refused += found.n_refused
+                total.slowest = max(total.slowest, found.slowest)
+                total.faults += found.faults
+                for fault in found.faults:
+                    print(f"{name}: {fault}", flush=True)
+            seed += 100
+    for name, total in totals.items():
+        kinds = Counter(fault.split(": ")[1] for fault in total.faults)
+        print(
+            f"{name:14s} {total.n:8,} files, {total.n_refused:8,} refused, slowest {total.slowest:5.2f} s, "
+            f"{len(total.faults)} faults {dict(kinds) or ''}"
+        )
+    print(f"{sum(total.n for total in totals.values()):,} files in all")
+    return int(any(total.faults for total in totals.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
