@@ -15,7 +15,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint format bench clean
+.PHONY: help demo test test-fast fuzz lint format bench clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,9 @@ test: $(VENV)/.installed-test ## Run every test and every example in the documen
 
 test-fast: $(VENV)/.installed-test ## Run the first case of each test but the slow ones: every module, in a sixth of the time
 	@$(BIN)/python -m pytest -n auto --fast $(ARGS)
+
+fuzz: $(VENV)/.installed-test ## Read damaged files of every kind, for a minute or as told: make fuzz ARGS="--seconds 600"
+	@$(BIN)/python tests/attacks/fuzzing.py $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check format, style and types
 	$(BIN)/python -m ruff format --check .
@@ -42,7 +45,7 @@ bench: $(VENV)/.installed-demo ## Measure the claims of speed and write them to 
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove .venv, caches and what the demo wrote
-	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment knows its folder by its absolute path. One that was made half, or elsewhere, or that lost its

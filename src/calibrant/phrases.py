@@ -28,7 +28,7 @@ def listed(items: Sequence[object], *, most: int = 20) -> str:
 
 def quoted(values: Sequence[object], *, most: int = 20) -> str:
     """Return labels or names as Python writes them, in one line: 'a', 'b', and 7 more."""
-    return listed([repr(value) for value in values[:most]] + [""] * max(len(values) - most, 0), most=most)
+    return listed([f"{value!r:.60}" for value in values[:most]] + [""] * max(len(values) - most, 0), most=most)
 
 
 def rate(value: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import io
 import json
 import random
@@ -21,7 +20,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,36 +155,44 @@ def limits() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + MOST_BYTES, hard))
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def attack(surface: Surface, seeds: Iterator[int], folder: Path, kept: Path | None = None) -> Found:
+def is_refused(surface: Surface, rng: random.Random, valid: Sequence[tuple[str, bytes]], folder: Path) -> bool:
+    """Damage one of the files and read it: say whether it was refused; whatever else happens goes on its way."""
+    name, data = rng.choice(valid)
+    path = folder / name
+    path.write_bytes(rng.choice((damaged, renumbered, swapped))(data, rng))
+    signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+    try:
+        surface.read(path)
+    except CalibrantError:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return False
+
+
+def attack(surface: Surface, seeds: Iterable[int], folder: Path, kept: Path | None = None) -> Found:
     """Read a damaged file for each seed."""
     valid, found = list(surface.valid().items()), Found()
-    with limits(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with limits():
         for seed in seeds:
-            rng = random.Random(seed)
-            name, data = rng.choice(valid)
-            bad = rng.choice((damaged, renumbered, swapped))(data, rng)
-            path = folder / name
-            path.write_bytes(bad)
             begun = time.perf_counter()
-            signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
             try:
-                surface.read(path)
-            except CalibrantError:
-                found.n_refused += 1
+                found.n_refused += is_refused(surface, random.Random(seed), valid, folder)
             except (Exception, TooSlowError) as error:
-                found.faults.append(f"seed {seed}, {name}: {type(error).__name__}: {error!s:.200}")
+                found.faults.append(f"seed {seed}: {type(error).__name__}: {error!s:.300}")
                 if kept is not None:
                     kept.mkdir(exist_ok=True)
-                    (kept / f"{seed}-{name}").write_bytes(bad)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+                    name, _ = random.Random(seed).choice(valid)
+                    shutil.copy(folder / name, kept / f"{seed}-{name}")
             found.n += 1
             found.slowest = max(found.slowest, time.perf_counter() - begun)
     return found
@@ -228,7 +235,9 @@ def _read_state(path: Path) -> None:
     monitor = CalibrationMonitor.from_dict(read_plain(path))
     again = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
     assert CalibrationMonitor.from_dict(again).to_dict() == monitor.to_dict()
-    monitor.update([0, 1, 1], [0.2, 0.6, 0.7])
+    days = np.arange(500, 503)
+    declared = {"overlapping.json": {"time": days, "label_end": days + 2}, "clustered.json": {"cluster": days}}
+    monitor.update([0, 1, 1], [0.2, 0.6, 0.7], **declared.get(path.name, {}))
 
 
 def _run_files() -> dict[str, bytes]:
@@ -319,7 +328,6 @@ def _tables() -> dict[str, bytes]:
         found[name] = out.getvalue()
     found["t.tsv"] = found["t.csv"].replace(b",", b"\t")
     found["t.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in table.to_pylist())
-    found |= {f"{name}.gz": gzip.compress(found[name], mtime=0) for name in ("t.csv", "t.jsonl")}
     return found
 
 
@@ -387,7 +395,7 @@ def main() -> int:
                 total.slowest = max(total.slowest, found.slowest)
                 total.faults += found.faults
                 for fault in found.faults:
-                    print(f"{name}: {fault}", flush=True)
+                    print(f"{name}: {fault} (kept in {kept.name})", flush=True)
             seed += 100
     for name, total in totals.items():
         kinds = Counter(fault.split(": ")[1] for fault in total.faults)

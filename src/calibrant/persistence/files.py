@@ -153,7 +153,7 @@ def read_toml(path: AnyPath) -> dict[str, Any]:
     with within(str(source)):
         try:
             return tomllib.loads(_read(source).decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # of its syntax, its UTF-8, or a number of many digits
             raise DocumentError(f"no TOML file: {error}. Correct it.") from None
 
 

@@ -66,10 +66,13 @@ def to_sql(
     probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one.
 
     Names are quoted. Of Snowflake, one of small letters, digits and _ stands for that in capitals, as without quotes.
+    PostgreSQL cuts names at 63 bytes: two that it would take for one are refused, and so is for Spark a name with
+    ``${...}``, which it replaces by a variable even in quotes.
 
     Numbers are written so that the engine reads the very float64. Results equal those of `predict_proba` but for the
     last digits of the engine's exp and ln. PostgreSQL, BigQuery and Snowflake may refuse what leaves the range of
     float64: there probabilities end at 1e-304, and scores within 1e-150 of zero count as zero in products.
+    Below about 1e-304 the logit of a probability is lost everywhere: blends of methods may then differ by up to 0.01.
 
     Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
 

@@ -20,6 +20,7 @@ from calibrant.errors import (
     UnknownNameError,
     did_you_mean,
 )
+from calibrant.phrases import quoted
 from calibrant.validation import as_scores
 
 if TYPE_CHECKING:
@@ -214,11 +215,10 @@ def select_columns(wanted: Sequence[str], names: Sequence[str], where: str) -> l
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:_MOST_LISTED])
-    more = f", and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    shown = quoted(names, most=_MOST_LISTED)
     if len(names) == 1 and (odd := next((c for c in ";\t|" if c in names[0]), None)):
         return f"Its one column is {shown}: is {odd!r} the delimiter? A file of tabs is format tsv; save others as CSV."
-    return f"Its columns are: {shown}{more}."
+    return f"Its columns are: {shown}."
 
 
 def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:

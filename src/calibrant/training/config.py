@@ -18,6 +18,8 @@ from calibrant.validation import check_choice, check_flag, check_fraction, check
 ClassWeight = Literal["none", "balanced"]
 #: The table of a run's config.toml that says what the run found, and is not read back.
 FOUND = "found"
+#: What the libraries of the models hold in 32 bits.
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,10 @@ class TrainConfig:
     params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS and self.model != "sklearn":
+        if self.model not in [*MODELS, "sklearn"]:
             raise unknown_name("model", self.model, MODELS)
-        for name in ("horizon", "n_threads"):
-            check_integer(name, getattr(self, name), minimum=1)
-        for name in ("embargo", "seed"):
-            check_integer(name, getattr(self, name), minimum=0)
+        for name, least in (("horizon", 1), ("n_threads", 1), ("embargo", 0), ("seed", 0)):
+            check_integer(name, getattr(self, name), minimum=least, maximum=_LARGEST)
         for name in ("validation", "test", "stop_share"):
             check_fraction(name, getattr(self, name))
         if self.validation + self.test >= 0.9:
@@ -100,8 +100,9 @@ class TrainConfig:
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
         check_distances(self.profit, self.stop, self.band)
         check_flag("uniqueness", self.uniqueness)
-        if self.calibrator != SPECIFIED and ALIASES.get(self.calibrator, self.calibrator) not in CALIBRATORS:
-            raise unknown_name("calibrator", self.calibrator, [SPECIFIED, *CALIBRATORS, *ALIASES])
+        calibrators = [SPECIFIED, *CALIBRATORS, *ALIASES]
+        if self.calibrator not in calibrators:
+            raise unknown_name("calibrator", self.calibrator, calibrators)
         if not isinstance(self.data, str):
             raise InvalidTypeError(f"data={self.data!r} is not a string. Name a file of bars.")
         if not isinstance(self.params, dict):

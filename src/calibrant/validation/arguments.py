@@ -32,12 +32,14 @@ def check_choice(name: str, value: object, options: Sequence[str]) -> None:
         raise unknown_name(f"value of {name}:", value, options)
 
 
-def check_integer(name: str, value: object, *, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`, or raise."""
+def check_integer(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """Return `value` as an int of at least `minimum`, and at most `maximum`, or raise."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InvalidTypeError(f"{name}={value!r} is not a whole number. Pass an integer of at least {minimum}.")
     if value < minimum:
         raise InvalidInputError(f"{name}={value!r} is too small. Pass an integer of at least {minimum}.")
+    if maximum is not None and value > maximum:
+        raise InvalidInputError(f"{name}={value!r} is too large. Pass an integer of at most {maximum}.")
     return int(value)
 
 

@@ -1,0 +1,73 @@
+"""Every file that calibrant reads, damaged: read to something that works or refused, in 5 seconds and 1 GB."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import fuzzing
+import pytest
+from fuzzing import SURFACES, attack, is_refused, limits
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+#: 20,000 in all.
+N_FILES = {
+    "calibrators": 6_000,
+    "states": 3_000,
+    "run folders": 1_000,
+    "project files": 4_000,
+    "margins": 1_000,
+    "tables": 4_000,
+    "names": 1_000,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", SURFACES)
+def test_damaged_files_are_read_or_refused(door: str, tmp_path: Path) -> None:
+    found = attack(SURFACES[door], range(N_FILES[door]), tmp_path)
+    assert found.faults == []
+    assert found.n == N_FILES[door]
+    assert 0 < found.n_refused < found.n or door == "run folders"  # whose commands name what is broken, and go on
+
+
+@pytest.mark.parametrize("door", SURFACES)
+def test_files_as_they_are_are_read(door: str, tmp_path: Path) -> None:
+    for name, data in SURFACES[door].valid().items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        SURFACES[door].read(path)
+
+
+@pytest.mark.parametrize("door", SURFACES)
+def test_what_hypothesis_damages_is_read_or_refused(door: str, tmp_path: Path) -> None:
+    valid = list(SURFACES[door].valid().items())
+
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False))
+    def attack_once(rng: random.Random) -> None:
+        is_refused(SURFACES[door], rng, valid, tmp_path)
+
+    with limits():
+        attack_once()
+
+
+def test_a_door_that_fails_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack sees other errors, what asks for too much memory, and what takes too long."""
+    monkeypatch.setattr(fuzzing, "MOST_SECONDS", 0.2)
+    left = iter(range(3))
+
+    def fail(path: Path) -> None:
+        match next(left):
+            case 0:
+                raise KeyError(path.name)
+            case 1:
+                bytearray(2 << 30)
+            case _:
+                while True:
+                    pass
+
+    found = attack(replace(SURFACES["names"], read=fail), range(3), tmp_path, tmp_path / "kept")
+    assert [fault.split(": ")[1] for fault in found.faults] == ["KeyError", "MemoryError", "TooSlowError"]
+    assert len(list((tmp_path / "kept").iterdir())) == 3
