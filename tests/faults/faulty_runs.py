@@ -39,25 +39,46 @@ def _run(words: list[str], prepare: Callable[..., None] | None, arguments: tuple
 
 def kill_at(n_events: int) -> None:
     """Kill this process when it is about to change a file below its folder for the n-th time."""
-    left, here = [n_events], os.fspath(Path().resolve())
+    left = [n_events]
 
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
+    def kill_last() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _at_events(kill_last)
+
+
+def count_events(path: str) -> None:
+    """Write into a file how many changes there were so far."""
+    seen, file = [0], os.open(path, os.O_WRONLY | os.O_CREAT)
+
+    def count() -> None:
+        seen[0] += 1
+        os.pwrite(file, str(seen[0]).encode(), 0)
+
+    _at_events(count)
+
+
+def _at_events(act: Callable[[], None]) -> None:
+    """Call a function before each change of a file below this process's folder, and at each flush to the disk."""
+    here = os.fspath(Path().resolve())
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in EVENTS or not isinstance(arguments[0], (str, bytes, os.PathLike)):
             return
         if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             return
         if os.path.realpath(os.fsdecode(arguments[0])).startswith(here):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+            act()
 
-    sys.addaudithook(count)
+    sys.addaudithook(look)
     synced = os.fsync
 
     def sync(file: int) -> None:
-        count("os.truncate", (here,))
+        act()
         synced(file)
-        count("os.truncate", (here,))
+        act()
 
     os.fsync = sync
 
