@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights, _sample
-from calibrant.errors import InvalidInputError
+from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.maps import BetaMap, BlendMap
+from calibrant.persistence import from_document, to_document
 from calibrant.rows import Rows
 
 
@@ -163,13 +167,31 @@ def test_a_handful_of_rows_is_enough_to_answer(n):
     assert 0.0 < q[0] < 1.0
 
 
+def test_scores_that_are_certain_are_not_left_alone():
+    """Of ten rows none contradicts a zero, and the first that does costs 27 nats."""
+    for p in (np.repeat([0.0, 0.5, 1.0], 20), np.repeat([0.0, 0.4, 0.6], 20), np.repeat([0.4, 0.6, 1.0], 20)):
+        y = np.random.default_rng(0).random(60) < p
+        fitted = cb.AutoCalibrator().fit(p, y)
+        assert fitted.report_.chosen == "blend"
+        assert "exactly 0 or 1" in fitted.report_.reason
+        q = fitted.predict_proba([0.0, 1.0])
+        assert q[0] >= 0.25 / 60.5
+        assert q[1] <= 1.0 - 0.25 / 60.5
+    open_scores = np.repeat([0.1, 0.5, 0.9], 200)
+    assert (
+        cb.AutoCalibrator().fit(open_scores, np.random.default_rng(0).random(600) < open_scores).report_.chosen
+        == "none"
+    )
+
+
 def test_a_blend_is_a_map_of_its_parts():
     fitted = cb.AutoCalibrator().fit(*draw())
     assert isinstance(fitted.map_, BlendMap)
     assert fitted.map_.weights.sum() == pytest.approx(1.0)
     p = np.array([0.05, 0.4, 0.9])
     z = sum(w * np.log((q := m.apply(p)) / (1 - q)) for w, m in zip(fitted.map_.weights, fitted.map_.maps, strict=True))
-    np.testing.assert_allclose(fitted.predict_proba(p), 1 / (1 + np.exp(-z)), rtol=1e-9)
+    uniform = 0.5 / (fitted.n_rows_ + 0.5)
+    np.testing.assert_allclose(fitted.predict_proba(p), (1 - uniform) / (1 + np.exp(-z)) + uniform / 2, rtol=1e-9)
     assert isinstance(cb.AutoCalibrator().fit(*draw(power=1.0)).map_, BetaMap)
 
 
@@ -184,3 +206,69 @@ def test_constant_scores_become_the_base_rate(input):
 def test_too_few_folds_are_refused():
     with pytest.raises(InvalidInputError, match="cv=1 is too small"):
         cb.AutoCalibrator(cv=1).fit([0.1, 0.9], [0, 1])
+
+
+def falling(n=1500, seed=0):
+    p, y = draw(n, power=0.5, seed=seed)
+    return 1.0 - p, y
+
+
+@pytest.mark.parametrize("input", ["probability", "score"])
+def test_an_inversion_is_said_and_used_only_when_asked(input):
+    p, y = falling()
+    s = p if input == "probability" else np.log(p) - np.log1p(-p)
+    with pytest.warns(DataWarning, match="the scores run against the labels: in .* pass y == False"):
+        flat = cb.AutoCalibrator(input=input).fit(s, y)
+    assert "allow_inversion=True would turn them round" in flat.report_.reason
+    with pytest.warns(DataWarning, match="They are turned round, as allow_inversion asks"):
+        turned = cb.AutoCalibrator(input=input, allow_inversion=True).fit(s, y)
+    assert turned.report_.chosen == "blend"
+    assert "they are turned round" in turned.report_.reason
+    assert (np.diff(turned.predict_proba(np.sort(s))) <= 0.0).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = cb.AutoCalibrator(input=input).fit(s, ~y)
+    held, outcome = falling(4_000, seed=1)
+    held = held if input == "probability" else np.log(held) - np.log1p(-held)
+    np.testing.assert_allclose(turned.predict_proba(held), 1.0 - other.predict_proba(held), rtol=0.0, atol=1e-12)
+    assert log_loss(turned.predict_proba(held), outcome) < log_loss(flat.predict_proba(held), outcome) - 0.1
+    again = from_document(json.loads(json.dumps(to_document(turned))))
+    assert (again.predict_proba(held) == turned.predict_proba(held)).all()
+    assert "one minus mean logit" in "\n".join(again.describe())
+
+
+def test_scores_that_rise_or_say_nothing_are_not_turned():
+    rng = np.random.default_rng(0)
+    for p, y in (draw(), (rng.uniform(size=300), rng.uniform(size=300) < 0.3)):
+        allowed, plain = (cb.AutoCalibrator(allow_inversion=k).fit(p, y) for k in (True, False))
+        assert (allowed.predict_proba(p) == plain.predict_proba(p)).all()
+        assert allowed.report_ == plain.report_
+
+
+def test_inversion_is_for_two_classes():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    with pytest.raises(InvalidInputError, match="allow_inversion is for two classes, and there are 3"):
+        cb.AutoCalibrator(allow_inversion=True).fit(P, np.resize([0, 1, 2], 60))
+    with pytest.raises(InvalidTypeError, match="allow_inversion"):
+        cb.AutoCalibrator(allow_inversion=1).fit(*draw(100))
+
+
+def test_few_clusters_are_no_evidence_of_an_inversion():
+    """Six clusters whose rates fall with their scores are six rows; taken for 300, they are beyond chance."""
+    rng = np.random.default_rng(0)
+    cluster = np.repeat(np.arange(6), 50)
+    p = np.linspace(0.2, 0.8, 6)[cluster] + 0.02 * rng.uniform(size=300)
+    y = rng.uniform(size=300) < np.array([0.9, 0.2, 0.7, 0.1, 0.6, 0.15])[cluster]
+    with pytest.warns(DataWarning, match="turned round"):
+        cb.AutoCalibrator(allow_inversion=True).fit(p, y)
+    clustered = cb.AutoCalibrator(allow_inversion=True).fit(p, y, cluster=cluster)
+    assert "labels" not in clustered.report_.reason
+
+
+@pytest.mark.parametrize("uniform", [-0.1, 1.0, 7, "0.1", None, True, [0.1], float("nan")])
+def test_document_whose_share_of_one_half_is_none_is_refused(uniform):
+    document = to_document(cb.AutoCalibrator().fit(*draw(100)))
+    assert from_document(document).map_.uniform == document["map"]["uniform"] == 0.5 / 100.5
+    document["map"]["uniform"] = uniform
+    with pytest.raises(DocumentError, match=r"map\.uniform"):
+        from_document(document)

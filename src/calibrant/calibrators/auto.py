@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -13,17 +14,19 @@ from calibrant.calibrators.auto_multiclass import fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
-from calibrant.calibrators.row_warnings import warn_of_rows
+from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, InvalidInputError
+from calibrant.logistic import base_logit
 from calibrant.maps import (
     BetaMap,
     BinaryMap,
     BlendMap,
+    LogisticMap,
     LogPoolMap,
     Map,
     OneVsRestMap,
@@ -32,6 +35,7 @@ from calibrant.maps import (
     SoftmaxMap,
     VennAbersMap,
     line_map,
+    mixed_with_half,
 )
 from calibrant.numerics import (
     LEAST,
@@ -47,8 +51,8 @@ from calibrant.numerics import (
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
-from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike, InputKind, check_integer
+from calibrant.summary import DistinctScores, ScoreSummary
+from calibrant.validation import ArrayLike, InputKind, Labels, check_flag, check_integer
 
 _MAX_ITER = 500
 _TOL = 1e-7
@@ -68,6 +72,9 @@ class AutoCalibrator(BinaryCalibrator):
         Seed of the folds.
     input : {"probability", "logit", "score"}
         What the scores are. Raw scores can't be left alone, since they are no probabilities.
+    allow_inversion : bool
+        Whether scores of two classes that run against the labels, beyond chance, are turned round. A DataWarning and
+        `report_` name them in any case.
 
     Attributes
     ----------
@@ -79,9 +86,10 @@ class AutoCalibrator(BinaryCalibrator):
     The candidates are the scores as they are, temperature (of raw scores: sigmoid), spline and Venn-Abers. Their
     out-of-fold logits are blended by the weights, none negative and their sum one, that minimise the out-of-fold log
     loss plus a penalty on unequal weights that is worth five rows. Where the blend doesn't beat the scores as they are
-    by three quarters of the standard error of the difference, they are left alone. All candidates rise with the score
-    and so does the blend; none gives exactly 0 or 1. More candidates (sigmoid, beta, quadratic, isotonic) made held-out
-    log loss worse on the score sets of the benchmarks.
+    by three quarters of the standard error of the difference, they are left alone, unless some are exactly 0 or 1. Half
+    a row of even odds is mixed in. All candidates rise with the score and so does the blend, or it falls where an
+    inversion is found and allowed; none gives exactly 0 or 1. More candidates (sigmoid, beta, quadratic, isotonic) made
+    held-out log loss worse on the score sets of the benchmarks.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
@@ -118,12 +126,16 @@ class AutoCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (BlendMap, BetaMap)
+    later_settings = ("allow_inversion",)
     report_: AutoReport
 
-    def __init__(self, *, cv: int = 5, seed: int = 0, input: InputKind = "probability") -> None:
+    def __init__(
+        self, *, cv: int = 5, seed: int = 0, input: InputKind = "probability", allow_inversion: bool = False
+    ) -> None:
         self.cv = cv
         self.seed = seed
         self.input = input
+        self.allow_inversion = allow_inversion
 
     def fit(
         self,
@@ -158,38 +170,47 @@ class AutoCalibrator(BinaryCalibrator):
         what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
         what |= {"cluster": cluster, "time": time, "label_end": label_end}
         rows = read_rows(scores, y, input=self.input, both_classes=True, **what)
-        warn_of_rows(rows)
+        warn_of_rows(rows, allow_inversion=self.allow_inversion)
         return self.fit_rows(rows)
 
     def check_params(self) -> None:
         super().check_params()
         check_integer("cv", self.cv, minimum=2)
         check_integer("seed", self.seed, minimum=0)
+        check_flag("allow_inversion", self.allow_inversion)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
+        if data.summary().scores.size == 1:
+            return self._fit_constant(data.summary())
+        in_order = inverted_share(data)
+        falls = in_order is not None and self.allow_inversion
+        if falls:  # the rising fits are of the negative class
+            data = _turned(data)
         summary = data.summary()
-        if summary.scores.size == 1:
-            return self._fit_constant(summary)
         is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
         sample = _some(data, self.seed) if is_dependent and isinstance(data, Rows) else _sample(summary, self.seed)
         folds = row_splits(sample, self.cv, rng=self.seed)
-        n_folds = len(folds)
         tried = _candidates(self.input)
         z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
         weights = _blend_weights(z, sample)
-        y, blended = sample.positive.astype(np.float64), np.einsum("j,ji->i", weights, z)
-        loss = {name: softplus(row) - y * row for name, row in zip(tried, z, strict=True)}
-        self.report_ = make_report(loss, softplus(blended) - y * blended, weights, sample, n_folds)
+        uniform = limits.SPARE / (summary.effective_size + limits.SPARE)
+        sign = np.where(sample.positive, 1.0, -1.0)
+        loss = {name: softplus(-sign * row) for name, row in zip(tried, z, strict=True)}
+        blended = -np.log(mixed_with_half(expit(sign * np.einsum("j,ji->i", weights, z)), uniform))
+        is_certain = self.input == "probability" and not 0.0 < summary.scores[0] <= summary.scores[-1] < 1.0
+        self.report_ = make_report(loss, blended, weights, sample, len(folds), is_certain=is_certain)
+        if in_order is not None:
+            self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
         if self.report_.chosen == NONE:
             weights = np.array([float(name == NONE) for name in tried])
         shares = zip(tried.values(), weights.tolist(), strict=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
             kept = [(fit(summary), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
-        if isinstance(kept[0][0], BetaMap) and len(kept) == 1:
-            return kept[0][0]
+        if self.report_.chosen == NONE:
+            return cast("BetaMap", kept[0][0])
         share = np.array([share for _, share in kept])
-        return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), LEAST)
+        return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), LEAST, uniform, falls)
 
     def _fit_constant(self, summary: ScoreSummary) -> BinaryMap:
         rate = summary.base_rate
@@ -203,6 +224,7 @@ class AutoCalibrator(BinaryCalibrator):
     def map_of(self, rows: Rows) -> Map:
         if rows.n_classes == 2:
             return super().map_of(rows)
+        self._check_classes(rows.n_classes)
         fitted, self.report_ = fit_classes(rows, input=self.input, cv=self.cv, seed=self.seed)
         return fitted
 
@@ -210,9 +232,14 @@ class AutoCalibrator(BinaryCalibrator):
         """Weigh the candidates on a sample of the rows, and fit those that count to all of them."""
         if len(stream.classes) == 2:
             return super().map_of_stream(stream)
+        self._check_classes(len(stream.classes))
         sample = stream.sample(_SPARE * limits.MOST_ROWS, rng=self.seed)
         fitted, self.report_ = fit_classes(sample, input=self.input, cv=self.cv, seed=self.seed, stream=stream)
         return fitted
+
+    def _check_classes(self, n_classes: int) -> None:
+        if self.allow_inversion:
+            raise InvalidInputError(f"allow_inversion is for two classes, and there are {n_classes}. Leave it out.")
 
     def takes_summary(self, stream: RowStream) -> bool:
         return stream.is_binary
@@ -245,7 +272,13 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
     rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     if input == "score":
-        return {"sigmoid": _fit_of(SigmoidCalibrator(input=input)), **rising}
+        sigmoid = SigmoidCalibrator(input=input)
+
+        def fit_sigmoid(data: Rows | ScoreSummary) -> SingleMap:
+            found = cast("LogisticMap", sigmoid.fit_map(data))
+            return found if found.slope >= 0.0 else LogisticMap(0.0, base_logit(data.tied()))
+
+        return {"sigmoid": fit_sigmoid, **rising}
 
     def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
         ties = data.tied()
@@ -287,6 +320,14 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
     part = np.searchsorted(ends, taken, side="right")
     unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
     return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
+
+
+def _turned(data: Rows | ScoreSummary) -> Rows | ScoreSummary:
+    """Return the same scores with the labels of the other class."""
+    if isinstance(data, Rows):
+        return replace(data, labels=Labels((~data.positive).view(np.uint8), data.classes))
+    scores, weight, squared, positives = data.distinct
+    return ScoreSummary(DistinctScores(scores, weight, squared, weight - positives))
 
 
 def _some(rows: Rows, seed: int) -> Rows:

@@ -38,8 +38,6 @@ from calibrant.validation import InputKind
 
 #: Classes up to which matrices and single columns are fitted: beyond, both cost too much, and rows per class are few.
 _MOST_CLASSES = 100
-#: Rows of equal probabilities that are mixed in, so that no class becomes impossible.
-_SPARE = 0.5
 #: Entries, rows times classes, that the cross-validation takes at most.
 _MOST_ENTRIES = 1 << 21
 _MAX_ITER = 50
@@ -67,7 +65,7 @@ def fit_classes(
     weights = _pool_weights(z, codes, w)
     at = np.arange(codes.size), codes
     loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
-    uniform = _SPARE / (n_rows + _SPARE)
+    uniform = limits.SPARE / (n_rows + limits.SPARE)
     pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / rows.n_classes
     report = make_report(loss, -np.log(pooled), weights, sample, len(folds))
     if report.chosen == NONE:

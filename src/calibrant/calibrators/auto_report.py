@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,8 @@ MOST_ROWS = 20_000
 PULL = 5.0
 #: Candidates of less weight are dropped.
 LEAST_WEIGHT = 1e-3
+#: Rows of equal probabilities that are mixed in, so that nothing becomes impossible.
+SPARE = 0.5
 #: Logits beyond this count as this in the choice of weights: one row must not decide it alone.
 MOST_LOGIT = 20.0
 #: Whole numbers up to here are floats without rounding.
@@ -77,9 +79,18 @@ class AutoReport:
 
 
 def make_report(
-    loss: dict[str, FloatArray], blend: FloatArray, weights: FloatArray, rows: Rows, n_folds: int
+    loss: dict[str, FloatArray],
+    blend: FloatArray,
+    weights: FloatArray,
+    rows: Rows,
+    n_folds: int,
+    *,
+    is_certain: bool = False,
 ) -> AutoReport:
-    """Return the report of candidates by their out-of-fold losses of each row, and those of their blend."""
+    """Return the report of candidates by their out-of-fold losses of each row, and those of their blend.
+
+    Scores that are certain, some of them exactly 0 or 1, are not left alone.
+    """
     losses, row_weight, dependence = {**loss, "blend": blend}, rows.weights, DesignEffects.of(rows)
     shares = (*weights.tolist(), 1.0)
     tried = []
@@ -91,15 +102,26 @@ def make_report(
             error *= float(np.sqrt(dependence.of_means(rows, change[:, None])[0]))
         tried.append(Candidate(name, float(np.average(values, weights=row_weight)), difference, error, share))
     best = tried.pop()
-    chosen, reason = _decide(best)
+    chosen, reason = _decide(best, is_certain)
     return AutoReport(tuple(sorted(tried, key=lambda c: c.log_loss)), best, chosen, reason, row_weight.size, n_folds)
 
 
-def _decide(best: Candidate) -> tuple[str, str]:
-    """Return "none" unless the best beats the scores as they are by the margin, and the reason."""
+def inverted_report(report: AutoReport, in_order: float, *, is_turned: bool) -> AutoReport:
+    """Return the report of scores that run against the labels; turned round, they are changed whatever that gains."""
+    found = f"The scores run against the labels ({in_order:.1%} of pairs in order)"
+    if is_turned:
+        reason = f'{found}: they are turned round, and "{NONE}" here means no other change.'
+        return replace(report, chosen=report.blend.name, reason=reason)
+    return replace(report, reason=f"{report.reason} {found}, and allow_inversion=True would turn them round.")
+
+
+def _decide(best: Candidate, is_certain: bool) -> tuple[str, str]:
+    """Return "none" unless the best beats the scores as they are by the margin, or they are certain; and the reason."""
     if np.isnan(best.difference):
         return best.name, "Raw scores are no probabilities: they can't be left alone."
     figures = f"{best.difference:+.4f} out of fold, standard error {best.standard_error:.4f}"
+    if is_certain:
+        return best.name, f"Changed: some scores are exactly 0 or 1, which no rows can show (log loss {figures})."
     if best.difference + _MARGIN * best.standard_error >= 0.0:
         return NONE, f"Left alone: log loss would change by {figures}, which is no clear gain."
     return best.name, f"Changed: log loss falls ({figures})."

@@ -10,6 +10,7 @@ from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import DataWarning, warn
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
+from calibrant.summary import ScoreSummary
 
 #: Standard errors below one half at which the share of pairs in order is beyond chance: once in 740 sets without skill.
 _BEYOND_CHANCE = 3.0
@@ -21,10 +22,10 @@ _LOOKED_AT = 50_000
 _FEWEST, _LEAST_SHARE = 2.0, 0.01
 
 
-def warn_of_rows(rows: Rows) -> None:
+def warn_of_rows(rows: Rows, *, allow_inversion: bool = False) -> None:
     """Warn of what a fit takes as it is, though it is hardly meant."""
     _warn_if_light(rows)
-    _warn_if_inverted(rows)
+    _warn_if_inverted(rows, allow_inversion)
 
 
 def _warn_if_light(rows: Rows) -> None:
@@ -40,12 +41,10 @@ def _warn_if_light(rows: Rows) -> None:
         )
 
 
-def _warn_if_inverted(rows: Rows) -> None:
+def _warn_if_inverted(rows: Rows, allowed: bool) -> None:
     """Warn where rows of the positive one of two classes score lower than the others, beyond chance.
 
-    By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share of pairs in order has the mean
-    1/2 and the variance (n + 1) / (12 n0 n1), times the design effect of rows that are not independent. Scores are
-    sorted only where their means are in the wrong order.
+    Scores are sorted only where their means are in the wrong order.
     """
     if rows.n_classes != 2:
         return
@@ -58,20 +57,42 @@ def _warn_if_inverted(rows: Rows) -> None:
     parts = [(scores[part], weight[part]) for part in (~is_positive, is_positive)]
     if any(w.sum() == 0.0 for _, w in parts) or np.subtract(*(np.average(s, weights=w) for s, w in parts)) <= 0.0:
         return
-    summary = rows.with_scores(scores).summary()
-    negatives = summary.weight - summary.positives
-    below = np.cumsum(negatives) - 0.5 * negatives
-    in_order = float(summary.positives @ below) / (summary.total_positives * float(negatives.sum()))
-    n0, n1 = (float(w.sum()) ** 2 / float(w @ w) for _, w in parts)
-    error = math.sqrt((n0 + n1 + 1.0) / (12.0 * n0 * n1))
-    if in_order < 0.5 - _BEYOND_CHANCE * error * math.sqrt(_design_effect(rows, scores)):
-        other, positive = rows.classes.tolist()
+    in_order = inverted_share(rows.with_scores(scores))
+    if in_order is None:
+        return
+    other, positive = rows.classes.tolist()
+    found = (
+        f"the scores run against the labels: in {in_order:.1%} of pairs only does a row of {positive!r} score higher "
+        f"than one of {other!r}."
+    )
+    if allowed:
+        warn(f"{found} They are turned round, as allow_inversion asks.", DataWarning)
+    else:
         warn(
-            f"the scores run against the labels: in {in_order:.1%} of pairs only does a row of {positive!r} score "
-            f"higher than one of {other!r}. {positive!r} is taken as the positive class. If the scores are those of "
-            f"{other!r}, pass y == {other!r}, or --positive {other} on the command line.",
+            f"{found} {positive!r} is taken as the positive class. If the scores are those of {other!r}, pass "
+            f"y == {other!r}, or --positive {other} on the command line.",
             DataWarning,
         )
+
+
+def inverted_share(data: Rows | ScoreSummary) -> float | None:
+    """Return the share of pairs of a positive and a negative that are in order, if it is below one half beyond chance.
+
+    By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share has the mean 1/2 and the
+    variance (n + 1) / (12 n0 n1), times the design effect of rows that are not independent.
+    """
+    summary = data.summary()
+    negatives, total = summary.weight - summary.positives, summary.total_weight
+    n_positive, n_negative = summary.total_positives, float(negatives.sum())
+    if min(n_positive, n_negative) <= 0.0:
+        return None
+    in_order = float(summary.positives @ (np.cumsum(negatives) - 0.5 * negatives)) / (n_positive * n_negative)
+    size = summary.effective_size
+    n1, n0 = size * n_positive / total, size * n_negative / total
+    least = 0.5 - in_order - _BEYOND_CHANCE * math.sqrt((size + 1.0) / (12.0 * n0 * n1))
+    if least > 0.0 and isinstance(data, Rows):
+        least = 0.5 - in_order - (0.5 - in_order - least) * math.sqrt(_design_effect(data, data.scores))
+    return in_order if least > 0.0 else None
 
 
 def _design_effect(rows: Rows, scores: FloatArray) -> float:

@@ -37,7 +37,10 @@ _SHOWN = ("brier", "ece", "log_loss")
 _MOST_FOLDS = 5
 _LEVEL = 0.95
 #: Parameters of calibrators that options of the command set.
-_OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input")
+_OPTIONS = (
+    *("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input"),
+    "allow_inversion",
+)
 
 
 @common.new_command(
@@ -54,6 +57,9 @@ _OPTIONS = ("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrato
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")
+@click.option(
+    "--allow-inversion", is_flag=True, default=None, help="auto: turn scores round that run against the labels."
+)
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
@@ -87,7 +93,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         common.echo(f"Saved {output}")
         return
     found = opened.read(input=single.input, both_classes=True)
-    warn_of_rows(found.rows)
+    warn_of_rows(found.rows, allow_inversion=getattr(single, "allow_inversion", False))
     fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     if isinstance(fitted, Calibrator):
         warn_if_certain(fitted, found.rows)

@@ -13,7 +13,7 @@ from calibrant.maps.base import (
     examples_of as examples_of,
     first_lines as first_lines,
 )
-from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap
+from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap, mixed_with_half as mixed_with_half
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
 from calibrant.maps.coupling import COUPLINGS as COUPLINGS, Coupling as Coupling, most_likely as most_likely
 from calibrant.maps.logistic import (

@@ -47,6 +47,8 @@ class Map(ABC):
     kind: ClassVar[str]
     #: Whether it takes one score of each row, of the positive class.
     is_binary: ClassVar[bool] = False
+    #: Numbers that older documents lack: they are zero there.
+    later_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -88,8 +90,10 @@ class Map(ABC):
         """Refuse a map in a document that can't be one of scores of this kind."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the map as plain data."""
-        return {"kind": self.kind, **{part.name: _plain(getattr(self, part.name)) for part in fields(self)}}  # type: ignore[arg-type]
+        """Return the map as plain data, without later fields that are zero."""
+        held = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+        written = {name: _plain(value) for name, value in held.items() if name not in self.later_fields or value != 0.0}
+        return {"kind": self.kind, **written}
 
 
 class BinaryMap(Map):
@@ -174,7 +178,8 @@ def decode_map(field: DocumentField, of: type[_Map] = Map) -> _Map:  # type: ign
     """Return the map that a field of a document holds, of a kind that its place allows, or refuse it."""
     known = {kind: cls for kind, cls in MAPS.items() if issubclass(cls, of)}
     cls = known[field.member("kind").choice(known)]
-    names = [part.name for part in fields(cls)]  # type: ignore[arg-type]
+    held = field.object()
+    names = [part.name for part in fields(cls) if part.name not in cls.later_fields or part.name in held]  # type: ignore[arg-type]
     return cls.from_fields(field.members(("kind", *names)))
 
 
@@ -199,6 +204,14 @@ def decode_clip(field: DocumentField) -> float:
     if not 0.0 < clip < 0.5:
         field.refuse("is outside (0, 0.5)")
     return clip
+
+
+def decode_uniform(field: DocumentField) -> float:
+    """Return the share of equal probabilities that is mixed in, from 0 on and below 1."""
+    uniform = field.number()
+    if not 0.0 <= uniform < 1.0:
+        field.refuse("is outside [0, 1)")
+    return uniform
 
 
 def decode_optional_clip(field: DocumentField) -> float | None:

@@ -8,12 +8,26 @@ from typing import ClassVar, Self
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import BinaryMap, SingleMap, check_parts, decode_clip, decode_maps, decode_shares, mean_of
+from calibrant.maps.base import (
+    BinaryMap,
+    SingleMap,
+    check_parts,
+    decode_clip,
+    decode_maps,
+    decode_shares,
+    decode_uniform,
+    mean_of,
+)
 from calibrant.maps.logistic import term_logit
 from calibrant.maps.tables import step_formula
 from calibrant.numerics import FloatArray, clip_open, logit, open_ends, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
+
+
+def mixed_with_half(q: FloatArray, share: float) -> FloatArray:
+    """Return probabilities of which a share is 1/2."""
+    return q if share == 0.0 else (1.0 - share) * q + 0.5 * share
 
 
 class _MeanOfMaps(BinaryMap):
@@ -37,32 +51,49 @@ class _MeanOfMaps(BinaryMap):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlendMap(_MeanOfMaps):
-    """q = expit(sum_j w_j logit(q_j)) of the outputs q_j of several maps, each clipped to [clip, 1 - clip]."""
+    """q = (1 - uniform) r + uniform / 2, r = expit(sum_j w_j logit(q_j)) of the outputs q_j of several maps.
+
+    Outputs are clipped to [clip, 1 - clip]. Where it `falls` they are those of the negative class, and r is one minus
+    that.
+    """
 
     kind: ClassVar[str] = "blend"
+    later_fields: ClassVar[tuple[str, ...]] = ("uniform", "falls")
     maps: tuple[SingleMap, ...]
     weights: FloatArray
     clip: float
+    uniform: float = 0.0
+    falls: bool = False
+
+    @property
+    def signed_weights(self) -> FloatArray:
+        """The weights, negative where the map falls."""
+        return -self.weights if self.falls else self.weights
 
     def apply(self, scores: FloatArray) -> FloatArray:
         z = np.zeros(scores.shape)
-        for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
+        for weight, part in zip(self.signed_weights.tolist(), self.maps, strict=True):
             z += weight * logit(clip_open(part.apply(scores), self.clip))
-        return open_expit(z)
+        return mixed_with_half(open_expit(z), self.uniform)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.step_edges() is not None:
             return step_formula(b, s, self)
         logits = [term_logit(b, b.clip(part.formula(b, s), *open_ends(self.clip))) for part in self.maps]
-        return b.expit(b.weighted_total(logits, self.weights))
+        q = b.expit(b.weighted_total(logits, self.signed_weights))
+        return q * (1.0 - self.uniform) + 0.5 * self.uniform if self.uniform else q
 
     def in_words(self) -> str:
-        return f"mean logit: {self.words_of_parts()}"
+        mixed = f", mixed with {self.uniform:.3g} of 1/2" if self.uniform else ""
+        return f"{'one minus ' if self.falls else ''}mean logit{mixed}: {self.words_of_parts()}"
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
         maps = decode_maps(parts["maps"], SingleMap)
-        return cls(maps, decode_shares(parts["weights"], len(maps), is_whole=False), decode_clip(parts["clip"]))
+        weights = decode_shares(parts["weights"], len(maps), is_whole=False)
+        uniform = decode_uniform(parts["uniform"]) if "uniform" in parts else 0.0
+        falls = "falls" in parts and parts["falls"].boolean()
+        return cls(maps, weights, decode_clip(parts["clip"]), uniform, falls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

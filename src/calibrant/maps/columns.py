@@ -19,6 +19,7 @@ from calibrant.maps.base import (
     decode_clip,
     decode_maps,
     decode_shares,
+    decode_uniform,
     examples_of,
     first_lines,
 )
@@ -213,10 +214,7 @@ class LogPoolMap(MulticlassMap):
         weights = decode_shares(parts["weights"], len(maps))
         if not weights.all():
             parts["weights"].refuse("holds a zero: a map without weight is no part")
-        uniform = parts["uniform"].number()
-        if not 0.0 <= uniform < 1.0:
-            parts["uniform"].refuse("is outside [0, 1)")
-        return cls(maps, weights, decode_clip(parts["clip"]), uniform)
+        return cls(maps, weights, decode_clip(parts["clip"]), decode_uniform(parts["uniform"]))
 
 
 def _each(classes: Sequence[Any], maps: Sequence[BinaryMap]) -> list[str]:

@@ -38,7 +38,7 @@ def check_integer(name: str, value: object, *, minimum: int, maximum: int | None
         raise InvalidTypeError(f"{name}={value!r} is not a whole number. Pass an integer of at least {minimum}.")
     if value < minimum:
         raise InvalidInputError(f"{name}={value!r} is too small. Pass an integer of at least {minimum}.")
-    if maximum is not None and value > maximum:
+    if maximum is not None and int(value) > maximum:
         raise InvalidInputError(f"{name}={value!r} is too large. Pass an integer of at most {maximum}.")
     return int(value)
 
