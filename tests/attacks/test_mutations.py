@@ -52,8 +52,8 @@ REPLACEMENTS: dict[str, Any] = {
 }
 #: In a header or beside the object, where no class reads them.
 FREE = ("metadata", "calibrant")
-#: Settings that older documents lack: without them they are as they were.
-LATER = ("settings.allow_inversion",)
+#: What older documents lack: without it they are as they were.
+LATER = ("settings.allow_inversion", "report")
 
 
 def paths(value: Any, path: str = "") -> Iterator[str]:

@@ -73,7 +73,17 @@ VENN_ABERS = calibrator(
 )
 AUTO = {"cv": 5, "seed": 0, "input": "probability", "allow_inversion": False}
 BLEND = calibrator(
-    "auto", AUTO, {"kind": "blend", "maps": [BETA["map"], VENN_ABERS["map"]], "weights": [0.5, 0.5], "clip": 0.01}
+    "auto",
+    AUTO,
+    {"kind": "blend", "maps": [BETA["map"], VENN_ABERS["map"]], "weights": [0.5, 0.5], "clip": 0.01},
+    report={
+        "candidates": [{"name": "none", "log_loss": 0.5, "difference": 0.0, "standard_error": 0.0, "weight": 0.0}],
+        "blend": {"name": "blend", "log_loss": 0.4, "difference": -0.1, "standard_error": None, "weight": 1.0},
+        "chosen": "blend",
+        "reason": "Changed: log loss falls.",
+        "n_rows": 4,
+        "n_folds": 2,
+    },
 )
 LIKELY = ONE_VS_REST | {"maps": [VENN_ABERS["map"]] * 3, "coupling": "likelihood"}
 POOL = calibrator(

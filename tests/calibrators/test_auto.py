@@ -7,10 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.optimize import minimize
 
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights, _sample
+from calibrant.cli import main
 from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.maps import BetaMap, BlendMap
 from calibrant.persistence import from_document, to_document
@@ -235,6 +237,67 @@ def test_an_inversion_is_said_and_used_only_when_asked(input):
     again = from_document(json.loads(json.dumps(to_document(turned))))
     assert (again.predict_proba(held) == turned.predict_proba(held)).all()
     assert "one minus mean logit" in "\n".join(again.describe())
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+@pytest.mark.parametrize("input", ["probability", "logit", "score"])
+def test_report_is_kept_and_shown(tmp_path, input, suffix):
+    p, y = draw(300)
+    s = p if input == "probability" else np.log(p) - np.log1p(-p)
+    fitted = cb.AutoCalibrator(input=input).fit(s, y)
+    cb.save(fitted, tmp_path / f"c{suffix}")
+    again = cb.load(tmp_path / f"c{suffix}")
+    assert repr(again.report_) == repr(fitted.report_)  # by repr, in which NaN is NaN
+    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / f"c{suffix}")]).output
+    assert fitted.report_.reason in shown
+    assert all(candidate.name in shown for candidate in fitted.report_.candidates)
+    older = to_document(fitted)
+    del older["report"]
+    assert not hasattr(from_document(older), "report_")
+    assert (from_document(older).predict_proba(s) == fitted.predict_proba(s)).all()
+
+
+def test_report_of_several_classes_is_kept():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 200)
+    fitted = cb.AutoCalibrator().fit(P, [int(np.random.default_rng(i).choice(3, p=row)) for i, row in enumerate(P)])
+    assert from_document(to_document(fitted)).report_ == fitted.report_
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("chosen", "all"),
+        ("chosen", None),
+        ("reason", 3),
+        ("n_rows", -1),
+        ("n_folds", 2.5),
+        ("candidates", {}),
+        ("candidates", [3]),
+        ("blend", []),
+        ("blend", {"name": "blend"}),
+        ("further", 1),
+        ("blend.weight", 1.5),
+        ("blend.weight", float("nan")),
+        ("blend.log_loss", "0.5"),
+        ("blend.log_loss", None),
+        ("blend.difference", float("inf")),
+        ("blend.name", 3),
+    ],
+)
+def test_hostile_reports_are_refused(path, value):
+    document = to_document(cb.AutoCalibrator().fit(*draw(100)))
+    *above, last = path.split(".")
+    holder = document["report"][above[0]] if above else document["report"]
+    holder[last] = value
+    with pytest.raises(DocumentError, match=r"^report"):
+        from_document(document)
+
+
+def test_report_of_what_chooses_nothing_is_refused():
+    document = to_document(cb.AutoCalibrator().fit(*draw(100)))
+    other = to_document(cb.SigmoidCalibrator().fit(*draw(100)))
+    with pytest.raises(DocumentError, match=r"report.*does not go with SigmoidCalibrator"):
+        from_document(other | {"report": document["report"]})
 
 
 def test_scores_that_rise_or_say_nothing_are_not_turned():

@@ -79,7 +79,7 @@ class AutoCalibrator(BinaryCalibrator):
     Attributes
     ----------
     report_ : AutoReport
-        What was tried, and why it was chosen. Documents don't hold it.
+        What was tried, and why it was chosen. Documents keep it, and `calibrant inspect` shows it.
 
     Notes
     -----
@@ -172,6 +172,17 @@ class AutoCalibrator(BinaryCalibrator):
         rows = read_rows(scores, y, input=self.input, both_classes=True, **what)
         warn_of_rows(rows, allow_inversion=self.allow_inversion)
         return self.fit_rows(rows)
+
+    def encode(self) -> dict[str, Any]:
+        found = super().encode()
+        return {**found, "report": self.report_.encode()} if hasattr(self, "report_") else found
+
+    def read_report(self, field: DocumentField) -> None:
+        self.report_ = AutoReport.decode(field)
+
+    def describe(self) -> list[str]:
+        tried = ["", *str(self.report_).split("\n")] if hasattr(self, "report_") else []
+        return [*super().describe(), *tried]
 
     def check_params(self) -> None:
         super().check_params()

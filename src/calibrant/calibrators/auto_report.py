@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from calibrant.dependent_rows import DesignEffects
+from calibrant.document_field import DocumentField
 from calibrant.numerics import FloatArray, mean_and_error
 from calibrant.rows import Rows
 
@@ -69,6 +72,25 @@ class AutoReport:
     n_rows: int
     n_folds: int
 
+    def encode(self) -> dict[str, Any]:
+        """Return the report as plain data; what is NaN is None."""
+        rows = [_encoded(candidate) for candidate in (*self.candidates, self.blend)]
+        facts = {"chosen": self.chosen, "reason": self.reason, "n_rows": self.n_rows, "n_folds": self.n_folds}
+        return {"candidates": rows[:-1], "blend": rows[-1], **facts}
+
+    @classmethod
+    def decode(cls, field: DocumentField) -> AutoReport:
+        """Return the report that a document holds."""
+        parts = field.members(("candidates", "blend", "chosen", "reason", "n_rows", "n_folds"))
+        return cls(
+            tuple(_decoded(item) for item in parts["candidates"].items(minimum=0)),
+            _decoded(parts["blend"]),
+            parts["chosen"].choice(("blend", NONE, "base_rate")),
+            parts["reason"].text(),
+            parts["n_rows"].integer(minimum=0),
+            parts["n_folds"].integer(minimum=0),
+        )
+
     def __str__(self) -> str:
         head = f"{'method':12s} {'log loss':>9s} {'vs none':>9s} {'s.e.':>7s} {'weight':>7s}"
         rows = (
@@ -76,6 +98,21 @@ class AutoReport:
             for c in (*self.candidates, self.blend)
         )
         return "\n".join((self.reason, head, *rows))
+
+
+def _encoded(candidate: Candidate) -> dict[str, Any]:
+    held = asdict(candidate)
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in held.items()}
+
+
+def _decoded(field: DocumentField) -> Candidate:
+    parts = field.members([part.name for part in fields(Candidate)])
+    figures = (parts[name] for name in ("difference", "standard_error"))
+    difference, error = (np.nan if part.value is None else part.number() for part in figures)
+    weight = parts["weight"].number()
+    if not 0.0 <= weight <= 1.0:
+        parts["weight"].refuse("is outside [0, 1]")
+    return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
 
 
 def make_report(

@@ -185,14 +185,21 @@ class Calibrator(Configured, MapFitted):
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
-        parts = body.members(("method", "settings", "classes", "n_rows", "score_names", "map"))
+        report = ("report",) if "report" in body.object() else ()
+        parts = body.members(("method", "settings", "classes", "n_rows", "score_names", "map", *report))
         made = decode_settings(parts, cls)
         made.classes_ = parts["classes"].labels(minimum=2)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
         made.score_names_ = parts["score_names"].score_names(len(made.classes_), or_one=len(made.classes_) == 2)
         made.map_ = decode_map(parts["map"])
         made.check_map(made.map_, len(made.classes_), parts["map"])
+        if report:
+            made.read_report(parts["report"])
         return made
+
+    def read_report(self, field: DocumentField) -> None:
+        """Take over what a document says of how the map was chosen."""
+        field.refuse(f"does not go with {self!r}, which chooses nothing")
 
     @classmethod
     def takes_input(cls) -> bool:
