@@ -383,3 +383,8 @@ def positive_score(values: FloatArray, input: InputKind) -> FloatArray:
             raise ShapeError(
                 "two columns of raw scores say twice what one says. Pass the scores of the positive class, shape (n,)."
             )
+
+
+def as_one_score(rows: Rows, input: InputKind) -> Rows:
+    """Return rows of two classes as rows of one score, of the positive class."""
+    return rows if rows.is_binary else rows.with_scores(positive_score(rows.scores, input), input=input)

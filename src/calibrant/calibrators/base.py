@@ -22,7 +22,7 @@ from calibrant.errors import (
     unknown_name,
     warn,
 )
-from calibrant.fitted import MapFitted, positive_score, register
+from calibrant.fitted import MapFitted, as_one_score, register
 from calibrant.maps import (
     IDENTITY,
     BinaryMap,
@@ -340,11 +340,6 @@ def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrat
             f"Choose one of: {quoted(list(BINARY_CALIBRATORS))}."
         )
     return made
-
-
-def as_one_score(rows: Rows, input: InputKind) -> Rows:
-    """Return rows of two classes as rows of one score, of the positive class."""
-    return rows if rows.is_binary else rows.with_scores(positive_score(rows.scores, input), input=input)
 
 
 def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:

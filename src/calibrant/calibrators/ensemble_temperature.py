@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator, as_one_score, named
+from calibrant.calibrators.base import Calibrator, named
 from calibrant.calibrators.temperature import TemperatureCalibrator, slope_of
 from calibrant.document_field import DocumentField
 from calibrant.errors import ConvergenceWarning, warn
+from calibrant.fitted import as_one_score
 from calibrant.maps import BetaMap, LogisticMap, Map, MeanMap, MixtureMap, SoftmaxMap, line_map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream

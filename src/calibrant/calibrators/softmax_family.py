@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator, as_one_score
+from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, logits_of, slope_of
 from calibrant.errors import DataWarning, warn
+from calibrant.fitted import as_one_score
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import quoted

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators.base import Calibrator, as_one_score, named
+from calibrant.calibrators.base import Calibrator, named
 from calibrant.errors import ConvergenceWarning, DataWarning, warn
+from calibrant.fitted import as_one_score
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
 from calibrant.numerics import (
     EPS,
