@@ -183,11 +183,11 @@ def test_names_that_postgres_would_take_for_one_are_refused() -> None:
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgres"], indirect=True)
 @pytest.mark.parametrize("name", VARIABLES)
-def test_variables_of_spark_are_names_elsewhere_and_refused_there(engine: Engine, name: str) -> None:
+def test_variables_in_names_are_names_but_where_they_are_replaced(engine: Engine, name: str) -> None:
     found = engine.run(to_sql(of_a_score(), engine.name, keep=[name]), {name: [7], "score": [0.3]})
     assert (found.names, found.rows) == ([name, "p_calibrated"], [(7, 0.25)])
     for given in ({"keep": [name]}, {"columns": name}, {"output": name}):
-        with pytest.raises(InvalidInputError, match=r"spark takes a part of the name .* for a variable"):
+        with pytest.raises(InvalidInputError, match=r"spark reads a part of the name .* as a variable"):
             to_sql(of_a_score(), "spark", **given)  # type: ignore[arg-type]
 
 

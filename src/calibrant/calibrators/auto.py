@@ -199,12 +199,15 @@ class AutoCalibrator(BinaryCalibrator):
             data = _turned(data)
         summary = data.summary()
         is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
-        sample = _some(data, self.seed) if is_dependent and isinstance(data, Rows) else _sample(summary, self.seed)
+        if is_dependent and isinstance(data, Rows):
+            sample, n = _some(data, self.seed), data.n_rows
+        else:
+            sample, n = _sample(summary, self.seed)
         folds = row_splits(sample, self.cv, rng=self.seed)
         tried = _candidates(self.input)
         z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
         weights = _blend_weights(z, sample)
-        uniform = limits.SPARE / (summary.effective_size + limits.SPARE)
+        uniform = limits.SPARE / (n + limits.SPARE)
         sign = np.where(sample.positive, 1.0, -1.0)
         loss = {name: softplus(-sign * row) for name, row in zip(tried, z, strict=True)}
         blended = -np.log(mixed_with_half(expit(sign * np.einsum("j,ji->i", weights, z)), uniform))
@@ -308,8 +311,8 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
     return lambda data: cast("SingleMap", calibrator.fit_map(data))
 
 
-def _sample(summary: ScoreSummary, seed: int) -> Rows:
-    """Return the summary as rows, or a sample of at most 20,000 of them.
+def _sample(summary: ScoreSummary, seed: int) -> tuple[Rows, int]:
+    """Return the summary as rows, or a sample of at most 20,000 of them, and their number.
 
     Ties of whole weight become so many rows of weight one; others Kish's effective number of rows of equal weight. The
     order is that of the scores, positives first, so that it depends on the summary only.
@@ -330,7 +333,7 @@ def _sample(summary: ScoreSummary, seed: int) -> Rows:
         taken = np.sort(np.random.default_rng(seed).choice(n, limits.MOST_ROWS, replace=False))
     part = np.searchsorted(ends, taken, side="right")
     unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
-    return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit)
+    return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit), n
 
 
 def _turned(data: Rows | ScoreSummary) -> Rows | ScoreSummary:
