@@ -18,8 +18,8 @@ _BEYOND_CHANCE = 3.0
 _LOOKED_AT = 50_000
 
 
-#: Rows that weights must sum to, and their share of all rows, below which they are taken for shares.
-_FEWEST, _LEAST_SHARE = 2.0, 0.01
+#: Rows that weights must sum to, and their share of all rows, below which they are taken for shares; of so many rows on.
+_FEWEST, _LEAST_SHARE, _FROM_ROWS = 2.0, 0.01, 10
 
 
 def warn_of_rows(rows: Rows, *, allow_inversion: bool = False) -> None:
@@ -33,7 +33,7 @@ def _warn_if_light(rows: Rows) -> None:
     if rows.weight is None:
         return
     total, n_weighted = float(rows.weight.sum()), int(np.count_nonzero(rows.weight))
-    if total < max(_FEWEST, _LEAST_SHARE * n_weighted) and total < n_weighted:
+    if n_weighted >= _FROM_ROWS and total < max(_FEWEST, _LEAST_SHARE * n_weighted):
         warn(
             f"the weights sum to {total:.3g} over {n_weighted:,} rows, and a weight counts rows: what allows for few "
             f"rows takes these for {total:.3g}. If the weights are shares, divide them by their mean.",

@@ -26,16 +26,10 @@ if TYPE_CHECKING:
 _SPACE = b" \t\r\n"
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object: of two values for one name, other readers take the first, or the last."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
-        raise ValueError(f"the name {twice!r:.60} is there twice")
-    return members
+class _Twice:
+    """Stands for the values of a name that is there twice: other readers take the first, or the last."""
 
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+    line = 0
 
 
 class JsonLinesFile(TableFile):
@@ -44,6 +38,8 @@ class JsonLinesFile(TableFile):
     def __init__(self, file: FileBytes) -> None:
         super().__init__(file)
         self._names: tuple[str, ...] | None = None
+        self._twice: list[_Twice] = []
+        self._decode = json.JSONDecoder(object_pairs_hook=self._members).decode
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +103,7 @@ class JsonLinesFile(TableFile):
 
     def _object(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            value = _DECODER.decode(line.decode("utf-8"))
+            value = self._decode(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             shown = line[:60].decode("utf-8", "replace")
             raise InvalidInputError(
@@ -117,7 +113,20 @@ class JsonLinesFile(TableFile):
             raise InvalidInputError(
                 f"{self.name} line {number}: {value!r:.60} is not a JSON object. Write one object per line."
             )
+        while self._twice:
+            self._twice.pop().line = number
         return value
+
+    def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            seen: set[str] = set()
+            for name, _ in pairs:
+                if name in seen:
+                    members[name] = _Twice()
+                    self._twice.append(members[name])
+                seen.add(name)
+        return members
 
     def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
         return (self._table(rows, columns) for _, rows in self._chunks())
@@ -139,6 +148,11 @@ class JsonLinesFile(TableFile):
         try:
             return pa.array(values)
         except (pa.ArrowException, OverflowError) as error:
+            twice = next((value for value in values if isinstance(value, _Twice)), None)
+            if twice is not None:
+                raise InvalidInputError(
+                    f"{self.name} line {twice.line}: the name {name!r} is there twice. Write each name once."
+                ) from None
             kinds: dict[type, Any] = {}
             for value in values:
                 kinds.setdefault(float if type(value) is int else type(value), value)
