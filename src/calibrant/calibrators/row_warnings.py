@@ -18,7 +18,7 @@ _BEYOND_CHANCE = 3.0
 _LOOKED_AT = 50_000
 
 
-#: Rows that weights must sum to, and their share of all rows, below which they are taken for shares; of so many rows on.
+#: Rows that weights must sum to, and their share of all rows, below which they are taken for shares; from 10 rows on.
 _FEWEST, _LEAST_SHARE, _FROM_ROWS = 2.0, 0.01, 10
 
 
