@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-_OWNER = "postgres"
-
 
 def _programs() -> Path | None:
     """Return the folder of the newest PostgreSQL's programs: Debian's are not on the path."""
@@ -24,11 +22,12 @@ def _programs() -> Path | None:
     return paths[-1].parent if paths else None
 
 
-def _as_owner() -> dict[str, Any]:
-    """Return who runs the server: it refuses to run as root."""
+def _owner() -> pwd.struct_passwd | None:
+    """Return who runs the server where this process is root's, whom it refuses: Debian's postgres, or nobody."""
     if os.geteuid() != 0:
-        return {}
-    return {"user": _OWNER, "group": pwd.getpwnam(_OWNER).pw_gid, "extra_groups": []}
+        return None
+    known = {user.pw_name: user for user in pwd.getpwall()}
+    return known.get("postgres", known.get("nobody"))
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +38,10 @@ def postgres() -> Iterator[Any]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed: apt install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="calibrant-pg-"))  # short: a socket's path has at most 107 bytes
-    who = _as_owner()
-    if who:
-        shutil.chown(folder, _OWNER)
+    owner, who = _owner(), {}
+    if owner is not None:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
 
     def run(program: str, *arguments: str) -> None:
         command = [str(programs / program), "-D", str(folder / "data"), *arguments]
