@@ -1,12 +1,17 @@
-"""Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`."""
+"""Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`.
+
+`calarena` needs data that are not ours: `python -m benchmarks calarena --data FOLDER [--only BENCHMARK]`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from typing import Protocol
 
 from benchmarks import (
+    calarena,
     calibrators,
     classifier,
     coverage,
@@ -56,14 +61,20 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
 }
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the named benchmarks, print their tables and write them; return 2 for an unknown name."""
-    unknown = [name for name in names if name not in BENCHMARKS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}, calarena")
+    parser.add_argument("--data", metavar="FOLDER", help="calarena: the folder of its files")
+    parser.add_argument("--only", metavar="BENCHMARK", help="calarena: one of its benchmarks, such as cv-binary")
+    options = parser.parse_args(arguments)
+    known = {**BENCHMARKS, "calarena": lambda: calarena.run(options.data, options.only)}
+    unknown = [name for name in options.names if name not in known]
     if unknown:
-        print(f"unknown benchmark {unknown[0]!r}. Choose from: {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        print(f"unknown benchmark {unknown[0]!r}. Choose from: {', '.join(known)}.", file=sys.stderr)
         return 2
-    for name in names or BENCHMARKS:
-        print(BENCHMARKS[name]().write(name))
+    for name in options.names or BENCHMARKS:
+        print(known[name]().write(name))
         print(f"\nwritten to {RESULTS / name}.txt and .json\n", flush=True)
     return 0
 

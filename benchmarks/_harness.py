@@ -163,7 +163,8 @@ class Tables:
         RESULTS.mkdir(exist_ok=True)
         goals = [(g["claim"], f"{g['value']:.4g}", "met" if g["is_met"] else "MISSED") for g in self.goals]
         tables = [f"{t['caption']}\n{table(t['header'], t['rows'], right=range(2, 20))}" for t in self.tables]
-        text = "\n\n".join([self.title, table(("goal", "value", "result"), goals, right=(1,)), *tables])
+        reached = [table(("goal", "value", "result"), goals, right=(1,))] if goals else []
+        text = "\n\n".join([self.title, *reached, *tables])
         (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
         document = {"title": self.title, "machine": machine_facts(), "goals": self.goals, "tables": self.tables}
         (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
