@@ -37,8 +37,10 @@ from valid_documents import VALID
 import calibrant as cb
 from calibrant.cli import main as command
 from calibrant.errors import CalibrantError
+from calibrant.fitted import Fitted
+from calibrant.forecasts import GaussianForecast
 from calibrant.monitor import CalibrationMonitor
-from calibrant.persistence import load, save, to_sql
+from calibrant.persistence import from_document, load, to_document, to_sql
 from calibrant.tables import open_rows
 from calibrant.training import TrainConfig
 
@@ -201,19 +203,23 @@ def attack(surface: Surface, seeds: Iterable[int], folder: Path, kept: Path | No
 # --- the doors ---------------------------------------------------------------------------------------------------
 
 
-def _calibrators() -> dict[str, bytes]:
+def _documents() -> dict[str, bytes]:
+    """Return a document of every kind, method and map, as JSON and as pickle."""
     found = {f"{i}.json": json.dumps(document).encode() for i, document in enumerate(VALID.values())}
-    with tempfile.TemporaryDirectory() as name:
-        for i in range(0, len(VALID), 5):
-            given, written = Path(name) / "a.json", Path(name) / "a.pkl"
-            given.write_bytes(found[f"{i}.json"])
-            save(load(given), written)
-            found[f"{i}.pkl"] = written.read_bytes()
-    return found
+    stored = Path(__file__).parents[1] / "formats" / "version_2"
+    return found | {path.name: path.read_bytes() for path in stored.iterdir() if path.stem != "expected"}
 
 
-def _read_calibrator(path: Path) -> None:
-    check_answers(load(path))
+def _read_document(path: Path) -> None:
+    loaded = load(path)
+    if isinstance(loaded, Fitted):
+        check_answers(loaded)
+        return
+    document = to_document(loaded)
+    assert to_document(from_document(document)) == document
+    assert all(isinstance(line, str) for line in loaded.describe())
+    levels = loaded.transform(GaussianForecast([-1e9, -1.0, 0.0, 2.0, 1e9], 1.0)).cdf([-2.0, -1.0, 0.5, 2.0, 0.0])
+    assert ((levels >= 0.0) & (levels <= 1.0)).all()
 
 
 def _states() -> dict[str, bytes]:
@@ -363,7 +369,7 @@ def _read_names(path: Path) -> None:
 
 
 SURFACES = {
-    "calibrators": Surface(_calibrators, _read_calibrator),
+    "documents": Surface(_documents, _read_document),
     "states": Surface(_states, _read_state),
     "run folders": Surface(_run_files, _read_run),
     "project files": Surface(_projects, _read_project),

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 #: 20,000 in all.
 N_FILES = {
-    "calibrators": 6_000,
+    "documents": 6_000,
     "states": 3_000,
     "run folders": 1_000,
     "project files": 4_000,

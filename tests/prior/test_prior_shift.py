@@ -145,6 +145,7 @@ def test_correction_is_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
         ({"classes": [0, 1, 2]}, "does not go with 3 classes"),
         ({"classes": [1, 0]}, "is not above the class before it"),
         ({"factors": [1.0, 2.0]}, "unknown field 'factors'"),
+        ({"factor": [5e-324, 2.0]}, "factor: .* holds numbers whose ratio is beyond 1e300"),
     ],
 )
 def test_broken_document_is_refused_by_field(change: dict[str, Any], message: str) -> None:
@@ -182,6 +183,7 @@ def test_broken_document_is_refused_by_field(change: dict[str, Any], message: st
             "sample_weight is for the rows of y",
         ),
         (lambda: PriorShift([1.0, 2.0], classes=["b", "a"]), InvalidLabelError, "is not sorted and distinct"),
+        (lambda: PriorShift([5e-324, 2.0]), InvalidInputError, "of which a class would vanish altogether"),
         (lambda: PriorShift([1.0, 2.0], classes=["a"]), ShapeError, "names 1 classes for 2 factors"),
     ],
 )

@@ -161,6 +161,11 @@ class PriorShift(MapFitted):
 
     def __init__(self, factor: ArrayLike, *, classes: Sequence[Any] | None = None) -> None:
         self.factor = _positive(factor, "factor")
+        if _is_too_wide(self.factor):
+            raise InvalidInputError(
+                f"factor holds {float(self.factor.min())!r} and {float(self.factor.max())!r}, of which a class would "
+                "vanish altogether. Pass factors whose ratios are below 1e300."
+            )
         self.classes_: npt.NDArray[Any] = class_labels(classes, self.factor.size)
 
     @classmethod
@@ -220,12 +225,19 @@ class PriorShift(MapFitted):
         classes, factor = parts["classes"].labels(minimum=2), parts["factor"].numbers(minimum=2)
         if (factor <= 0.0).any():
             parts["factor"].refuse("holds a number that is not above 0")
+        if _is_too_wide(factor):
+            parts["factor"].refuse("holds numbers whose ratio is beyond 1e300")
         if factor.size != len(classes):
             parts["factor"].refuse(f"does not go with {len(classes)} classes: one number for each is needed")
         return cls(factor, classes=classes.tolist())
 
     def __repr__(self) -> str:
         return f"PriorShift({self.factor.tolist()!r}, classes={self.classes_.tolist()!r})"
+
+
+def _is_too_wide(factor: FloatArray) -> bool:
+    """Say whether one factor times a probability may underflow beside another."""
+    return bool(factor.min() < 1e-300 * factor.max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
