@@ -191,13 +191,14 @@ class AutoCalibrator(BinaryCalibrator):
         check_flag("allow_inversion", self.allow_inversion)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        if data.summary().scores.size == 1:
-            return self._fit_constant(data.summary())
-        in_order = inverted_share(data)
+        summary = data.summary()
+        if summary.scores.size == 1:
+            return self._fit_constant(summary)
+        in_order = inverted_share(summary, data if isinstance(data, Rows) else None)
         falls = in_order is not None and self.allow_inversion
         if falls:  # the rising fits are of the negative class
             data = _turned(data)
-        summary = data.summary()
+            summary = data.summary()
         is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
         if is_dependent and isinstance(data, Rows):
             sample, n = _some(data, self.seed), data.n_rows

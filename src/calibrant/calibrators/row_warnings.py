@@ -57,7 +57,8 @@ def _warn_if_inverted(rows: Rows, allowed: bool) -> None:
     parts = [(scores[part], weight[part]) for part in (~is_positive, is_positive)]
     if any(w.sum() == 0.0 for _, w in parts) or np.subtract(*(np.average(s, weights=w) for s, w in parts)) <= 0.0:
         return
-    in_order = inverted_share(rows.with_scores(scores))
+    rows = rows.with_scores(scores)
+    in_order = inverted_share(rows.summary(), rows)
     if in_order is None:
         return
     other, positive = rows.classes.tolist()
@@ -75,13 +76,13 @@ def _warn_if_inverted(rows: Rows, allowed: bool) -> None:
         )
 
 
-def inverted_share(data: Rows | ScoreSummary) -> float | None:
+def inverted_share(summary: ScoreSummary, rows: Rows | None = None) -> float | None:
     """Return the share of pairs of a positive and a negative that are in order, if it is below one half beyond chance.
 
-    By the rank-sum test of Mann and Whitney (1947): where scores say nothing, the share has the mean 1/2 and the
-    variance (n + 1) / (12 n0 n1), times the design effect of rows that are not independent.
+    `rows` are those that were summarised, where they are known. By the rank-sum test of Mann and Whitney (1947): where
+    scores say nothing, the share has the mean 1/2 and the variance (n + 1) / (12 n0 n1), times the design effect of
+    rows that are not independent.
     """
-    summary = data.summary()
     negatives, total = summary.weight - summary.positives, summary.total_weight
     n_positive, n_negative = summary.total_positives, float(negatives.sum())
     if min(n_positive, n_negative) <= 0.0:
@@ -90,8 +91,8 @@ def inverted_share(data: Rows | ScoreSummary) -> float | None:
     size = summary.effective_size
     n1, n0 = size * n_positive / total, size * n_negative / total
     least = 0.5 - in_order - _BEYOND_CHANCE * math.sqrt((size + 1.0) / (12.0 * n0 * n1))
-    if least > 0.0 and isinstance(data, Rows):
-        least = 0.5 - in_order - (0.5 - in_order - least) * math.sqrt(_design_effect(data, data.scores))
+    if least > 0.0 and rows is not None:
+        least = 0.5 - in_order - (0.5 - in_order - least) * math.sqrt(_design_effect(rows, rows.scores))
     return in_order if least > 0.0 else None
 
 
