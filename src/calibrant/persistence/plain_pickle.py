@@ -81,7 +81,7 @@ def _opcodes(data: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, object, int]
     try:
         for opcode, argument, position in pickletools.genops(data):
             yield opcode, argument, position or 0
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError, Warning) as error:  # a warning of a text's escapes, too
         raise _malformed(error) from None
 
 
