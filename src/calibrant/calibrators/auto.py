@@ -181,7 +181,7 @@ class AutoCalibrator(BinaryCalibrator):
         self.report_ = AutoReport.decode(field)
 
     def describe(self) -> list[str]:
-        tried = ["", *str(self.report_).split("\n")] if hasattr(self, "report_") else []
+        tried = str(self.report_).split("\n") if hasattr(self, "report_") else []
         return [*super().describe(), *tried]
 
     def check_params(self) -> None:

@@ -30,7 +30,7 @@ def command(calibrator: str, as_json: bool) -> None:
     echo(f"{calibrator}\n")
     for name, text in facts.items():
         echo(f"{name:<{width}}  {text}")
-    for line in ["", *fitted.describe()]:
+    for line in ["", *filter(None, fitted.describe())]:
         echo(line)
     examples = fitted.examples()
     if examples is not None:
