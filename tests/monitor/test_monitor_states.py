@@ -165,3 +165,17 @@ def test_a_broken_state_is_refused_with_exit_code_two_and_stays(text: bytes) -> 
     assert "s.json: " in refused.output
     assert "Traceback" not in refused.output
     assert Path("s.json").read_bytes() == text
+
+
+def test_a_state_of_any_depth_asks_for_no_more_streams_than_are_used() -> None:
+    """It is the most labels that were open at once, and 4,294,967,296 of them made 384 GiB of streams."""
+    monitor = CalibrationMonitor()
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        monitor.update(rng.random(40) < 0.5, rng.random(40), cluster=np.arange(40) // 4)
+    state = json.loads(json.dumps(monitor.to_dict()))
+    state["martingale"]["depth"] = 2**32
+    deep = CalibrationMonitor.from_dict(state)
+    deep.update(rng.random(3) < 0.5, rng.random(3), cluster=[0, 1, 2])
+    assert deep.martingale.streams.cash.size <= 1_000
+    assert np.isfinite(deep.martingale.log_e_value)

@@ -166,7 +166,8 @@ class CalibrationMartingale:
         spans = (start, end) if is_row_wise else (start[:1], np.array([end.max()]))
         self.streams.settle(clock)
         if self.memories[0] is not None:
-            self.streams.release(t, max(1, math.ceil(self.depth / together) + (together > 1)))
+            needed = max(1, math.ceil(self.depth / together) + (together > 1))
+            self.streams.release(t, min(needed, max(_MOST_STREAMS + 1, t)))  # rows without one are not bet on
             self._bet(rows, start, end, together, clock)
         self._note_open(*spans, clock)
         new = (rows.scores, rows.weights, rows.positive.astype(np.float64), end)
