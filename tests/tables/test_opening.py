@@ -62,6 +62,8 @@ def test_every_format_gives_the_same_table(make: Make, name: str, data: bytes) -
         ("t.jsonl", b'{"p": 1}\n7\n', r"line 2: 7 is not a JSON object"),
         ("t.jsonl", b'{"p": 1}\n{"p": 1, "y": 0, "p": 2}\n', "line 2: the name 'p' is there twice. Write each"),
         ("t.jsonl", b'{"p": {"a": 1, "a": 2}}\n', "column 'p' of .* can't be read"),
+        ("t.jsonl", b'{"p": 1, "\\ud800": 2}\n', "line 1: the name .* holds half a surrogate pair"),
+        ("t.jsonl", b'{"p": "\\udfff"}\n', "column 'p' of .* can't be read"),
         ("t.jsonl", b'{"p": "\xff"}\n', "line 1: .* can't be read:"),
         ("t.jsonl", b'{"p": ' + b"[" * 200_000 + b"}\n", "line 1: .* can't be read:"),
         ("t.jsonl", b'{"p": 1}\n{"p": "x"}\n', "column 'p' of .* mixes kinds of values, such as 1 and 'x'"),

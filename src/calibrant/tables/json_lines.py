@@ -115,6 +115,10 @@ class JsonLinesFile(TableFile):
             )
         while self._twice:
             self._twice.pop().line = number
+        if b"\\u" in line and (odd := next((name for name in value if _is_half(name)), None)) is not None:
+            raise InvalidInputError(
+                f"{self.name} line {number}: the name {odd!r:.60} holds half a surrogate pair. Write it as text."
+            )
         return value
 
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -147,7 +151,7 @@ class JsonLinesFile(TableFile):
 
         try:
             return pa.array(values)
-        except (pa.ArrowException, OverflowError) as error:
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
             twice = next((value for value in values if isinstance(value, _Twice)), None)
             if twice is not None:
                 raise InvalidInputError(
@@ -160,6 +164,10 @@ class JsonLinesFile(TableFile):
             shown = " and ".join(f"{value!r:.40}" for value in list(kinds.values())[:2])
             what = f"mixes kinds of values, such as {shown}" if len(kinds) > 1 else f"can't be read ({error})"
             raise InvalidInputError(f"column {name!r} of {self.name} {what}. Write one kind in every line.") from None
+
+
+def _is_half(name: str) -> bool:
+    return any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
