@@ -30,7 +30,7 @@ test-fast: $(VENV)/.installed-test ## Run the first case of each test but the sl
 	@$(BIN)/python -m pytest -n auto --fast $(ARGS)
 
 fuzz: $(VENV)/.installed-test ## Read damaged files of every kind, for a minute or as told: make fuzz ARGS="--seconds 600"
-	@$(BIN)/python tests/attacks/fuzzing.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python tests/attacks/fuzzing.py $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check format, style and types
 	$(BIN)/python -m ruff format --check .

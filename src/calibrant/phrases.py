@@ -11,6 +11,7 @@ FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
 #: Control characters but for those that end lines and cells; with what turns the direction of all that follows.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ORDER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066\u2067]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 #: What begins and ends bold text.
 _BOLD = re.compile("(\x1b\\[[01]m)")
 
@@ -90,6 +91,11 @@ def clean(text: object) -> str:
     kept = str(text).replace(FIRST_STRONG_ISOLATE, "").replace(POP_ISOLATE, "")
     printable = _CONTROL.sub("\ufffd", re.sub("[\t\r\n]", " ", kept))
     return printable.encode("utf-8", "replace").decode("utf-8")
+
+
+def has_half_pair(text: str) -> bool:
+    """Say whether text holds half a surrogate pair, which UTF-8 can't."""
+    return _SURROGATE.search(text) is not None
 
 
 def for_terminal(text: str) -> str:

@@ -28,14 +28,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
-import pyarrow.feather as pf
-import pyarrow.parquet as pq
 from answers import check_answers
-from click.testing import CliRunner
+from commands import run
 from valid_documents import VALID
 
 import calibrant as cb
-from calibrant.cli import main as command
 from calibrant.errors import CalibrantError
 from calibrant.fitted import Fitted
 from calibrant.forecasts import GaussianForecast
@@ -43,6 +40,7 @@ from calibrant.monitor import CalibrationMonitor
 from calibrant.persistence import from_document, load, to_document, to_sql
 from calibrant.tables import open_rows
 from calibrant.training import TrainConfig
+from table_bytes import feather_bytes, parquet_bytes
 
 MOST_SECONDS, MOST_BYTES = 5, 1 << 30
 #: What damage puts in: numbers at the ends, parts of syntax, what terminals, pages and shells obey.
@@ -264,25 +262,16 @@ def _run_files() -> dict[str, bytes]:
 def _read_run(path: Path) -> None:
     """Put the file into a run beside a whole one, and look at both by the commands."""
     root = path.parent / "experiments" / "runs"
-    for run in ("a", "b"):
-        (root / run).mkdir(parents=True, exist_ok=True)
+    for home in (root / "a", root / "b"):
+        home.mkdir(parents=True, exist_ok=True)
         for name, data in _run_files().items():
-            (root / run / name).write_bytes(data)
+            (home / name).write_bytes(data)
     shutil.copy(path, root / "a" / path.name)
     with contextlib.chdir(path.parent):
-        _run("runs", "list")
-        _run("runs", "list", "--json")
-        _run("runs", "show", "a")
-        _run("runs", "compare", "a", "b")
-
-
-def _run(*words: str) -> int:
-    """Run a command: whatever it is given, it ends with 0, 1 or 2, and says no more to a terminal than text."""
-    result = CliRunner().invoke(command, words)
-    if result.exit_code not in (0, 1, 2) or "Traceback" in result.output:
-        raise AssertionError(f"exit code {result.exit_code} of {words}: {result.output[-300:]}") from result.exception
-    assert "\x1b[2J" not in result.output
-    return result.exit_code
+        run("runs", "list")
+        run("runs", "list", "--json")
+        run("runs", "show", "a")
+        run("runs", "compare", "a", "b")
 
 
 def _projects() -> dict[str, bytes]:
@@ -315,7 +304,7 @@ def _read_margins(path: Path) -> None:
     out = path.with_name("q.csv")
     grouped = ["--group", "g"] if path.name == "g.json" else []
     words = ["rank-preserve", str(table), "--margins", str(path), "-o", str(out), "--max-iter", "200", *grouped]
-    if _run(*words) == 2:
+    if run(*words).exit_code == 2:
         raise CalibrantError("refused")
     q = np.column_stack([np.asarray(pc.read_csv(out)[f"q_{name}"]) for name in "abc"])
     assert np.isfinite(q).all()
@@ -327,11 +316,9 @@ def _tables() -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     p = rng.random(12).round(4)
     table = pa.table({"p": p, "y": (rng.random(12) < p).astype(int), "g": ["a", 'b"c', "d,e"] * 4})
-    found = {}
-    for name, write in (("t.csv", pc.write_csv), ("t.parquet", pq.write_table), ("t.feather", pf.write_feather)):
-        out = io.BytesIO()
-        write(table, out)
-        found[name] = out.getvalue()
+    csv = io.BytesIO()
+    pc.write_csv(table, csv)
+    found = {"t.csv": csv.getvalue(), "t.parquet": parquet_bytes(table), "t.feather": feather_bytes(table)}
     found["t.tsv"] = found["t.csv"].replace(b",", b"\t")
     found["t.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in table.to_pylist())
     return found

@@ -8,9 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
-from click.testing import CliRunner
-
-from calibrant.cli import main
+from commands import run
 
 #: What stands in the file, without and with --group.
 PLAIN: dict[str, bytes] = {
@@ -102,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def refused(margins: bytes, *options: str) -> str:
     Path("m.json").write_bytes(margins)
     words = ["rank-preserve", "t.csv", "--margins", "m.json", "-o", "u.csv", *options]
-    result = CliRunner().invoke(main, words)
+    result = run(*words)
     assert result.exit_code == 2, result.output
     assert sorted(path.name for path in Path().iterdir()) == ["m.json", "t.csv"]
     assert Path("m.json").read_bytes() == margins
@@ -129,7 +127,7 @@ def test_right_ones_are_taken() -> None:
     ):
         Path("m.json").write_bytes(margins)
         words = ["rank-preserve", "t.csv", "--margins", "m.json", "-o", "u.csv", *options]
-        assert CliRunner().invoke(main, words).exit_code == 0
+        assert run(*words).exit_code == 0
         table = pc.read_csv("u.csv")
         total = np.asarray(table["q_a"]).sum() + np.asarray(table["q_b"]).sum()
         assert total == pytest.approx(2.0)

@@ -10,29 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.feather as pf
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from commands import run
 
 import calibrant as cb
-from calibrant.cli import main
+from table_bytes import feather_bytes, parquet_bytes
 
 GOOD = pa.table({"p": [0.1, 0.4, 0.6, 0.9], "y": [0, 1, 0, 1]})
 CSV = b"p,y\n0.1,0\n0.4,1\n0.6,0\n0.9,1\n"
 JSON = b'{"p": 0.1, "y": 0}\n{"p": 0.4, "y": 1}\n{"p": 0.6, "y": 0}\n{"p": 0.9, "y": 1}\n'
-
-
-def parquet(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(table, out)
-    return out.getvalue()
-
-
-def feather(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pf.write_feather(table, out)
-    return out.getvalue()
 
 
 def scores(values: Any, kind: Any = None) -> pa.Table:
@@ -50,7 +36,7 @@ def zipped() -> bytes:
     return out.getvalue()
 
 
-PARQUET, FEATHER = parquet(GOOD), feather(GOOD)
+PARQUET, FEATHER = parquet_bytes(GOOD), feather_bytes(GOOD)
 #: Name of the file, and what is in it.
 CASES: dict[str, tuple[str, bytes]] = {
     "empty CSV": ("t.csv", b""),
@@ -105,18 +91,18 @@ CASES: dict[str, tuple[str, bytes]] = {
     "Parquet of a huge footer": ("t.parquet", PARQUET[:-8] + b"\xff\xff\xff\x7fPAR1"),
     "Parquet of a negative footer": ("t.parquet", PARQUET[:-8] + b"\xff\xff\xff\xffPAR1"),
     "Parquet of another page": ("t.parquet", flipped(PARQUET, 6)),
-    "Parquet without rows": ("t.parquet", parquet(GOOD.slice(0, 0))),
-    "Parquet without columns": ("t.parquet", parquet(pa.table({}))),
-    "scores of nulls": ("t.parquet", parquet(scores([None] * 4))),
-    "scores that are text": ("t.parquet", parquet(scores(["a"] * 4))),
-    "scores that are bytes": ("t.parquet", parquet(scores([b"0.5"] * 4))),
-    "scores that are lists": ("t.parquet", parquet(scores([[0.5]] * 4))),
-    "scores that are structs": ("t.parquet", parquet(scores([{"a": 0.5}] * 4))),
-    "scores that are times": ("t.parquet", parquet(scores([0, 1, 0, 1], pa.timestamp("s")))),
-    "scores that are spans": ("t.parquet", parquet(scores([0, 1, 0, 1], pa.duration("s")))),
-    "labels that are lists": ("t.parquet", parquet(pa.table({"p": [0.5] * 4, "y": [[0], [1], [0], [1]]}))),
-    "labels that are structs": ("t.parquet", parquet(pa.table({"p": [0.5] * 4, "y": [{"a": 0}, {"a": 1}] * 2}))),
-    "one NaN": ("t.parquet", parquet(scores([0.1, float("nan"), 0.2, 0.3]))),
+    "Parquet without rows": ("t.parquet", parquet_bytes(GOOD.slice(0, 0))),
+    "Parquet without columns": ("t.parquet", parquet_bytes(pa.table({}))),
+    "scores of nulls": ("t.parquet", parquet_bytes(scores([None] * 4))),
+    "scores that are text": ("t.parquet", parquet_bytes(scores(["a"] * 4))),
+    "scores that are bytes": ("t.parquet", parquet_bytes(scores([b"0.5"] * 4))),
+    "scores that are lists": ("t.parquet", parquet_bytes(scores([[0.5]] * 4))),
+    "scores that are structs": ("t.parquet", parquet_bytes(scores([{"a": 0.5}] * 4))),
+    "scores that are times": ("t.parquet", parquet_bytes(scores([0, 1, 0, 1], pa.timestamp("s")))),
+    "scores that are spans": ("t.parquet", parquet_bytes(scores([0, 1, 0, 1], pa.duration("s")))),
+    "labels that are lists": ("t.parquet", parquet_bytes(pa.table({"p": [0.5] * 4, "y": [[0], [1], [0], [1]]}))),
+    "labels that are structs": ("t.parquet", parquet_bytes(pa.table({"p": [0.5] * 4, "y": [{"a": 0}, {"a": 1}] * 2}))),
+    "one NaN": ("t.parquet", parquet_bytes(scores([0.1, float("nan"), 0.2, 0.3]))),
     "empty Arrow": ("t.feather", b""),
     "Arrow's mark alone": ("t.feather", b"ARROW1"),
     "Arrow cut short": ("t.feather", FEATHER[:-20]),
@@ -163,7 +149,7 @@ def test_hostile_tables_are_refused(name: str) -> None:
         ["fit", file, "--score", "p", "--label", "y", "--method", "sigmoid", "-o", "new.json"],
     ]
     for command in words:
-        result = CliRunner().invoke(main, command)
+        result = run(*command)
         assert result.exit_code == 2, (command, result.output)
         assert result.output.startswith("Error: ") or "\nError: " in result.output
         assert "\0" not in result.output
@@ -182,7 +168,7 @@ TAKEN += [name for name in CASES if name.startswith("labels that")]
 def test_hostile_tables_get_no_probabilities(name: str) -> None:
     file, data = CASES[name]
     Path(file).write_bytes(data)
-    result = CliRunner().invoke(main, ["apply", "c.json", file, "--score", "p", "-o", f"new-{file}"])
+    result = run("apply", "c.json", file, "--score", "p", "-o", f"new-{file}")
     assert result.exit_code == 2 or name in TAKEN, result.output
     written = [f"new-{file}"] if result.exit_code == 0 else []
     assert sorted(path.name for path in Path().iterdir()) == sorted(["c.json", file, *written])

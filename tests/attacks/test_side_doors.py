@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 
 import calibrant as cb
-from calibrant.cli import main
 from calibrant.phrases import clean, for_terminal
 
 
@@ -25,13 +24,6 @@ from calibrant.phrases import clean, for_terminal
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*words: str) -> Result:
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code in (0, 1, 2), result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 # --- run folders ----------------------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ def test_an_inversion_is_said_and_used_only_when_asked(input):
     assert log_loss(turned.predict_proba(held), outcome) < log_loss(flat.predict_proba(held), outcome) - 0.1
     again = from_document(json.loads(json.dumps(to_document(turned))))
     assert (again.predict_proba(held) == turned.predict_proba(held)).all()
-    assert "one minus mean logit" in "\n".join(again.describe())
+    assert "mean logit, turned round" in "\n".join(again.describe())
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+
+from calibrant.persistence.dialects import DialectName
 
 #: Columns by name.
 Table: TypeAlias = dict[str, Sequence[Any]]
@@ -31,7 +34,26 @@ def _columns(table: Table) -> list[list[Any]]:
     return [column.tolist() if isinstance(column, np.ndarray) else list(column) for column in table.values()]
 
 
-class OnDuckdb:
+class Engine(ABC):
+    """An engine: `name` is its dialect, `mark` stands around names."""
+
+    name: ClassVar[DialectName]
+    mark: ClassVar[str] = '"'
+
+    @abstractmethod
+    def run(self, sql: str, table: Table, named: str = "scores") -> Result:
+        """Make the table, under this name, and run a query."""
+
+    @abstractmethod
+    def words(self) -> list[str]:
+        """Return every word that the engine knows as a keyword."""
+
+    def table_name(self, name: str) -> str:
+        """Return the name of a table as the user writes it."""
+        return quoted(name, self.mark)
+
+
+class OnDuckdb(Engine):
     name = "duckdb"
 
     def __init__(self) -> None:
@@ -44,14 +66,10 @@ class OnDuckdb:
         return Result([column[0] for column in found.description or []], found.fetchall())
 
     def words(self) -> list[str]:
-        """Return every word that the engine knows as a keyword."""
         return [row[0] for row in self.connection.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()]
 
-    def table_name(self, name: str) -> str:
-        return quoted(name)
 
-
-class OnSqlite:
+class OnSqlite(Engine):
     name = "sqlite"
 
     def run(self, sql: str, table: Table, named: str = "scores") -> Result:
@@ -65,11 +83,8 @@ class OnSqlite:
     def words(self) -> list[str]:
         return SQLITE_WORDS.split()
 
-    def table_name(self, name: str) -> str:
-        return quoted(name)
 
-
-class OnPostgres:
+class OnPostgres(Engine):
     name = "postgres"
 
     def __init__(self, connection: Any) -> None:
@@ -96,30 +111,23 @@ class OnPostgres:
     def words(self) -> list[str]:
         return [row[0] for row in self.connection.execute("SELECT word FROM pg_get_keywords()").fetchall()]
 
-    def table_name(self, name: str) -> str:
-        return quoted(name)
 
-
-class OnSpark:
+class OnSpark(Engine):
     name = "spark"
+    mark = "`"
 
     def __init__(self, session: Any) -> None:
         self.session = session
 
     def run(self, sql: str, table: Table, named: str = "scores") -> Result:
         given = pa.table({name: pa.array(column) for name, column in table.items()})
-        self.session.createDataFrame(given).createOrReplaceTempView(quoted(named, "`"))
+        self.session.createDataFrame(given).createOrReplaceTempView(self.table_name(named))
         found = self.session.sql(sql)
         return Result(list(found.columns), [tuple(row) for row in found.collect()])
 
     def words(self) -> list[str]:
         return [row[0].lower() for row in self.session.sql("SELECT keyword FROM sql_keywords()").collect()]
 
-    def table_name(self, name: str) -> str:
-        return quoted(name, "`")
-
-
-Engine: TypeAlias = OnDuckdb | OnSqlite | OnPostgres | OnSpark
 
 #: Published at sqlite.org/lang_keywords.html: SQLite has no query that lists them.
 SQLITE_WORDS = """

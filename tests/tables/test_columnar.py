@@ -18,15 +18,10 @@ from calibrant.numerics import FloatArray
 from calibrant.tables import NewColumns, append_columns, open_rows, read_columns
 from calibrant.tables.columnar import ParquetFile
 from calibrant.tables.formats import open_bytes
+from table_bytes import parquet_bytes
 
 Make = Callable[[str, bytes], str]
 TABLE = pa.table({"p": [0.75, 1.5, 3.0], "kind": pa.array(["b", None, "b"]).dictionary_encode(), "n": [1, None, 3]})
-
-
-def parquet_bytes(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
 
 
 def third(found: pa.Table) -> FloatArray:

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from three_rows import CSV, JSON_LINES, TABLE, parquet_bytes
+from three_rows import CSV, JSON_LINES, TABLE
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.tables import open_rows, read_columns
+from table_bytes import parquet_bytes
 
 Make = Callable[[str, bytes], str]
 

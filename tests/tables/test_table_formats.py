@@ -11,10 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from three_rows import CSV, JSON_LINES, TABLE, parquet_bytes
+from three_rows import CSV, JSON_LINES, TABLE
 
 from calibrant.errors import InvalidInputError, UnknownNameError
 from calibrant.tables import read_columns
+from table_bytes import parquet_bytes
 
 Make = Callable[[str, bytes], str]
 

@@ -47,7 +47,7 @@ class Map(ABC):
     kind: ClassVar[str]
     #: Whether it takes one score of each row, of the positive class.
     is_binary: ClassVar[bool] = False
-    #: Numbers that older documents lack: they are zero there.
+    #: Fields that older documents lack: they are zero, or false, there.
     later_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:

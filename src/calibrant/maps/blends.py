@@ -85,7 +85,7 @@ class BlendMap(_MeanOfMaps):
 
     def in_words(self) -> str:
         mixed = f", mixed with {self.uniform:.3g} of 1/2" if self.uniform else ""
-        return f"{'one minus ' if self.falls else ''}mean logit{mixed}: {self.words_of_parts()}"
+        return f"mean logit{', turned round' if self.falls else ''}{mixed}: {self.words_of_parts()}"
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:

@@ -128,10 +128,12 @@ def joint_test_of(
 
 
 def joint_test_of_column(column: Column, *, gap_effect: float = 1.0) -> JointTest:
-    """Test the probabilities of a column, whose parts that hold its mean gap have this design effect at least."""
+    """Test the probabilities of a column; `gap_effect` is the least design effect of parts that hold its mean gap."""
     known = column.part_effects
     effects = (
-        dict.fromkeys(_PARTS, known) if isinstance(known, float) else {part: known.get(part, 1.0) for part in _PARTS}
+        dict.fromkeys(_PARTS, known)
+        if isinstance(known, float)
+        else {part: known.get(part, column.effect) for part in _PARTS}
     )
     effects |= {part: max(effects[part], gap_effect) for part in _OF_THE_GAP}
     return joint_test_of(column.summary, effects={k: e / column.effect for k, e in effects.items()}, dof=column.dof)

@@ -33,11 +33,11 @@ class Dialect:
     ignores_case: bool = True
     #: Bytes of UTF-8 after which the engine cuts a name off, without an error.
     longest_name: int | None = None
-    #: What the engine takes for a variable wherever it stands, and puts its value there before it reads a query.
+    #: Text that the engine replaces by the value of a variable, within quotes too, before it reads a query.
     variable: re.Pattern[str] | None = None
 
     def seen(self, column: str) -> str:
-        """Return what the engine tells a name from others by."""
+        """Return the part of a name by which the engine tells it from others."""
         cut = column.encode()[: self.longest_name].decode(errors="ignore")
         return cut.lower() if self.ignores_case else cut
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,6 +11,7 @@ import numpy as np
 
 from calibrant.document_field import LARGEST_INTEGER, LARGEST_UNSIGNED, join, show
 from calibrant.errors import DocumentError, InvalidTypeError, UnsafeDocumentError
+from calibrant.phrases import has_half_pair
 
 #: Largest file, in bytes: a map of several million knots.
 MAX_BYTES = 256 * 2**20
@@ -19,8 +19,6 @@ MAX_BYTES = 256 * 2**20
 MAX_VALUES = 2**23
 MAX_CONTAINERS = 2**18
 MAX_DEPTH = 32
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def _fault(value: Any) -> str:
         problem = "is not a finite number. Write one within the range of float64."
     elif kind is int and not -LARGEST_INTEGER - 1 <= value <= LARGEST_UNSIGNED:
         problem = "needs more than 64 bits. Write it as text."
-    elif kind is str and not value.isascii() and _SURROGATE.search(value):
+    elif kind is str and not value.isascii() and has_half_pair(value):
         problem = "holds half a surrogate pair, which UTF-8 can't express. Replace that character."
     elif value is not None and kind not in (float, int, str, bool):
         problem = f"of type {kind.__name__} is not plain data. Write it as text."

@@ -11,7 +11,7 @@ from calibrant.persistence.dialects import Dialect, DialectName, dialect_of
 from calibrant.persistence.documents import check_fitted
 from calibrant.persistence.sql_builder import SqlBuilder
 from calibrant.persistence.sql_query import Expression, Query
-from calibrant.phrases import quoted
+from calibrant.phrases import has_half_pair, quoted
 from calibrant.terms import Term
 from calibrant.validation import check_integer, column_places
 
@@ -105,9 +105,10 @@ def to_sql(
     fitted.check_exportable()
     written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)
-    names = _names(_score_columns(fitted, columns), "columns")
-    kept = _names(keep, "keep")
-    outputs = _names(fitted.output_names(_names([output], "output")[0], len(names)), "output")
+    names = _names(_score_columns(fitted, columns), "columns", written_in)
+    kept = _names(keep, "keep", written_in)
+    (prefix,) = _names([output], "output")
+    outputs = _names(fitted.output_names(prefix, len(names)), "output", written_in)
     _check_distinct(written_in, names, "the scores", "Pass each column once, under a shorter name.")
     _check_distinct(written_in, [*kept, *outputs], "the result", "Leave it out of keep, or pass another output.")
     try:
@@ -116,20 +117,14 @@ def to_sql(
         raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
     source = _source(sqlglot, table, dialect)
     written = [*names, *kept, *outputs]
-    for name in written:
-        if written_in.variable and written_in.variable.search(name):
-            raise InvalidInputError(
-                f"{dialect} reads a part of the name {name!r:.80} as a variable. Rename the column."
-            )
     query = Query(written_in, _prefix([*written, table]))
     builder = SqlBuilder(query, largest_case)
     scores = [builder.source(column, *fitted.score_range) for column in _columns(sqlglot.exp, names, written_in)]
     found = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
     made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
     sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
-    is_plain = not any(
-        "\n" in name or "__sqlglot" in name.lower() for name in written
-    )  # sqlglot's word for a line break
+    # Pretty text would indent a line break in a name, and make one of sqlglot's own word for it.
+    is_plain = not any("\n" in name or "__sqlglot" in name.lower() for name in written)
     return str(sql.sql(dialect, pretty=is_plain))
 
 
@@ -151,14 +146,19 @@ def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[
     return names if places is None else [names[j] for j in places]
 
 
-def _names(given: object, argument: str) -> list[str]:
+def _names(given: object, argument: str, dialect: Dialect | None = None) -> list[str]:
+    """Return names of columns, or refuse what is none, or what the dialect can't be made to take for one."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InvalidTypeError(f"{argument}={given!r} is a {type(given).__name__}. Pass a list of names of columns.")
     for name in given:
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"{argument} holds {name!r}, which is no name. Pass names of columns as text.")
-        if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
+        if "\0" in name or has_half_pair(name):
             raise InvalidInputError(f"{argument} holds {name!r:.80}, a name that no text of SQL can hold. Rename it.")
+        if dialect is not None and dialect.variable is not None and dialect.variable.search(name):
+            raise InvalidInputError(
+                f"{dialect.name} reads a part of the name {name!r:.80} as a variable. Rename the column."
+            )
     return list(given)
 
 

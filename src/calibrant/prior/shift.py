@@ -236,7 +236,7 @@ class PriorShift(MapFitted):
 
 
 def _is_too_wide(factor: FloatArray) -> bool:
-    """Say whether one factor times a probability may underflow beside another."""
+    """Say whether the smallest factor, beside the largest, could make a probability of nearly one vanish."""
     return bool(factor.min() < 1e-300 * factor.max())
 
 

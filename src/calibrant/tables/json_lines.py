@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from calibrant.errors import InvalidInputError
+from calibrant.phrases import has_half_pair
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.sources import explained
@@ -115,13 +116,14 @@ class JsonLinesFile(TableFile):
             )
         while self._twice:
             self._twice.pop().line = number
-        if b"\\u" in line and (odd := next((name for name in value if _is_half(name)), None)) is not None:
+        if b"\\u" in line and (odd := next(filter(has_half_pair, value), None)) is not None:
             raise InvalidInputError(
                 f"{self.name} line {number}: the name {odd!r:.60} holds half a surrogate pair. Write it as text."
             )
         return value
 
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object, with `_Twice` for each name that is there more than once."""
         members = dict(pairs)
         if len(members) < len(pairs):
             seen: set[str] = set()
@@ -164,10 +166,6 @@ class JsonLinesFile(TableFile):
             shown = " and ".join(f"{value!r:.40}" for value in list(kinds.values())[:2])
             what = f"mixes kinds of values, such as {shown}" if len(kinds) > 1 else f"can't be read ({error})"
             raise InvalidInputError(f"column {name!r} of {self.name} {what}. Write one kind in every line.") from None
-
-
-def _is_half(name: str) -> bool:
-    return any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
