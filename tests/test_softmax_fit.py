@@ -82,9 +82,9 @@ def test_many_rows_and_many_parameters_reach_the_optimum_of_newton(kind, monkeyp
     blocks = minimise(p, p.centre, what="test")
     assert not np.array_equal(sampled, newton)  # they went other ways
     assert not np.array_equal(blocks, newton)
-    wanted = softmax(p.logits(p.x, newton), axis=1)
-    np.testing.assert_allclose(softmax(p.logits(p.x, sampled), axis=1), wanted, atol=2e-5)
-    np.testing.assert_allclose(softmax(p.logits(p.x, blocks), axis=1), wanted, atol=2e-5)
+    wanted = softmax(p.logits(p.x, newton), axis=0)
+    np.testing.assert_allclose(softmax(p.logits(p.x, sampled), axis=0), wanted, atol=2e-5)
+    np.testing.assert_allclose(softmax(p.logits(p.x, blocks), axis=0), wanted, atol=2e-5)
 
 
 def test_ridge_is_scikit_learns_multinomial_regression():
@@ -127,17 +127,27 @@ def test_evidence_strength_maximises_the_laplace_evidence_with_its_prior(kind):
     logs = np.linspace(-5.0, 6.5, 47)
     heights = np.array([log_posterior(s) for s in np.exp(logs)])
     share = np.exp(heights - heights.max())
-    _, strength = fit_softmax(p, total, None, what="test")
+    strength = fit_softmax(p, total, None, what="test").penalty
     assert np.log(strength) == pytest.approx((share * logs).sum() / share.sum(), abs=0.1)
 
 
 @every
 def test_given_strength_is_kept(kind):
     p = problem(kind, penalty=300.0)
-    theta, strength = fit_softmax(p, 300.0, 0.7, what="test")
-    assert strength == 0.7
+    found = fit_softmax(p, 300.0, 0.7, what="test")
+    assert found.penalty == 0.7
     wanted = minimise(replace(p, penalty=0.7 * p.penalty / 300.0), p.centre, what="test")
-    np.testing.assert_allclose(theta, wanted, atol=1e-9)
+    np.testing.assert_allclose(found.theta, wanted, atol=1e-9)
+
+
+@every
+def test_a_fit_that_starts_from_one_to_other_rows_ends_at_the_same_optimum(kind):
+    """Whatever the start, and however unlike its Hessian is."""
+    p = problem(kind, n=400, penalty=300.0)
+    wanted = fit_softmax(p, 300.0, 0.7, what="test").theta
+    for other in (problem(kind, n=300, penalty=300.0), problem(kind, seed=3, penalty=30.0)):
+        near = fit_softmax(other, 300.0, None, what="test")
+        np.testing.assert_allclose(fit_softmax(p, 300.0, 0.7, what="test", near=near).theta, wanted, atol=1e-8)
 
 
 def test_a_fit_that_stops_short_says_so(monkeypatch):

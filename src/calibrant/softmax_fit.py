@@ -1,11 +1,12 @@
 """Penalised softmax regression, the strength of its penalty chosen by the evidence.
 
 What is minimised: the weighted mean of log sum_k exp(z_ik) - z_i,y_i plus half a weighted sum of squared deviations of
-the parameters from a centre. Few parameters and rows: Newton's method, a Cholesky factor of the Hessian per step. More:
-L-BFGS whose first matrix is the inverse Hessian of a sample of rows, or, of many parameters, its diagonal. Steps are
-halved until the loss falls enough. It stops where the decrement, gradient times step, is below a tolerance.
+the parameters from a centre, by L-BFGS whose first matrix is the inverse of a Hessian. With few parameters and rows it
+is that of all rows, computed again, as in Newton's method, where a step has cut the decrement, gradient times step, by
+too little: a Hessian costs as much as several gradients. With more rows it is that of a sample; of many parameters, its
+diagonal or blocks only. Steps are halved until the loss falls enough. It stops where the decrement is small.
 The strength is the posterior mean of its logarithm under Laplace's approximation of the marginal likelihood; two rounds
-of a fit and a choice come before the last fit.
+of a fit and a choice come before the last fit, which starts with the Hessian of the last choice.
 
 Source: Nocedal and Wright (2006), Numerical optimization, chapters 6 and 7; MacKay (1992), The evidence framework
 applied to classification networks, Neural Computation 4.
@@ -24,13 +25,19 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from calibrant.errors import ConvergenceWarning, warn
-from calibrant.numerics import EPS, FloatArray, dot, row_max, row_sum
+from calibrant.numerics import EPS, FloatArray, dot
 
 _MAX_ITER = 500
-#: Newton decrement (about twice what a full step would gain of the mean loss) at which that step is the last.
-_TOL = 1e-13
+#: Newton decrement (about twice what a full step would gain of the mean loss) at which that step is the last: after
+#: it, the error is about the square root of this times the rate of convergence, or its square with a new Hessian.
+_TOL = 1e-20
+_TOL_OF_NEW = 1e-13
+#: The same of a fit that only a choice of the strength follows.
+_TOL_OF_CHOICE = 1e-12
 #: The same of many rows, where one more pass costs more than it gains.
 _TOL_OF_MANY = 1e-9
+#: A step that cuts the decrement by less than this calls for a new Hessian.
+_LEAST_CUT = 8.0
 #: What rounding may leave of the decrement.
 _ACCEPTED = 1e-8
 #: Entries of a block's temporaries, which then stay in cache.
@@ -52,6 +59,9 @@ _ROUNDS = 2
 #: Total weights are moved between this and its inverse, so that penalties stay in the range of float64.
 _LEAST_TOTAL = 1e-100
 
+#: The product of a gradient with the inverse of a Hessian, or about that.
+Solve: TypeAlias = Callable[[FloatArray], FloatArray]
+
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxProblem(ABC):
@@ -68,21 +78,21 @@ class SoftmaxProblem(ABC):
 
     @abstractmethod
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        """Return new logits of shape (m, K) of rows `x`."""
+        """Return new logits of rows `x`, shape (K, m): sums over classes, down a column, are fast."""
 
     @abstractmethod
     def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        """Return the gradient over theta where that over the logits is `residual`."""
+        """Return the gradient over theta where that over the logits is `residual`, shape (K, m)."""
 
     @abstractmethod
     def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
-        """Return the Hessian over theta flattened, at probabilities `q` of rows `x`."""
+        """Return the Hessian over theta flattened, at probabilities `q`, shape (K, m), of rows `x`."""
 
     @abstractmethod
     def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
         """Return the Hessian's diagonal in the shape of theta; `bend` is w q (1 - q)."""
 
-    def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def near_inverse(self, theta: FloatArray) -> Solve:
         """Return the product with an approximate inverse of the Hessian, for problems too large for the Hessian."""
         diagonal = self.diagonal(theta)
         return lambda g: g / (diagonal + self.penalty)
@@ -94,14 +104,14 @@ class SoftmaxProblem(ABC):
         gradient = self.penalty * off
         for block in self._blocks(1):
             x, w = self.x[block], self.weight[block]
-            at = np.arange(w.size), self.codes[block]
+            at = self.codes[block], np.arange(w.size)
             z = self.logits(x, theta)
-            z -= row_max(z)[:, None]
+            z -= z.max(axis=0)
             chosen = z[at]
             np.exp(z, out=z)
-            total = row_sum(z)
-            value += float(np.einsum("i,i->", w, np.log(total) - chosen))
-            z *= (w / total)[:, None]
+            total = z.sum(axis=0)
+            value += dot(w, np.log(total) - chosen)
+            z *= w / total
             z[at] -= w
             gradient += self.pull_back(x, z)
         return value, gradient
@@ -121,7 +131,7 @@ class SoftmaxProblem(ABC):
             x, w = self.x[block], self.weight[block]
             q = _softmax_in_place(self.logits(x, theta))
             q -= q * q
-            q *= w[:, None]
+            q *= w
             out += self.curvature_diagonal(x, q)
         return out
 
@@ -149,29 +159,33 @@ class MatrixProblem(SoftmaxProblem):
     __slots__ = ()
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        z = x @ theta[:, :-1].T
-        z += theta[:, -1]
+        z: FloatArray = theta[:, :-1] @ x.T
+        z += theta[:, -1:]
         return z
 
     def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        return np.column_stack((residual.T @ x, residual.sum(axis=0)))
+        return np.column_stack((residual @ x, residual.sum(axis=1)))
 
     def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
-        """Return the Hessian over the rows of (W, b), one after the other."""
+        """Return the Hessian over the rows of (W, b), one after the other.
+
+        The part of one class and another is minus the sum of w q_j q_k times the products of their columns: of all
+        classes at once it is a matrix times its own transpose, of which BLAS computes one triangle.
+        """
         n, k = x.shape
-        ones = np.column_stack((x, np.ones(n)))
-        q = q * np.sqrt(w)[:, None]
-        spread = (q[:, :, None] * ones[:, None, :]).reshape(n, -1)
-        out = spread.T @ spread
+        ones = np.vstack((x.T, np.ones(n)))
+        root = np.sqrt(w)
+        spread = ((q * root)[:, None, :] * ones).reshape(-1, n)
+        out = spread @ spread.T
         np.negative(out, out=out)
-        q *= np.sqrt(w)[:, None]
+        ones *= root
         for j in range(k):
             own = slice(j * (k + 1), (j + 1) * (k + 1))
-            out[own, own] += (ones * q[:, j : j + 1]).T @ ones
+            out[own, own] += spread[own] @ ones.T
         return out
 
     def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        return np.column_stack((bend.T @ (x * x), bend.sum(axis=0)))
+        return np.column_stack((bend @ (x * x), bend.sum(axis=1)))
 
 
 class CorrelatedProblem(MatrixProblem):
@@ -179,7 +193,7 @@ class CorrelatedProblem(MatrixProblem):
 
     __slots__ = ()
 
-    def near_inverse(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def near_inverse(self, theta: FloatArray) -> Solve:
         """Return the product with the inverse of each class's own block, its columns correlated as over all rows."""
         root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # single precision is enough for a preconditioner
         ones = np.column_stack((self.x, np.ones(self.x.shape[0])))
@@ -199,29 +213,29 @@ class VectorProblem(SoftmaxProblem):
     __slots__ = ()
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
-        z: FloatArray = x * theta[0]
-        z += theta[1]
+        z: FloatArray = x.T * theta[0][:, None]
+        z += theta[1][:, None]
         return z
 
     def pull_back(self, x: FloatArray, residual: FloatArray) -> FloatArray:
-        return np.vstack((np.einsum("ik,ik->k", x, residual), residual.sum(axis=0)))
+        return np.vstack((np.einsum("ki,ki->k", x.T, residual), residual.sum(axis=1)))
 
     def curvature(self, x: FloatArray, q: FloatArray, w: FloatArray) -> FloatArray:
         """Return the Hessian over a and then b."""
         k = x.shape[1]
-        bend = q * w[:, None]
-        spread = np.hstack((x * q, q)) * np.sqrt(w)[:, None]
-        out = -(spread.T @ spread)
+        bend = q * w
+        spread = np.vstack((x.T * q, q)) * np.sqrt(w)
+        out = -(spread @ spread.T)
         at = np.arange(k)
-        first = bend * x
-        out[at, at] += np.einsum("ik,ik->k", first, x)
-        out[at, k + at] += first.sum(axis=0)
-        out[k + at, at] += first.sum(axis=0)
-        out[k + at, k + at] += bend.sum(axis=0)
+        first = bend * x.T
+        out[at, at] += np.einsum("ki,ki->k", first, x.T)
+        out[at, k + at] += first.sum(axis=1)
+        out[k + at, at] += first.sum(axis=1)
+        out[k + at, k + at] += bend.sum(axis=1)
         return out
 
     def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        return np.vstack((np.einsum("ik,ik,ik->k", bend, x, x), bend.sum(axis=0)))
+        return np.vstack((np.einsum("ki,ki,ki->k", bend, x.T, x.T), bend.sum(axis=1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,32 +261,49 @@ class StreamedSoftmax:
 AnyProblem: TypeAlias = SoftmaxProblem | StreamedSoftmax
 
 
-def fit_softmax(problem: AnyProblem, total: float, penalty: float | None, *, what: str) -> tuple[FloatArray, float]:
+@dataclass(frozen=True, slots=True)
+class SoftmaxFit:
+    """The minimiser, the strength of the penalty, and the product with about the inverse of the Hessian there.
+
+    The fit to most of the same rows may start from it.
+    """
+
+    theta: FloatArray
+    penalty: float
+    solve: Solve | None
+
+
+def fit_softmax(
+    problem: AnyProblem, total: float, penalty: float | None, *, what: str, near: SoftmaxFit | None = None
+) -> SoftmaxFit:
     """Return the minimiser, and the strength of the penalty: the one given, or the one of most evidence.
 
     Minimised is `total`, the weight of all rows, times the mean loss plus strength times the problem's own `penalty`,
-    which is that of strength 1, in rows. Its `centre` is where the search starts. With a `penalty` of None the strength
-    is chosen; where a Hessian would be too large for that, it is the prior's median.
+    which is that of strength 1, in rows. The search starts from its `centre`, or from the fit of a problem that is
+    `near`. With a `penalty` of None the strength is chosen; where a Hessian would be too large for that, it is the
+    prior's median.
     """
     total = min(max(total, _LEAST_TOTAL), 1.0 / _LEAST_TOTAL)
     unit = problem.penalty / total
     strength = PRIOR_PENALTY if penalty is None else penalty
-    theta = problem.centre
+    theta, solve = (problem.centre, None) if near is None else (near.theta, near.solve)
     if penalty is None and theta.size <= _DENSE:
         for _ in range(_ROUNDS):
             tried = replace(problem, penalty=strength * unit)
-            theta, _, _ = _solve(tried, theta)
-            strength, theta = _most_evidence(tried, theta, unit, total, strength)
-    return minimise(replace(problem, penalty=strength * unit), theta, what=what), strength
+            theta, _, _ = _solve(tried, theta, solve, tol=_TOL_OF_CHOICE)
+            strength, theta, solve = _most_evidence(tried, theta, unit, total, strength)
+    theta = minimise(replace(problem, penalty=strength * unit), theta, what=what, solve=solve)
+    return SoftmaxFit(theta, strength, solve)
 
 
 def _most_evidence(
     problem: AnyProblem, theta: FloatArray, unit: FloatArray, total: float, strength: float
-) -> tuple[float, FloatArray]:
-    """Return the strength of most evidence, and about where it moves `theta`, the minimiser of `strength`.
+) -> tuple[float, FloatArray, Solve]:
+    """Return the strength of most evidence, about where it moves `theta`, and the inverse of the Hessian there.
 
-    Along the axes of the Hessian, in coordinates of unit penalty, with curvatures e: if the likelihood is a parabola,
-    the minimiser t of strength s0 moves to u = t (e + s0) / (e + s) with strength s.
+    `theta` is the minimiser of `strength`. Along the axes of the Hessian, in coordinates of unit penalty, with
+    curvatures e: if the likelihood is a parabola, the minimiser t of strength s0 moves to u = t (e + s0) / (e + s) with
+    strength s.
     """
     root = np.sqrt(unit * total).ravel()
     likelihood = total * (problem.few().hessian(theta) - np.diag(problem.penalty.ravel()))
@@ -288,12 +319,21 @@ def _most_evidence(
     share = np.exp(evidence - evidence.max())
     chosen = float(np.exp(dot(share, logs) / share.sum()))
     moved = (axes @ (t * (curvature + strength) / (curvature + chosen))) / root
-    return chosen, problem.centre + moved.reshape(theta.shape)
+
+    def solve(g: FloatArray) -> FloatArray:
+        along = axes.T @ (g.ravel() / root)
+        step = total * (axes @ (along / (curvature + chosen))) / root
+        return np.asarray(step.reshape(g.shape))
+
+    return chosen, problem.centre + moved.reshape(theta.shape), solve
 
 
-def minimise(problem: AnyProblem, start: FloatArray, *, what: str) -> FloatArray:
-    """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it."""
-    theta, decrement, n_iter = _solve(problem, start)
+def minimise(problem: AnyProblem, start: FloatArray, *, what: str, solve: Solve | None = None) -> FloatArray:
+    """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it.
+
+    `solve` is the product with about the inverse of the Hessian, where it is known.
+    """
+    theta, decrement, n_iter = _solve(problem, start, solve)
     if decrement > _ACCEPTED:
         warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
@@ -303,17 +343,19 @@ def minimise(problem: AnyProblem, start: FloatArray, *, what: str) -> FloatArray
     return theta
 
 
-def _solve(problem: AnyProblem, start: FloatArray) -> tuple[FloatArray, float, int]:
-    """Run Newton where Hessians of all rows cost little, else L-BFGS from that of a sample or from its diagonal."""
+def _solve(
+    problem: AnyProblem, start: FloatArray, solve: Solve | None, *, tol: float | None = None
+) -> tuple[FloatArray, float, int]:
+    """Run L-BFGS from the inverse Hessian of all rows where it costs little, else from that of a sample or diagonal."""
     few = problem.few()
-    tol = _TOL if few is problem else _TOL_OF_MANY
     if start.size > _DENSE:
-        return _descend(problem, start, few.near_inverse, tol, _MAX_ITER)
-    every = 1 if few is problem else _MAX_ITER
-    return _descend(problem, start, lambda theta: _solver(few.hessian(theta)), tol, every)
+        return _descend(problem, start, few.near_inverse, None, tol or _TOL_OF_MANY, renews=False)
+    is_all = few is problem
+    tol = tol or (_TOL if is_all else _TOL_OF_MANY)
+    return _descend(problem, start, lambda theta: _solver(few.hessian(theta)), solve, tol, renews=is_all)
 
 
-def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def _solver(hessian: FloatArray) -> Solve:
     """Return the solution of systems with a Hessian, which is singular where a shift of all logits has no penalty."""
     ridge = 1e-13 * max(float(np.trace(hessian)), 1e-300)
     while True:
@@ -327,25 +369,31 @@ def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 def _descend(
     problem: AnyProblem,
     theta: FloatArray,
-    precondition: Callable[[FloatArray], Callable[[FloatArray], FloatArray]],
+    invert: Callable[[FloatArray], Solve],
+    solve: Solve | None,
     tol: float,
-    every: int,
+    *,
+    renews: bool,
 ) -> tuple[FloatArray, float, int]:
     """Return the minimiser, the last decrement and the number of iterations of L-BFGS.
 
-    Its first matrix is computed again after `every` so many iterations; after each one, it is Newton's method.
+    Its first matrix is `solve`, or that of `invert` at the start; where it `renews` it, it is computed again as soon as
+    a step has cut the decrement by too little.
     """
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
     value, gradient = problem.value_gradient(theta)
-    solve = precondition(theta)
+    is_new = solve is None
+    solve = invert(theta) if solve is None else solve
     decrement = np.inf
     for n_iter in range(1, _MAX_ITER + 1):
-        if n_iter > 1 and (n_iter - 1) % every == 0:
-            solve = precondition(theta)
-            pairs.clear()
-        step = _two_loops(gradient, pairs, solve)
+        step, before = _two_loops(gradient, pairs, solve), decrement
         decrement = float((gradient * step).sum())
-        if decrement <= tol:
+        if renews and not is_new and decrement > tol and decrement * _LEAST_CUT > before:
+            solve, is_new = invert(theta), True
+            pairs.clear()
+            step = solve(gradient)
+            decrement = float((gradient * step).sum())
+        if decrement <= (max(tol, _TOL_OF_NEW) if is_new and renews else tol):
             return theta - step, decrement, n_iter
         share = 1.0
         while True:
@@ -360,13 +408,11 @@ def _descend(
         inner = float((move * change).sum())
         if inner > 0.0:
             pairs.append((move, change, inner))
-        theta, value, gradient = tried, new_value, new_gradient
+        theta, value, gradient, is_new = tried, new_value, new_gradient, False
     return theta, decrement, _MAX_ITER
 
 
-def _two_loops(
-    gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]], solve: Callable[[FloatArray], FloatArray]
-) -> FloatArray:
+def _two_loops(gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]], solve: Solve) -> FloatArray:
     """Return the L-BFGS step (Nocedal and Wright 2006, algorithm 7.4) whose first matrix `solve` applies."""
     step = gradient.copy()
     shares = []
@@ -381,7 +427,7 @@ def _two_loops(
 
 
 def _softmax_in_place(z: FloatArray) -> FloatArray:
-    z -= row_max(z)[:, None]
+    z -= z.max(axis=0)
     np.exp(z, out=z)
-    z /= row_sum(z)[:, None]
+    z /= z.sum(axis=0)
     return z

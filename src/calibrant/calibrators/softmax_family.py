@@ -107,8 +107,9 @@ class SoftmaxCalibrator(Calibrator):
     def fit_problem(self, problem: AnyProblem, total: float) -> tuple[FloatArray, FloatArray]:
         """Return the matrix and intercepts that solve a problem of rows that weigh `total`."""
         given = None if self.penalty == "evidence" else float(self.penalty)
-        theta, self.penalty_ = fit_softmax(problem, total, given, what=f"{self.name} fit")
-        matrix, bias = self.linear(theta)
+        found = fit_softmax(problem, total, given, what=f"{self.name} fit")
+        self.penalty_ = found.penalty
+        matrix, bias = self.linear(found.theta)
         return self.centred(matrix), bias
 
     def centred(self, rows: FloatArray) -> FloatArray:
