@@ -179,14 +179,20 @@ def minimise_streamed(
     return minimise(streamed, what=what, coarse=coarse)
 
 
-def minimise(problem: LogisticProblem, *, what: str, coarse: LogisticProblem | None = None) -> FloatArray:
+def minimise(
+    problem: LogisticProblem,
+    *,
+    what: str,
+    coarse: LogisticProblem | None = None,
+    start: FloatArray | None = None,
+) -> FloatArray:
     """Return the minimiser, shape (d,); warn with ConvergenceWarning where the iteration stops short of it.
 
-    `coarse` is a small problem with nearly the same minimiser, to start from.
+    `coarse` is a small problem with nearly the same minimiser, and `start` about that minimiser, to start from.
     """
     scale = np.sqrt([dot(column, column) / column.size for column in problem.columns])
     scale[scale == 0.0] = 1.0
-    theta, decrement, n_iter = _coarse_to_fine(problem, scale, coarse)
+    theta, decrement, n_iter = _coarse_to_fine(problem, scale, coarse, start)
     if decrement > _ACCEPTED:
         warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "
@@ -206,9 +212,16 @@ def rising_slope(problem: LogisticProblem, *, what: str) -> tuple[float, float, 
 
 
 def fit_slope_intercept(
-    ties: TiedScores, target_weight: FloatArray | None = None, *, what: str = "sigmoid fit"
+    ties: TiedScores,
+    target_weight: FloatArray | None = None,
+    *,
+    what: str = "sigmoid fit",
+    start: FloatArray | None = None,
 ) -> tuple[float, float]:
-    """Fit a logistic regression on one score; by default with Platt's targets."""
+    """Fit a logistic regression on one score; by default with Platt's targets.
+
+    `start` is about the slope and the intercept, where they are known.
+    """
     s, w = ties.scores, ties.weight
     if float(s.min()) == float(s.max()):
         return 0.0, base_logit(ties)
@@ -220,7 +233,9 @@ def fit_slope_intercept(
     columns = (s - centre, np.broadcast_to(1.0, s.shape))
     targets = platt_targets(ties) if target_weight is None else target_weight
     problem = LogisticProblem(columns, w, targets)
-    slope, intercept = minimise(problem, what=what, coarse=_gather(problem)).tolist()
+    if start is not None:
+        start = np.array([start[0] * unit, start[1] + start[0] * unit * centre])
+    slope, intercept = minimise(problem, what=what, coarse=_gather(problem), start=start).tolist()
     # the slope of scores that lie very close together may overflow
     return float(np.clip(slope / unit, -LARGEST, LARGEST)), intercept - slope * centre
 
@@ -241,10 +256,15 @@ def _gather(problem: LogisticProblem) -> LogisticProblem | None:
 
 
 def _coarse_to_fine(
-    problem: LogisticProblem, scale: FloatArray, coarse: LogisticProblem | None = None
+    problem: LogisticProblem,
+    scale: FloatArray,
+    coarse: LogisticProblem | None = None,
+    start: FloatArray | None = None,
 ) -> tuple[FloatArray, float, int]:
-    """Run Newton from the minimiser of a smaller problem: the one given, or a sample, solved likewise."""
-    if coarse is not None:
+    """Run Newton from the start given, or the minimiser of a smaller problem: the one given, or a sample."""
+    if start is not None:
+        pass
+    elif coarse is not None:
         start, _, _ = _newton(coarse, np.zeros(scale.size), scale, tol=_TOL_OF_COARSE)
     elif problem.weight.size < _WARM_START_FROM:
         return _newton(problem, np.zeros(scale.size), scale)

@@ -24,7 +24,7 @@ from calibrant.validation import InputKind, check_integer
 #: Penalties on the squared change of slope at a knot, scores in units of their standard deviation.
 _PENALTIES = np.logspace(4.0, -1.0, 11)
 #: Ties that more distinct scores are gathered into.
-_MOST_TIES = 1 << 11
+_MOST_TIES = 1 << 10
 #: Smallest distance of knots in standard deviations of the scores: closer ones spoil the system's condition.
 _LEAST_GAP = 0.01
 #: Smallest standard deviation, of scores between -1 and 1, that is used as their unit.
@@ -35,8 +35,12 @@ _TOL = 1e-10
 #: Duality measure per unit of weight that the rounding of the stiffest systems may leave.
 _ACCEPTED = 1e-6
 _MAX_ITER = 200
-#: The start is Platt's line, made to rise by this much per standard deviation and to end within these logits.
+#: The start is Platt's line, made to rise by this much per standard deviation and to end within these logits; then the
+#: curve of the penalty before, made to rise by this much between knots.
 _LEAST_START, _FARTHEST_START = 0.2, 8.0
+_LEAST_RISE = 1e-3
+#: About so many runs of ties that the start of that line is fitted to.
+_LINE_TIES = 128
 #: Least share of a row's own influence that the other rows are taken to oppose.
 _LEAST_REST = 1e-3
 #: Smallest curvature whose inverse, times a number near one, is finite when squared.
@@ -123,22 +127,36 @@ def fit_path(ties: TiedScores, knots: FloatArray) -> tuple[FloatArray, FloatArra
     """
     u, w = ties.scores, ties.weight
     target_weight = platt_targets(ties)
-    slope, intercept = fit_slope_intercept(ties)
+    slope, intercept = fit_slope_intercept(ties, start=_start_of_line(ties, target_weight))
     level = float(np.log(target_weight.sum()) - np.log((w - target_weight).sum()))
     if slope < 0.0:
         slope, intercept = 0.0, level
     line = slope * u + intercept
-    curves = [slope * knots + intercept]
-    losses = [leave_one_out(ties, line, _line_leverage(line, ties, has_slope=slope > 0.0))]
-    if knots.size > 2:
-        steepest = _FARTHEST_START / max(-float(knots[0]), float(knots[-1]))
-        start = min(max(slope, _LEAST_START), steepest) * knots + level
-        place, rows = _Place.of(u, knots), np.vstack((w, target_weight))
-        for penalty in _PENALTIES.tolist():
-            curve, inverse = _fit_curve(place, rows, knots, start, penalty)
-            curves.append(curve)
-            losses.append(leave_one_out(ties, place.read(curve), place.leverage(inverse)))
-    return np.vstack(curves), np.array(losses)
+    curves, inverses = np.empty((1 + _PENALTIES.size, knots.size)), np.empty((_PENALTIES.size, 3, knots.size))
+    curves[0] = slope * knots + intercept
+    leverage = _line_leverage(line, ties, has_slope=slope > 0.0)
+    if knots.size == 2:
+        return curves[:1], leave_one_out(ties, line, leverage)[None]
+    steepest = _FARTHEST_START / max(-float(knots[0]), float(knots[-1]))
+    start = min(max(slope, _LEAST_START), steepest) * knots + level
+    place, rows = _Place.of(u, knots), np.vstack((w, target_weight))
+    for penalty, curve, inverse in zip(_PENALTIES.tolist(), curves[1:], inverses, strict=True):
+        curve[:] = start
+        _fit_curve(place, rows, knots, penalty, curve, inverse)
+        start[1:] = np.maximum(np.diff(curve), _LEAST_RISE)
+        start[0] = curve[0]
+        start = np.cumsum(start)
+    values = np.vstack((line, place.read(curves[1:])))
+    return curves, leave_one_out(ties, values, np.vstack((leverage, place.leverage(inverses))))
+
+
+def _start_of_line(ties: TiedScores, target_weight: FloatArray) -> FloatArray:
+    """Return about the slope and the intercept of Platt's line, from runs of neighbours that are taken as one."""
+    first = np.arange(0, ties.scores.size, max(ties.scores.size // _LINE_TIES, 1))
+    w, wu, target = (np.add.reduceat(v, first) for v in (ties.weight, ties.weight * ties.scores, target_weight))
+    start = np.zeros(2)
+    kernels.fit_line(wu / w, np.vstack((w, target)) / float(w.sum()), start)
+    return start
 
 
 def gather(ties: TiedScores, n_ties: int) -> TiedScores:
@@ -174,14 +192,14 @@ class _Place(NamedTuple):
         return cls(left, np.clip(share, 0.0, 1.0))
 
     def read(self, curve: FloatArray) -> FloatArray:
-        """Return the curve's value at each tie."""
-        return np.asarray((1.0 - self.share) * curve[self.left] + self.share * curve[self.left + 1])
+        """Return the value of a curve, or of several, shape (m, k), at each tie."""
+        return np.asarray((1.0 - self.share) * curve[..., self.left] + self.share * curve[..., self.left + 1])
 
     def leverage(self, inverse: FloatArray) -> FloatArray:
         """Return by how much one unit of gradient at each tie moves the curve there, from the bands of the inverse."""
         t, s = self.share, 1.0 - self.share
-        own = s * s * inverse[0, self.left] + 2.0 * s * t * inverse[1, self.left]
-        return np.asarray(own + t * t * inverse[0, self.left + 1])
+        own = s * s * inverse[..., 0, self.left] + 2.0 * s * t * inverse[..., 1, self.left]
+        return np.asarray(own + t * t * inverse[..., 0, self.left + 1])
 
 
 def _moments(ties: TiedScores) -> tuple[float, float]:
@@ -203,10 +221,9 @@ def _place_knots(ties: TiedScores, n_knots: int) -> FloatArray:
 
 
 def _fit_curve(
-    place: _Place, rows: FloatArray, knots: FloatArray, start: FloatArray, penalty: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the curve of one penalty at the knots, and the bands of the inverse of its system."""
-    curve, inverse = start.copy(), np.empty((3, knots.size))
+    place: _Place, rows: FloatArray, knots: FloatArray, penalty: float, curve: FloatArray, inverse: FloatArray
+) -> None:
+    """Turn a start into the curve of one penalty at the knots, and write the bands of the inverse of its system."""
     total = float(rows[0].sum())
     share = min(max(penalty / total, _LEAST_SHARE), _LARGEST_SHARE)
     measure, n_iter = kernels.fit_rising_curve(
@@ -219,7 +236,6 @@ def _fit_curve(
             f"{n_iter} iterations",
             ConvergenceWarning,
         )
-    return curve, inverse
 
 
 def _line_leverage(f: FloatArray, ties: TiedScores, *, has_slope: bool) -> FloatArray:
@@ -232,17 +248,19 @@ def _line_leverage(f: FloatArray, ties: TiedScores, *, has_slope: bool) -> Float
     return np.asarray(1.0 / total + deviation**2 / max(dot(v, deviation**2), _LEAST_CURVATURE))
 
 
-def leave_one_out(ties: TiedScores, f: FloatArray, leverage: FloatArray) -> float:
+def leave_one_out(ties: TiedScores, f: FloatArray, leverage: FloatArray) -> FloatArray:
     """Return the log loss of all rows, each predicted by one Newton step from the fit to the fit without it.
 
-    A row is one unit of weight of its tie, or all of a tie of less weight.
+    `f` and `leverage` may be of one fit, shape (n,), or of several, shape (m, n). A row is one unit of weight of its
+    tie, or all of a tie of less weight.
     """
     w, positives = ties.weight, ties.positives
     n1 = float(positives.sum())
     n0 = float(w.sum()) - n1
     q = expit(f)
-    unit = np.minimum(w, 1.0)
-    move = unit * leverage / np.maximum(1.0 - unit * leverage * q * (1.0 - q), _LEAST_REST)
+    move = np.minimum(w, 1.0) * leverage
+    move /= np.maximum(1.0 - move * q * (1.0 - q), _LEAST_REST)
     without_positive = f + move * (q - (n1 + 1.0) / (n1 + 2.0))
     without_negative = f + move * (q - 1.0 / (n0 + 2.0))
-    return dot(positives, softplus(-without_positive)) + dot(w - positives, softplus(without_negative))
+    lost = np.einsum("...i,i->...", softplus(-without_positive), positives)
+    return np.asarray(lost + np.einsum("...i,i->...", softplus(without_negative), w - positives))

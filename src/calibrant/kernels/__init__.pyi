@@ -79,7 +79,7 @@ from calibrant.kernels.sorting import (
     run_lengths as run_lengths,
     weighted_runs as weighted_runs,
 )
-from calibrant.kernels.spline import fit_rising_curve as fit_rising_curve
+from calibrant.kernels.spline import fit_line as fit_line, fit_rising_curve as fit_rising_curve
 from calibrant.kernels.threshold_rounds import (
     map_state as map_state,
     search_all_cuts as search_all_cuts,
