@@ -29,6 +29,7 @@ from calibrant.kernels.columns import (
     pool_columns as pool_columns,
     take_steps as take_steps,
 )
+from calibrant.kernels.coupling import couple_rows as couple_rows
 from calibrant.kernels.fold import (
     COARSER as COARSER,
     DEEP_OCTAVES as DEEP_OCTAVES,
