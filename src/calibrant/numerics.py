@@ -205,6 +205,73 @@ def minimise_on_simplex(
     return found
 
 
+def newton_on_simplex(
+    loss: Callable[[FloatArray], float],
+    derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    start: FloatArray,
+    *,
+    least_gain: float,
+    max_iter: int = 50,
+) -> FloatArray:
+    """Return the weights, none negative and their sum one, that minimise a strictly convex function.
+
+    `derivatives` gives its gradient and its Hessian. Each step goes to the point of the simplex that minimises the
+    parabola there, or half as far, again and again, until the function falls enough. It stops where the parabola, which
+    is nearly the function by then, gains less than `least_gain`.
+    """
+    weights, value = start, loss(start)
+    for _ in range(max_iter):
+        gradient, hessian = derivatives(weights)
+        step = quadratic_on_simplex(hessian, gradient - np.einsum("jl,l->j", hessian, weights), weights) - weights
+        slope = dot(gradient, step)
+        if slope >= -least_gain:
+            break
+        share, new_value = 1.0, loss(weights + step)
+        while new_value > value + 1e-4 * share * slope and share > 1e-6:
+            share *= 0.5
+            new_value = loss(weights + share * step)
+        if share <= 1e-6:  # no descent left beyond rounding
+            break
+        weights, value = weights + share * step, new_value
+    return project_simplex(weights)
+
+
+def quadratic_on_simplex(hessian: FloatArray, linear: FloatArray, start: FloatArray) -> FloatArray:
+    """Return the weights, none negative and their sum one, that minimise w'Hw / 2 + c'w of a positive definite H.
+
+    An active-set method: the optimum among the weights that are not held at zero; where it has negative ones, the first
+    that a step towards it meets is held too, and where the gradient shows that one that is held would rise, the one of
+    the steepest gradient is let go. It ends after finitely many changes (Nocedal and Wright 2006, algorithm 16.3).
+    """
+    n = linear.size
+    weights, is_free = start.copy(), start > 0.0
+    scale = float(np.abs(hessian).max() + np.abs(linear).max())
+    for _ in range(10 * n):
+        free = np.flatnonzero(is_free)
+        system = np.ones((free.size + 1, free.size + 1))
+        system[:-1, :-1] = hessian[np.ix_(free, free)]
+        system[-1, -1] = 0.0
+        *inner, multiplier = np.linalg.solve(system, np.append(-linear[free], 1.0)).tolist()
+        wanted = np.zeros(n)
+        wanted[free] = inner
+        falls = is_free & (wanted < 0.0)
+        if falls.any():
+            shares = np.full(n, np.inf)
+            shares[falls] = weights[falls] / (weights[falls] - wanted[falls])
+            first = int(shares.argmin())
+            weights = np.maximum(weights + shares[first] * (wanted - weights), 0.0)
+            weights[first], is_free[first] = 0.0, False
+            continue
+        weights = wanted
+        gradient = np.einsum("jl,l->j", hessian, weights) + linear + multiplier
+        gradient[is_free] = 0.0
+        steepest = int(gradient.argmin())
+        if gradient[steepest] >= -1e-12 * scale:
+            break
+        is_free[steepest] = True
+    return project_simplex(weights)
+
+
 def normal_quantile(level: float) -> float:
     """Return z such that a standard normal lies within [-z, z] with probability `level`."""
     from statistics import NormalDist

@@ -34,6 +34,8 @@ _TOL = 1e-20
 _TOL_OF_NEW = 1e-13
 #: The same of a fit that only a choice of the strength follows.
 _TOL_OF_CHOICE = 1e-12
+#: The same of a fit that starts from one to nearly the same rows, such as those of a fold.
+_TOL_OF_NEAR = 1e-14
 #: The same of many rows, where one more pass costs more than it gains.
 _TOL_OF_MANY = 1e-9
 #: A step that cuts the decrement by less than this calls for a new Hessian.
@@ -292,7 +294,8 @@ def fit_softmax(
             tried = replace(problem, penalty=strength * unit)
             theta, _, _ = _solve(tried, theta, solve, tol=_TOL_OF_CHOICE)
             strength, theta, solve = _most_evidence(tried, theta, unit, total, strength)
-    theta = minimise(replace(problem, penalty=strength * unit), theta, what=what, solve=solve)
+    tol = None if near is None else _TOL_OF_NEAR
+    theta = minimise(replace(problem, penalty=strength * unit), theta, what=what, solve=solve, tol=tol)
     return SoftmaxFit(theta, strength, solve)
 
 
@@ -328,12 +331,14 @@ def _most_evidence(
     return chosen, problem.centre + moved.reshape(theta.shape), solve
 
 
-def minimise(problem: AnyProblem, start: FloatArray, *, what: str, solve: Solve | None = None) -> FloatArray:
+def minimise(
+    problem: AnyProblem, start: FloatArray, *, what: str, solve: Solve | None = None, tol: float | None = None
+) -> FloatArray:
     """Return the minimiser; warn with ConvergenceWarning where the iteration stops short of it.
 
     `solve` is the product with about the inverse of the Hessian, where it is known.
     """
-    theta, decrement, n_iter = _solve(problem, start, solve)
+    theta, decrement, n_iter = _solve(problem, start, solve, tol=tol)
     if decrement > _ACCEPTED:
         warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "

@@ -46,7 +46,7 @@ from calibrant.numerics import (
     dot,
     expit,
     logit,
-    minimise_on_simplex,
+    newton_on_simplex,
     softplus,
 )
 from calibrant.row_stream import RowStream
@@ -54,8 +54,8 @@ from calibrant.rows import Rows, read_rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, InputKind, Labels, check_flag, check_integer
 
-_MAX_ITER = 500
-_TOL = 1e-7
+#: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
+_LEAST_GAIN = 1e-9
 #: Rows drawn of a stream, as a multiple of those that the choice looks at.
 _SPARE = 1.5
 
@@ -372,11 +372,14 @@ def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
     w = sample.weights * (n / sample.total_weight)
     equal = np.full(n_tried, 1.0 / n_tried)
 
-    def gradient(weights: FloatArray) -> FloatArray:
-        residual = w * (expit(np.einsum("j,ji->i", weights, z)) - y)
-        slope: FloatArray = np.array([dot(row, residual) for row in z]) + 2.0 * limits.PULL * (weights - equal)
-        return slope
+    def loss(weights: FloatArray) -> float:
+        mean, away = weights @ z, weights - equal
+        return dot(w, softplus(mean) - y * mean) + limits.PULL * dot(away, away)
 
-    gram = np.array([[dot(w * a, b) for b in z] for a in z])  # four times the largest Hessian
-    step = 1.0 / (0.25 * float(np.linalg.eigvalsh(gram)[-1]) + 2.0 * limits.PULL)
-    return minimise_on_simplex(gradient, equal, step=step, tol=_TOL, max_iter=_MAX_ITER)
+    def derivatives(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        q = expit(weights @ z)
+        bent = z * np.sqrt(w * q * (1.0 - q))
+        gradient = z @ (w * (q - y)) + 2.0 * limits.PULL * (weights - equal)
+        return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
+
+    return newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators import auto_report as limits
 from calibrant.calibrators.auto_report import NONE, AutoReport, make_report
-from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.candidate_fit import CandidateFit
 from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
@@ -28,8 +28,7 @@ from calibrant.numerics import (
     IntArray,
     dot,
     log_softmax,
-    minimise_on_simplex,
-    project_simplex,
+    newton_on_simplex,
     softmax,
 )
 from calibrant.row_stream import RowStream
@@ -40,8 +39,8 @@ from calibrant.validation import InputKind
 _MOST_CLASSES = 100
 #: Entries, rows times classes, that the cross-validation takes at most.
 _MOST_ENTRIES = 1 << 21
-_MAX_ITER = 50
-_TOL = 1e-9
+#: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
+_LEAST_GAIN = 1e-9
 
 _Fit: TypeAlias = Callable[[Rows | RowStream], PoolPart]
 
@@ -84,26 +83,19 @@ def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
     tried: dict[str, _Fit] = {}
     if input != "score":
         tried[NONE] = lambda _: _leave_alone(n_classes, input)
-    tried["temperature"] = _fit_of(TemperatureCalibrator(input=input))
+    tried["temperature"] = CandidateFit(TemperatureCalibrator(input=input))
     if n_classes > _MOST_CLASSES:
-        return {**tried, "vector": _fit_of(VectorScalingCalibrator(input=input))}
-    tried["matrix"] = _fit_of(MatrixScalingCalibrator(input=input))
+        return {**tried, "vector": CandidateFit(VectorScalingCalibrator(input=input))}
+    tried["matrix"] = CandidateFit(MatrixScalingCalibrator(input=input))
     # raw scores of a class say nothing without rows of it
     if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
         for name, calibrator in (("spline", SplineCalibrator), ("venn_abers", VennAbersCalibrator)):
-            tried[name] = _fit_of(OneVsRestCalibrator(calibrator(input=input), coupling="likelihood"))
+            tried[name] = CandidateFit(OneVsRestCalibrator(calibrator(input=input), coupling="likelihood"))
     return tried
 
 
 def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
     return SoftmaxMap(np.array(1.0), np.zeros(n_classes), SMALLEST_CLIP if input == "probability" else None)
-
-
-def _fit_of(calibrator: Calibrator) -> _Fit:
-    def fit(data: Rows | RowStream) -> PoolPart:
-        return cast("PoolPart", calibrator.map_of(data) if isinstance(data, Rows) else calibrator.map_of_stream(data))
-
-    return fit
 
 
 def _ranks(rows: Rows) -> IntArray:
@@ -139,6 +131,8 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     is_whole = w is not None and bool((w == np.floor(w)).all()) and float(w.sum()) < limits.EXACT
     ends = np.cumsum(w.astype(np.int64)) if w is not None and is_whole else np.arange(1, rows.scores.shape[0] + 1)
     n = int(ends[-1])
+    if n <= most and not is_whole:
+        return rows, n
     taken = np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
     if is_whole:
         rows = replace(rows, weight=None)
@@ -148,7 +142,8 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
 def _held_out(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
     """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
     out = np.empty(rows.scores.shape)
-    for held, rest, fitted in fits_by_fold(rows, folds, fit):
+    of_part = fit.refit(rows) if isinstance(fit, CandidateFit) else fit
+    for held, rest, fitted in fits_by_fold(rows, folds, of_part):
         known = None if fitted is None else log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
         out[held] = np.log(smoothed_shares(rest)) if known is None else known
     return np.maximum(out, np.log(SMALLEST_CLIP))
@@ -164,45 +159,23 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
     w = w * (n / w.sum())
     chosen = z[:, np.arange(n), codes]
     equal = np.full(n_tried, 1.0 / n_tried)
-    weights = equal
+    flat = z.reshape(n_tried, -1)
 
-    def loss(at: FloatArray) -> tuple[float, FloatArray]:
-        logs = log_softmax(np.einsum("j,jik->ik", at, z))
+    def logs_at(at: FloatArray) -> FloatArray:
+        return log_softmax((at @ flat).reshape(z.shape[1:]))
+
+    def loss(at: FloatArray) -> float:
         away = at - equal
-        return -dot(w, logs[np.arange(n), codes]) + limits.PULL * dot(away, away), np.exp(logs)
+        return -dot(w, logs_at(at)[np.arange(n), codes]) + limits.PULL * dot(away, away)
 
-    value, q = loss(weights)
-    for _ in range(_MAX_ITER):
+    def derivatives(at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        q = np.exp(logs_at(at))
         mean = np.einsum("ik,jik->ji", q, z)
-        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * limits.PULL * (weights - equal)
-        spread = q * w[:, None]
-        hessian = 2.0 * limits.PULL * np.eye(n_tried)
-        for j in range(n_tried):
-            bent = spread * (z[j] - mean[j][:, None])
-            hessian[j] += np.einsum("ik,lik->l", bent, z)
-        step = _newton_point(weights, gradient, hessian) - weights
-        slope = dot(gradient, step)
-        if float(np.abs(step).max()) < _TOL or slope >= 0.0:
-            break
-        share = 1.0
-        new_value, new_q = loss(weights + step)
-        while new_value > value + 1e-4 * share * slope and share > _TOL:
-            share *= 0.5
-            new_value, new_q = loss(weights + share * step)
-        if share <= _TOL:  # no descent left beyond rounding
-            break
-        weights, value, q = weights + share * step, new_value, new_q
-    return project_simplex(weights)
+        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * limits.PULL * (at - equal)
+        bent = ((z - mean[:, :, None]) * np.sqrt(q * w[:, None])).reshape(n_tried, -1)
+        return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
 
-
-def _newton_point(weights: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-    """Return the point of the simplex that minimises the quadratic model of a function around `weights`."""
-
-    def slope(at: FloatArray) -> FloatArray:
-        return np.asarray(gradient + np.einsum("jl,l->j", hessian, at - weights))
-
-    step = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
-    return minimise_on_simplex(slope, weights, step=step, tol=0.01 * _TOL, max_iter=1_000)
+    return newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from calibrant.calibrators.base import named
@@ -12,7 +14,7 @@ from calibrant.maps import BetaMap, Map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.softmax_fit import CorrelatedProblem
+from calibrant.softmax_fit import CorrelatedProblem, SoftmaxFit
 from calibrant.validation import InputKind
 
 
@@ -62,11 +64,13 @@ class DirichletCalibrator(SoftmaxCalibrator):
     def __init__(self, *, penalty: Penalty = "evidence") -> None:
         self.penalty: Penalty = penalty
 
-    def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    def fit_logits(
+        self, z: FloatArray, scale: float, rows: Rows, near: SoftmaxFit | None
+    ) -> tuple[FloatArray, FloatArray, SoftmaxFit]:
         """Fit to logarithms less the mean of them all, so that intercepts are those of a usual row."""
         middle = float(np.average(z.mean(axis=1), weights=rows.weight))
-        matrix, bias = super().fit_logits(z - middle, scale, rows)
-        return matrix, bias - scale * middle * matrix.sum(axis=1)
+        matrix, bias, found = super().fit_logits(z - middle, scale, rows, near)
+        return matrix, bias - scale * middle * matrix.sum(axis=1), found
 
     def stream_middle(self, logits: StreamedLogits) -> float:
         """Return the mean of all logarithms, which is taken off as in memory."""
@@ -78,6 +82,9 @@ class DirichletCalibrator(SoftmaxCalibrator):
 
     def map_of(self, rows: Rows) -> Map:
         return BetaCalibrator().map_of(rows) if rows.n_classes == 2 else super().map_of(rows)
+
+    def map_and_refit(self, rows: Rows) -> tuple[Map, Callable[[Rows], Map]]:
+        return (BetaCalibrator() if rows.n_classes == 2 else super()).map_and_refit(rows)
 
     def map_of_stream(self, stream: RowStream) -> Map:
         return BetaCalibrator().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import quoted
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.softmax_fit import AnyProblem, MatrixProblem, SoftmaxProblem, StreamedSoftmax, fit_softmax
+from calibrant.softmax_fit import AnyProblem, MatrixProblem, SoftmaxFit, SoftmaxProblem, StreamedSoftmax, fit_softmax
 from calibrant.validation import InputKind, check_number
 
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -27,6 +27,13 @@ Penalty: TypeAlias = float | Literal["evidence"]
 #: Calibrated logits beyond this give 0 or 1; the squares of smaller ones are finite.
 _SURE = 1e8
 _LARGE = 1e150
+
+
+class _Near(NamedTuple):
+    """A fit to all rows, where one to most of them starts: the inverse temperature, and the deviation from it."""
+
+    slope: float
+    fit: SoftmaxFit
 
 
 class SoftmaxCalibrator(Calibrator):
@@ -61,14 +68,22 @@ class SoftmaxCalibrator(Calibrator):
             check_number("penalty", self.penalty, minimum=0.0, is_open=True, example="2.0, or 'evidence'")
 
     def map_of(self, rows: Rows) -> Map:
+        return self._fit(rows, None)[0]
+
+    def map_and_refit(self, rows: Rows) -> tuple[Map, Callable[[Rows], Map]]:
+        """Return the map of rows, and how to fit to most of them, with the penalty of all."""
+        whole, near = self._fit(rows, None)
+        return whole, lambda part: self._fit(part, near)[0]
+
+    def _fit(self, rows: Rows, near: _Near | None) -> tuple[Map, _Near]:
         if rows.n_classes == 2:
             rows = as_one_score(rows, self.input)
         else:
             warn_of_absent_classes(rows)
-        fitted = TemperatureCalibrator(input=self.input).map_of(rows)
+        fitted = TemperatureCalibrator(input=self.input).map_near(rows, None if near is None else near.slope)
         slope, clip = slope_of(fitted), fitted.clip
-        matrix, bias = self.fit_logits(logits_of(rows, clip), slope, rows)
-        return _map_of(matrix, bias, slope, clip, is_binary=rows.is_binary)
+        matrix, bias, found = self.fit_logits(logits_of(rows, clip), slope, rows, None if near is None else near.fit)
+        return _map_of(matrix, bias, slope, clip, is_binary=rows.is_binary), _Near(slope, found)
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
         """Fit in sums over the rows, from what a sample of them gives: the temperature first, then the deviation."""
@@ -87,7 +102,8 @@ class SoftmaxCalibrator(Calibrator):
         def total(find: Callable[[SoftmaxProblem], Any]) -> Any:
             return logits.sum(lambda z, codes, w: find(replace(empty, x=scaled(z), codes=codes, weight=w)))
 
-        matrix, bias = self.fit_problem(StreamedSoftmax(sample, total, sample.centre, sample.penalty), logits.total)
+        streamed = StreamedSoftmax(sample, total, sample.centre, sample.penalty)
+        matrix, bias, _ = self.fit_problem(streamed, logits.total, None)
         if not stream.is_binary:
             bias = bias - slope * middle * matrix.sum(axis=1)
         return _map_of(matrix, bias, slope, logits.clip, is_binary=stream.is_binary)
@@ -96,21 +112,29 @@ class SoftmaxCalibrator(Calibrator):
         """Return what is taken off all logits of a stream: nothing."""
         return 0.0
 
-    def fit_logits(self, z: FloatArray, scale: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return matrix and intercepts over `scale` times logits `z`, the inverse temperature times them."""
+    def fit_logits(
+        self, z: FloatArray, scale: float, rows: Rows, near: SoftmaxFit | None
+    ) -> tuple[FloatArray, FloatArray, SoftmaxFit]:
+        """Return matrix and intercepts over `scale` times logits `z`, the inverse temperature times them; and the fit.
+
+        It starts from `near`, and has its penalty, where that is given.
+        """
         total = rows.total_weight
         with np.errstate(over="ignore"):  # clipped
             x = np.clip(scale * z, -_LARGE, _LARGE)
         x = np.clip(self.centred(x), -_SURE, _SURE)
-        return self.fit_problem(self.problem(x, rows.codes, rows.weights / total), total)
+        return self.fit_problem(self.problem(x, rows.codes, rows.weights / total), total, near)
 
-    def fit_problem(self, problem: AnyProblem, total: float) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix and intercepts that solve a problem of rows that weigh `total`."""
+    def fit_problem(
+        self, problem: AnyProblem, total: float, near: SoftmaxFit | None
+    ) -> tuple[FloatArray, FloatArray, SoftmaxFit]:
+        """Return the matrix and intercepts that solve a problem of rows that weigh `total`, and the fit."""
         given = None if self.penalty == "evidence" else float(self.penalty)
-        found = fit_softmax(problem, total, given, what=f"{self.name} fit")
+        penalty = given if near is None else near.penalty
+        found = fit_softmax(problem, total, penalty, what=f"{self.name} fit", near=near)
         self.penalty_ = found.penalty
         matrix, bias = self.linear(found.theta)
-        return self.centred(matrix), bias
+        return self.centred(matrix), bias, found
 
     def centred(self, rows: FloatArray) -> FloatArray:
         """Take the mean off each row: a shift of all logits then changes nothing, by `x` as by the matrix."""

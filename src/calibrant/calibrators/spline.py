@@ -71,7 +71,7 @@ class SplineCalibrator(BinaryCalibrator):
     exp(-excess of the leave-one-out log loss of all rows): pseudo-Bayesian model averaging. On the 18 binary score
     sets of the benchmarks its held-out log loss is lower than that of the single best curve, above all with few rows.
 
-    More than 2,048 distinct scores are first gathered into as many means of neighbours. The targets keep f finite where
+    More than 1,024 distinct scores are first gathered into as many means of neighbours. The targets keep f finite where
     rows are few or the scores separate the classes. Constant scores give the base rate.
 
     References

@@ -93,12 +93,20 @@ class TemperatureCalibrator(Calibrator):
         return self.inverse_temperature_
 
     def map_of(self, rows: Rows) -> SoftmaxMap | BetaMap | LogisticMap:
+        return self.map_near(rows, None)
+
+    def map_and_refit(self, rows: Rows) -> tuple[Map, Callable[[Rows], Map]]:
+        whole = self.map_of(rows)
+        return whole, lambda part: self.map_near(part, slope_of(whole))
+
+    def map_near(self, rows: Rows, start: float | None) -> SoftmaxMap | BetaMap | LogisticMap:
+        """Fit the map to checked rows; the search starts from this inverse temperature, where one is given."""
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
         if rows.is_binary:
             z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
-            return line_map(_inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows), 0.0, clip)
-        slope = min(_inverse_temperature(logits_of(rows, clip), rows), _STEEPEST)
+            return line_map(_inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows, start), 0.0, clip)
+        slope = min(_inverse_temperature(logits_of(rows, clip), rows, start), _STEEPEST)
         return SoftmaxMap(np.array(slope), np.zeros(rows.n_classes), clip)
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
@@ -118,8 +126,11 @@ def slope_of(fitted: Map) -> float:
             raise AttributeError(f"a map of kind {type(other).__name__} has no temperature")
 
 
-def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
-    """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z), `z` the logits of the rows."""
+def _inverse_temperature(z: FloatArray, rows: Rows, near: float | None = None) -> float:
+    """Return the minimiser, at least 0, of the mean log loss of softmax(slope * z), `z` the logits of the rows.
+
+    The search starts from `near`, where it is given and positive.
+    """
     n, n_classes = z.shape
     unit = float(2.0 ** np.frexp(np.abs(z).max())[1].clip(max=1023))  # exact, and sums of the rest don't overflow
     w = np.full(n, 1.0 / n) if rows.weight is None else rows.weight / rows.total_weight
@@ -130,7 +141,9 @@ def _inverse_temperature(z: FloatArray, rows: Rows) -> float:
         warn(_SAY_NOTHING, DataWarning)
         return 0.0
     start = 1.0 / max(float(np.abs(problem.columns).mean()), 1e-300)
-    if n >= _WARM_START_FROM:
+    if near is not None and 0.0 < near * unit < np.inf:
+        start = near * unit
+    elif n >= _WARM_START_FROM:
         start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)).derivatives, start)
     slope, converged = find_slope(problem.derivatives, start)
     if not converged:
