@@ -272,6 +272,43 @@ def quadratic_on_simplex(hessian: FloatArray, linear: FloatArray, start: FloatAr
     return project_simplex(weights)
 
 
+def without_idle(
+    weights: FloatArray,
+    cost: Callable[[FloatArray], float],
+    derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    *,
+    may_go: BoolArray,
+    most_rise: float,
+) -> FloatArray:
+    """Return the minimiser of `newton_on_simplex` without weights that hardly lower the cost.
+
+    The others are moved to where the parabola at the minimiser is then least. Of the weights that may go, the one
+    without which this rises least becomes zero if the cost, the function or a part of it, rises by less than
+    `most_rise`; and so on.
+    """
+    value, is_in = cost(weights), np.ones(weights.size, dtype=np.bool_)
+    while True:
+        gradient, hessian = derivatives(weights)
+        tried = []
+        for j in np.flatnonzero(may_go & (weights > 0.0)).tolist():
+            rest = np.flatnonzero(is_in & (np.arange(weights.size) != j))
+            total = float(weights[rest].sum())
+            if total == 0.0:
+                continue
+            moved = np.zeros_like(weights)
+            linear = gradient[rest] - np.einsum("jl,l->j", hessian[rest], weights)
+            moved[rest] = quadratic_on_simplex(hessian[np.ix_(rest, rest)], linear, weights[rest] / total)
+            step = moved - weights
+            tried.append((dot(gradient, step) + 0.5 * float(np.einsum("j,jl,l->", step, hessian, step)), j, moved))
+        if not tried:
+            return weights
+        _, j, moved = min(tried)
+        new_value = cost(moved)
+        if new_value - value >= most_rise:
+            return weights
+        weights, value, is_in[j] = moved, new_value, False
+
+
 def normal_quantile(level: float) -> float:
     """Return z such that a standard normal lies within [-z, z] with probability `level`."""
     from statistics import NormalDist

@@ -40,6 +40,7 @@ from calibrant.maps import (
 from calibrant.numerics import (
     LEAST,
     SMALLEST_CLIP,
+    BoolArray,
     FloatArray,
     clip_as_given,
     clip_open,
@@ -48,6 +49,7 @@ from calibrant.numerics import (
     logit,
     newton_on_simplex,
     softplus,
+    without_idle,
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
@@ -207,7 +209,7 @@ class AutoCalibrator(BinaryCalibrator):
         folds = row_splits(sample, self.cv, rng=self.seed)
         tried = _candidates(self.input)
         z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
-        weights = _blend_weights(z, sample)
+        weights = _blend_weights(z, sample, may_go=np.array([name == "venn_abers" for name in tried]))
         uniform = limits.SPARE / (n + limits.SPARE)
         sign = np.where(sample.positive, 1.0, -1.0)
         loss = {name: softplus(-sign * row) for name, row in zip(tried, z, strict=True)}
@@ -364,17 +366,23 @@ def _held_out(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     return out
 
 
-def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
-    """Return the weights on the simplex that minimise log loss of the mean logit plus PULL |weights - equal ones|^2."""
+def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray | None = None) -> FloatArray:
+    """Return the weights on the simplex that minimise log loss of the mean logit plus PULL |weights - equal ones|^2.
+
+    Candidates that `may_go` get no weight where it changes next to nothing.
+    """
     n_tried, n = z.shape
     z = np.clip(z, -limits.MOST_LOGIT, limits.MOST_LOGIT)
     y = sample.positive.astype(np.float64)
     w = sample.weights * (n / sample.total_weight)
     equal = np.full(n_tried, 1.0 / n_tried)
 
+    def log_loss(weights: FloatArray) -> float:
+        mean = weights @ z
+        return dot(w, softplus(mean) - y * mean)
+
     def loss(weights: FloatArray) -> float:
-        mean, away = weights @ z, weights - equal
-        return dot(w, softplus(mean) - y * mean) + limits.PULL * dot(away, away)
+        return log_loss(weights) + limits.PULL * dot(weights - equal, weights - equal)
 
     def derivatives(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = expit(weights @ z)
@@ -382,4 +390,8 @@ def _blend_weights(z: FloatArray, sample: Rows) -> FloatArray:
         gradient = z @ (w * (q - y)) + 2.0 * limits.PULL * (weights - equal)
         return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
 
-    return newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
+    found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
+    if may_go is None:
+        return found
+    most_rise = min(limits.IDLE, limits.IDLE_PER_ROW * n)
+    return without_idle(found, log_loss, derivatives, may_go=may_go, most_rise=most_rise)

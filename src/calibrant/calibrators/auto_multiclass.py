@@ -24,12 +24,14 @@ from calibrant.errors import DataWarning
 from calibrant.maps import LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
+    BoolArray,
     FloatArray,
     IntArray,
     dot,
     log_softmax,
     newton_on_simplex,
     softmax,
+    without_idle,
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -61,7 +63,8 @@ def fit_classes(
     folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
     z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
     w = sample.weights
-    weights = _pool_weights(z, codes, w)
+    may_go = np.array([isinstance(fit, CandidateFit) and fit.is_one_vs_rest for fit in tried.values()])
+    weights = _pool_weights(z, codes, w, may_go)
     at = np.arange(codes.size), codes
     loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
     uniform = limits.SPARE / (n_rows + limits.SPARE)
@@ -149,10 +152,13 @@ def _held_out(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 
-def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> FloatArray:
+def _pool_weights(
+    z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray, may_go: BoolArray | None = None
+) -> FloatArray:
     """Return the weights on the simplex that minimise log loss plus PULL |weights - equal ones|^2, by Newton's method.
 
-    `z` holds the log-probabilities of each candidate, shape (J, n, K).
+    `z` holds the log-probabilities of each candidate, shape (J, n, K). Those that `may_go` get no weight where it
+    changes next to nothing.
     """
     n_tried, n, _ = z.shape
     z = np.maximum(z, -limits.MOST_LOGIT)
@@ -164,9 +170,11 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
     def logs_at(at: FloatArray) -> FloatArray:
         return log_softmax((at @ flat).reshape(z.shape[1:]))
 
+    def log_loss(at: FloatArray) -> float:
+        return -dot(w, logs_at(at)[np.arange(n), codes])
+
     def loss(at: FloatArray) -> float:
-        away = at - equal
-        return -dot(w, logs_at(at)[np.arange(n), codes]) + limits.PULL * dot(away, away)
+        return log_loss(at) + limits.PULL * dot(at - equal, at - equal)
 
     def derivatives(at: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = np.exp(logs_at(at))
@@ -175,7 +183,11 @@ def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray) -> 
         bent = ((z - mean[:, :, None]) * np.sqrt(q * w[:, None])).reshape(n_tried, -1)
         return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
 
-    return newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
+    found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
+    if may_go is None:
+        return found
+    most_rise = min(limits.IDLE, limits.IDLE_PER_ROW * n)
+    return without_idle(found, log_loss, derivatives, may_go=may_go, most_rise=most_rise)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

@@ -21,6 +21,9 @@ MOST_ROWS = 20_000
 PULL = 5.0
 #: Candidates of less weight are dropped.
 LEAST_WEIGHT = 1e-3
+#: Candidates that are kept class by class are dropped where the log loss of all rows rises by less than this, in nats
+#: in all and per row: a weight that is fitted to the rows gains one nat on them that it doesn't on others (Akaike).
+IDLE, IDLE_PER_ROW = 1.0, 1e-4
 #: Rows of equal probabilities that are mixed in, so that nothing becomes impossible.
 SPARE = 0.5
 #: Logits beyond this count as this in the choice of weights: one row must not decide it alone.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.errors import CalibrantWarning
 from calibrant.maps import PoolPart
 from calibrant.row_stream import RowStream
@@ -19,6 +20,11 @@ class CandidateFit:
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
         self._known: tuple[Rows, PoolPart] | None = None
+
+    @property
+    def is_one_vs_rest(self) -> bool:
+        """Whether its map has a table for each class."""
+        return isinstance(self.calibrator, OneVsRestCalibrator)
 
     def __call__(self, data: Rows | RowStream) -> PoolPart:
         """Return the map of all rows."""
