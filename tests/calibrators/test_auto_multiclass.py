@@ -11,9 +11,10 @@ from scipy.optimize import minimize
 import calibrant as cb
 from calibrant.calibrators.auto_multiclass import _pool, _pool_weights
 from calibrant.calibrators.auto_report import PULL
-from calibrant.errors import DocumentError
+from calibrant.errors import DocumentError, InvalidInputError, UnknownNameError
 from calibrant.maps import LogPoolMap, OneVsRestMap, SoftmaxMap
 from calibrant.numerics import log_softmax
+from calibrant.rows import read_rows
 
 
 def draw(n=1500, n_classes=3, seed=0):
@@ -305,3 +306,75 @@ def test_a_changed_file_is_refused(tmp_path, fitted, change, text):
     (tmp_path / "c.json").write_text(json.dumps(document))
     with pytest.raises(DocumentError, match=text):
         cb.load(tmp_path / "c.json")
+
+
+def test_what_changes_next_to_nothing_gets_no_weight():
+    """Twice the same candidate, but for noise of its logits: one of them does."""
+    rng = np.random.default_rng(0)
+    p, codes = draw(3000)
+    z = np.log(np.array([p, p * np.exp(rng.normal(size=p.shape) * 0.002), power(p, 3.0)]))
+    z = log_softmax(z.reshape(-1, 3)).reshape(z.shape)
+    w = np.ones(codes.size)
+    assert (_pool_weights(z, codes, w) > 0.0).all()
+    kept = _pool_weights(z, codes, w, np.array([False, True, True]))
+    assert kept[0] == pytest.approx(1.0)
+    assert _pool_weights(z, codes, w, np.array([True, False, False]))[1] == pytest.approx(1.0)  # those that may go only
+
+
+def test_a_part_that_counts_stays_however_it_may_go():
+    p, codes = draw(3000)
+    z = np.log(np.array([p, power(p, 0.3)]))
+    assert (
+        _pool_weights(log_softmax(z.reshape(-1, 3)).reshape(z.shape), codes, np.ones(3000), np.ones(2, bool))[0] > 0.9
+    )
+
+
+@pytest.mark.parametrize("input", ["probability", "logit"])
+def test_folds_start_from_the_fit_to_all_rows_and_end_at_their_own_optimum(sharpened, input):
+    p, y = sharpened
+    scores = p if input == "probability" else np.log(p)
+    rows = read_rows(scores, y, input=input)
+    part = rows.take(np.arange(y.size) % 5 > 0)
+    for calibrator in (cb.MatrixScalingCalibrator(input=input), cb.VectorScalingCalibrator(input=input)):
+        _, refit = calibrator.map_and_refit(rows)
+        anew = type(calibrator)(penalty=calibrator.penalty_, input=input).map_of(part)
+        np.testing.assert_allclose(refit(part).apply(scores), anew.apply(scores), atol=1e-8)
+    _, refit = cb.TemperatureCalibrator(input=input).map_and_refit(rows)
+    assert refit(part).weight == pytest.approx(cb.TemperatureCalibrator(input=input).map_of(part).weight, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def wavy():
+    """Probabilities that only curves of each class mend."""
+    p, y = draw(4000)
+    bent = p + 0.12 * np.sin(9.0 * p)
+    bent = np.clip(bent, 0.01, None)
+    return bent / bent.sum(axis=1, keepdims=True), y
+
+
+def test_what_can_not_go_to_sql_says_at_fit_which_setting_would(wavy):
+    made = cb.AutoCalibrator().fit(*wavy)
+    assert any(isinstance(part, OneVsRestMap) for part in made.map_.maps)
+    assert made.report_.reason.endswith('It can go to ONNX but not to SQL; with exportable="sql" it could.')
+    with pytest.raises(InvalidInputError, match=r'AutoCalibrator with exportable="sql"'):
+        cb.persistence.to_sql(made, columns=["a", "b", "c"])
+    told = cb.AutoCalibrator(exportable="sql").fit(*wavy)
+    assert {part.coupling for part in told.map_.maps if isinstance(part, OneVsRestMap)} == {"normalise"}
+    assert "ONNX" not in told.report_.reason
+    assert cb.persistence.to_sql(told, columns=["a", "b", "c"]).startswith("WITH")
+    onnx = cb.AutoCalibrator(exportable="onnx").fit(*wavy)
+    np.testing.assert_array_equal(onnx.predict_proba(wavy[0][:50]), made.predict_proba(wavy[0][:50]))
+
+
+def test_a_document_holds_the_coupling_that_its_setting_asks_for(wavy):
+    made = cb.AutoCalibrator(exportable="sql").fit(*wavy)
+    document = cb.persistence.to_document(made)
+    assert cb.persistence.from_document(document).exportable == "sql"
+    document["settings"]["exportable"] = None
+    with pytest.raises(DocumentError, match=r"couples rows by 'normalise', but .* couples them by 'likelihood'"):
+        cb.persistence.from_document(document)
+
+
+def test_an_unknown_export_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown value of exportable: 'SQL'"):
+        cb.AutoCalibrator(exportable="SQL").fit(*draw(60))

@@ -62,3 +62,12 @@ def test_the_calibrator_itself_stays_unfitted():
     rows = draw()
     out_of_fold(calibrator, rows, rows.folds(3))
     assert not calibrator.is_fitted
+
+
+def test_each_fold_is_announced_before_it_is_fitted():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=60)
+    rows = read_rows(p, rng.uniform(size=60) < p)
+    told = []
+    out_of_fold(cb.SigmoidCalibrator(), rows, rows.folds(4), on_fold=told.append)
+    assert told == [1, 2, 3, 4]

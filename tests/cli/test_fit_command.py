@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +189,26 @@ def figures(output: str, name: str) -> tuple[float, float]:
     (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
     before, after = (float(word) for word in re.sub(r"\[.*?\]", "", line).split()[1:])
     return before, after
+
+
+def test_progress_is_shown_on_a_terminal_only(run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("fit scores.csv --method sigmoid -o c.json")
+    assert "Fitting" not in result.stderr
+    told: list[str] = []
+
+    @contextmanager
+    def shown(what: str, noun: str = "rows") -> Iterator[Callable[[int], None]]:
+        told.append(what)
+        yield lambda n: told.append(f"{what} {n} {noun}")
+
+    monkeypatch.setattr("calibrant.cli.common.progress", shown)
+    run("fit scores.csv --method sigmoid -o c.json")
+    assert told == ["Fitting", "Fitting without fold", *(f"Fitting without fold {k} of 5" for k in range(1, 6))]
+
+
+def test_exportable_is_a_setting_of_auto(run: Run, binary: pa.Table) -> None:
+    run("fit scores.csv --exportable sql -o c.json")
+    assert persistence.load("c.json").get_params()["exportable"] == "sql"
+    refused = run("fit scores.csv --method sigmoid --exportable sql -o c.json")
+    assert refused.exit_code == 2
+    assert "method 'sigmoid' does not take --exportable" in refused.stderr

@@ -71,6 +71,22 @@ def test_every_map_in_sql_gives_what_predict_proba_gives(name: str, engine: Engi
     assert np.abs(run(engine, sql, scores) - expected).max() <= TOLERANCE
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"], indirect=True)
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_automatic_calibration_for_sql_gives_there_what_predict_proba_gives(n_classes: int, engine: Engine) -> None:
+    rng = np.random.default_rng(n_classes)
+    truth = rng.dirichlet(np.ones(n_classes), 3000)
+    y = (truth.cumsum(axis=1) > rng.random((3000, 1))).argmax(axis=1)
+    bent = np.clip(truth + 0.12 * np.sin(9.0 * truth), 0.01, None)
+    scores = bent / bent.sum(axis=1, keepdims=True)
+    scores = scores[:, 1].copy() if n_classes == 2 else scores
+    calibrator = cb.AutoCalibrator(exportable="sql").fit(scores, y)
+    assert calibrator.report_.chosen == "blend"
+    sql = to_sql(calibrator, engine.name, columns=names_of(scores), keep=["id"])
+    expected = calibrator.predict_proba(scores).reshape(len(scores), -1)
+    assert np.abs(run(engine, sql, scores) - expected).max() <= 1e-12
+
+
 @pytest.mark.parametrize("dialect", ["spark", "bigquery", "snowflake"])
 @pytest.mark.parametrize("name", [name for name in IN_SQL if "large" not in name])
 def test_every_map_is_valid_in_every_dialect_and_means_the_same_there(name: str, dialect: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias, cast
 import numpy as np
 
 from calibrant.calibrators import auto_report as limits
-from calibrant.calibrators.auto_multiclass import fit_classes
+from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupling_of, fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
@@ -54,7 +54,7 @@ from calibrant.numerics import (
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import DistinctScores, ScoreSummary
-from calibrant.validation import ArrayLike, InputKind, Labels, check_flag, check_integer
+from calibrant.validation import ArrayLike, InputKind, Labels, check_choice, check_flag, check_integer
 
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
 _LEAST_GAIN = 1e-9
@@ -77,6 +77,10 @@ class AutoCalibrator(BinaryCalibrator):
     allow_inversion : bool
         Whether scores of two classes that run against the labels, beyond chance, are turned round. A DataWarning and
         `report_` name them in any case.
+    exportable : {"sql", "onnx"}, optional
+        Use only what can be written in that language. Of more than two classes SQL can't couple the rows of one-vs-rest
+        maps by "likelihood": they are coupled by "normalise" instead. ONNX, and SQL for two classes, can all that is
+        used here.
 
     Attributes
     ----------
@@ -98,12 +102,16 @@ class AutoCalibrator(BinaryCalibrator):
     20,000 rows a sample decides on the weights; the maps are fitted to all rows.
 
     Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline and
-    Venn-Abers one-vs-rest with "likelihood" coupling; of more than 100 classes vector scaling takes the place of the
-    last three. Log-probabilities are blended by the same rule: the result is their weighted product, divided by its
-    sum. Equal probabilities are mixed in with the weight of half a row, so that a few rows that are all classified
-    correctly make no class impossible. Rows may change their order of classes. The order of rows and that of classes
-    matter by rounding only. Raw scores enter temperature and matrix scaling as logits do; where a class has fewer than
-    two rows of them, only these two are blended.
+    Venn-Abers one-vs-rest with "likelihood" coupling, or "normalise" where the result is to go to SQL; of more than 100
+    classes vector scaling takes the place of the last three. Log-probabilities are blended by the same rule: the result
+    is their weighted product, divided by its sum. Equal probabilities are mixed in with the weight of half a row, so
+    that a few rows that are all classified correctly make no class impossible. Rows may change their order of classes.
+    The order of rows and that of classes matter by rounding only. Raw scores enter temperature and matrix scaling as
+    logits do; where a class has fewer than two rows of them, only these two are blended.
+
+    Venn-Abers, and of more than two classes spline too, get no weight where the out-of-fold log loss then rises by less
+    than one nat in all and 1e-4 per row: a weight that is fitted to the rows gains about one nat on them that it
+    doesn't on others. Their tables would be most of a document. Matrix scaling's folds take the penalty of all rows.
 
     References
     ----------
@@ -128,16 +136,23 @@ class AutoCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (BlendMap, BetaMap)
-    later_settings = ("allow_inversion",)
+    later_settings = ("allow_inversion", "exportable")
     report_: AutoReport
 
     def __init__(
-        self, *, cv: int = 5, seed: int = 0, input: InputKind = "probability", allow_inversion: bool = False
+        self,
+        *,
+        cv: int = 5,
+        seed: int = 0,
+        input: InputKind = "probability",
+        allow_inversion: bool = False,
+        exportable: Exportable | None = None,
     ) -> None:
         self.cv = cv
         self.seed = seed
         self.input = input
         self.allow_inversion = allow_inversion
+        self.exportable = exportable
 
     def fit(
         self,
@@ -191,6 +206,8 @@ class AutoCalibrator(BinaryCalibrator):
         check_integer("cv", self.cv, minimum=2)
         check_integer("seed", self.seed, minimum=0)
         check_flag("allow_inversion", self.allow_inversion)
+        if self.exportable is not None:
+            check_choice("exportable", self.exportable, EXPORTABLE)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         summary = data.summary()
@@ -242,7 +259,7 @@ class AutoCalibrator(BinaryCalibrator):
         if rows.n_classes == 2:
             return super().map_of(rows)
         self._check_classes(rows.n_classes)
-        fitted, self.report_ = fit_classes(rows, input=self.input, cv=self.cv, seed=self.seed)
+        fitted, self.report_ = fit_classes(rows, **self._how())
         return fitted
 
     def map_of_stream(self, stream: RowStream) -> Map:
@@ -251,8 +268,11 @@ class AutoCalibrator(BinaryCalibrator):
             return super().map_of_stream(stream)
         self._check_classes(len(stream.classes))
         sample = stream.sample(_SPARE * limits.MOST_ROWS, rng=self.seed)
-        fitted, self.report_ = fit_classes(sample, input=self.input, cv=self.cv, seed=self.seed, stream=stream)
+        fitted, self.report_ = fit_classes(sample, stream=stream, **self._how())
         return fitted
+
+    def _how(self) -> dict[str, Any]:
+        return {"input": self.input, "cv": self.cv, "seed": self.seed, "coupling": coupling_of(self.exportable)}
 
     def _check_classes(self, n_classes: int) -> None:
         if self.allow_inversion:
@@ -275,8 +295,9 @@ class AutoCalibrator(BinaryCalibrator):
             part.check_fit(self.input, n_classes, field)
             return
         assert isinstance(part, OneVsRestMap)  # noqa: S101 - for the type checker: there are no other parts
-        if part.coupling != "likelihood":
-            field.refuse(f"couples rows by {part.coupling!r}, but {self!r} couples them by 'likelihood'")
+        wanted = coupling_of(self.exportable)
+        if part.coupling != wanted:
+            field.refuse(f"couples rows by {part.coupling!r}, but {self!r} couples them by {wanted!r}")
         is_steps = any(isinstance(m, VennAbersMap) for m in part.maps)
         columns = VennAbersCalibrator if is_steps else SplineCalibrator
         check_columns(columns(input=self.input), part, n_classes, field)

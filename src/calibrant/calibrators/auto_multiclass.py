@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.errors import DataWarning
-from calibrant.maps import LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
+from calibrant.maps import Coupling, LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
     BoolArray,
@@ -44,11 +44,15 @@ _MOST_ENTRIES = 1 << 21
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
 _LEAST_GAIN = 1e-9
 
+#: What a calibrator can be told that it will be exported to.
+Exportable: TypeAlias = Literal["sql", "onnx"]
+EXPORTABLE: tuple[Exportable, ...] = get_args(Exportable)
+
 _Fit: TypeAlias = Callable[[Rows | RowStream], PoolPart]
 
 
 def fit_classes(
-    rows: Rows, *, input: InputKind, cv: int, seed: int, stream: RowStream | None = None
+    rows: Rows, *, input: InputKind, cv: int, seed: int, coupling: Coupling, stream: RowStream | None = None
 ) -> tuple[SoftmaxMap | LogPoolMap, AutoReport]:
     """Weigh the candidates on folds of the rows; return the product of their fits to all rows, and the report.
 
@@ -59,7 +63,7 @@ def fit_classes(
     sample, n_held = _sample(every, seed)
     n_rows = n_held if stream is None else stream.count()
     codes = sample.codes.astype(np.intp)
-    tried = _candidates(input, sample)
+    tried = _candidates(input, sample, coupling)
     folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
     z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
     w = sample.weights
@@ -77,10 +81,15 @@ def fit_classes(
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
         data = every if stream is None else stream
         kept = [(fit(data), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
-    return _pool(kept, uniform), report
+    return _pool(kept, uniform), limits.exportable_report(report, [part for part, _ in kept])
 
 
-def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
+def coupling_of(exportable: Exportable | None) -> Coupling:
+    """Return how rows of one-vs-rest maps are coupled where the result is to be exported so."""
+    return "normalise" if exportable == "sql" else "likelihood"
+
+
+def _candidates(input: InputKind, rows: Rows, coupling: Coupling) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
     n_classes = rows.n_classes
     tried: dict[str, _Fit] = {}
@@ -93,7 +102,7 @@ def _candidates(input: InputKind, rows: Rows) -> dict[str, _Fit]:
     # raw scores of a class say nothing without rows of it
     if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
         for name, calibrator in (("spline", SplineCalibrator), ("venn_abers", VennAbersCalibrator)):
-            tried[name] = CandidateFit(OneVsRestCalibrator(calibrator(input=input), coupling="likelihood"))
+            tried[name] = CandidateFit(OneVsRestCalibrator(calibrator(input=input), coupling=coupling))
     return tried
 
 

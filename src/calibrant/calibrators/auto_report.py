@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from calibrant.dependent_rows import DesignEffects
 from calibrant.document_field import DocumentField
+from calibrant.maps import OneVsRestMap, PoolPart
 from calibrant.numerics import FloatArray, mean_and_error
 from calibrant.rows import Rows
 
@@ -153,6 +155,14 @@ def inverted_report(report: AutoReport, in_order: float, *, is_turned: bool) -> 
         reason = f'{found}: they are turned round, and "{NONE}" here means no other change.'
         return replace(report, chosen=report.blend.name, reason=reason)
     return replace(report, reason=f"{report.reason} {found}, and allow_inversion=True would turn them round.")
+
+
+def exportable_report(report: AutoReport, parts: Sequence[PoolPart]) -> AutoReport:
+    """Return the report with a word on what can't be exported of the parts of a product, and how it could."""
+    if all(not isinstance(part, OneVsRestMap) or part.coupling != "likelihood" for part in parts):
+        return report
+    more = 'It can go to ONNX but not to SQL; with exportable="sql" it could.'
+    return replace(report, reason=f"{report.reason} {more}")
 
 
 def _decide(best: Candidate, is_certain: bool) -> tuple[str, str]:

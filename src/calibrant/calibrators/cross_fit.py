@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -108,16 +109,29 @@ def smoothed_shares(rows: Rows) -> FloatArray:
     return shares
 
 
-def out_of_fold(calibrator: _Fittable, rows: Rows, folds: IntArray | Sequence[Split]) -> FloatArray:
+def out_of_fold(
+    calibrator: _Fittable,
+    rows: Rows,
+    folds: IntArray | Sequence[Split],
+    *,
+    on_fold: Callable[[int], None] | None = None,
+) -> FloatArray:
     """Return the probabilities of each fold by a fit to the others.
 
     Where the others show one class only, scores of the fold stay as they are; raw scores, which are no probabilities,
     become the smoothed shares of the classes. Rows that no split holds out are NaN. The calibrator is not changed: each
-    fold fits a new one of its kind.
+    fold fits a new one of its kind. `on_fold` is called with the number of each fold, from 1, before it is fitted.
     """
+    numbers = itertools.count(1)
+
+    def fit(rest: Rows) -> _Fittable:
+        if on_fold is not None:
+            on_fold(next(numbers))
+        return calibrator.fresh().fit_rows(rest)
+
     unchanged = rows.probabilities()
     out = np.full(rows.scores.shape, np.nan)
-    for held_out, rest, fitted in fits_by_fold(rows, folds, lambda rest: calibrator.fresh().fit_rows(rest)):
+    for held_out, rest, fitted in fits_by_fold(rows, folds, fit):
         if fitted is not None:
             out[held_out] = fitted.apply(rows.take(held_out))
         elif unchanged is not None:

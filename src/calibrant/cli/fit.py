@@ -39,7 +39,7 @@ _LEVEL = 0.95
 #: Parameters of calibrators that options of the command set.
 _OPTIONS = (
     *("bounded", "n_bins", "strategy", "form", "threshold_pos", "calibrator", "coupling", "per_class", "input"),
-    "allow_inversion",
+    *("allow_inversion", "exportable"),
 )
 
 
@@ -60,6 +60,7 @@ _OPTIONS = (
 @click.option(
     "--allow-inversion", is_flag=True, default=None, help="auto: turn scores round that run against the labels."
 )
+@click.option("--exportable", metavar="FORMAT", help="auto: use only what can be exported so: sql or onnx.")
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
@@ -94,7 +95,8 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         return
     found = opened.read(input=single.input, both_classes=True)
     warn_of_rows(found.rows, allow_inversion=getattr(single, "allow_inversion", False))
-    fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
+    with common.progress("Fitting"):
+        fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     if isinstance(fitted, Calibrator):
         warn_if_certain(fitted, found.rows)
     figures = out_of_fold_table(fitted, found.rows, seed)
@@ -155,7 +157,8 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
     n_folds = min(_MOST_FOLDS, *(n for n in rows.checked_labels().counts().tolist() if n))
     if n_folds < 2:
         return "No out-of-fold figures: a class has fewer than two rows."
-    values = {"after": out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed))}
+    with common.progress("Fitting without fold", f"of {n_folds}") as on_fold:
+        values = {"after": out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed), on_fold=on_fold)}
     unchanged = rows.probabilities()
     if unchanged is not None:
         values = {"before": unchanged, **values}

@@ -58,7 +58,8 @@ def to_sql(
     MissingPackageError
         If sqlglot, which writes the SQL, is not installed.
     CalibrantError
-        If an argument can't be used, or the map has no form in SQL: rows coupled by likelihood.
+        If an argument can't be used, or the map has no form in SQL: rows coupled by likelihood, which AutoCalibrator
+        leaves out with ``exportable="sql"``.
 
     Notes
     -----

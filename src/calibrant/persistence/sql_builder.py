@@ -124,7 +124,7 @@ class SqlBuilder(Builder):
     def couple_likeliest(self, rates: Term) -> NoReturn:  # noqa: ARG002
         raise InvalidInputError(
             "coupling='likelihood' has no closed form, and SQL can't iterate for each row. Fit with "
-            "coupling='normalise', or export to ONNX, which can."
+            "coupling='normalise', AutoCalibrator with exportable=\"sql\", or export to ONNX, which can."
         )
 
     def hold(self, a: Term) -> Term:
