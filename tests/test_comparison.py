@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import calibrant as cb
-from calibrant.calibrators import CALIBRATORS
+from calibrant.calibrators import CALIBRATORS, make_calibrator
 from calibrant.cli import main
 from calibrant.dependence import stratified_folds
 from calibrant.errors import CalibrantError
@@ -33,19 +34,47 @@ def test_every_method_is_ranked_by_held_out_log_loss():
 def test_figures_are_those_of_fits_to_the_other_folds():
     p, y = draw()
     ranked = cb.compare(p, y, methods=["beta"], cv=4, seed=3)
-    folds = stratified_folds(y, 4, 3)
-    q = np.empty(p.size)
-    for fold in range(4):
-        held = folds == fold
-        q[held] = cb.BetaCalibrator().fit(p[~held], y[~held]).predict_proba(p[held])
+    folds = stratified_folds(np.zeros(p.size, dtype=int), 4, 3)  # of one stratum: without a look at the labels
+    by_fit = np.array([cb.BetaCalibrator().fit(p[folds != f], y[folds != f]).predict_proba(p) for f in range(4)])
+    q = by_fit[folds, np.arange(p.size)]
     beta = next(m for m in ranked.methods if m.name == "beta")
     assert beta.log_loss == pytest.approx(cb.metrics.log_loss(y, q))
     assert beta.brier == pytest.approx(cb.metrics.brier_score(y, q))
     each = (q - y) ** 2 - (p - y) ** 2
-    error = each.std(ddof=1) / np.sqrt(p.size)
+    between_fits = 3 * ((by_fit - y) ** 2).var(axis=0).mean()  # the jackknife over four folds
+    error = np.sqrt((each.var(ddof=1) + between_fits) / p.size)
     assert beta.brier_difference.value == pytest.approx(each.mean())
     assert beta.brier_difference.low == pytest.approx(each.mean() - 1.959964 * error, abs=1e-8)
     assert beta.brier_difference.high == pytest.approx(each.mean() + 1.959964 * error, abs=1e-8)
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_fits_to_all_rows_show_on_new_ones():
+    """Of 200 sets of 200 rows; the mean over rows alone, without what fits vary, holds it in 85%."""
+    rng, held = np.random.default_rng(0), []
+    for power in np.repeat([1.0, 1.3], 100):
+        truth = rng.uniform(size=200)
+        p, y = truth**power, rng.random(200) < truth
+        population = (np.arange(4_000) + 0.5) / 4_000
+        ranked = {m.name: m for m in cb.compare(p, y, methods=["sigmoid", "isotonic"]).methods}
+        for name in ("sigmoid", "isotonic"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                q = make_calibrator(name).fit(p, y).predict_proba(population**power)
+            brier = [np.mean((each - population) ** 2) for each in (q, population**power)]
+            found = ranked[name].brier_difference
+            held.append(found.low <= brier[0] - brier[1] <= found.high)
+    assert 0.93 <= np.mean(held) <= 0.98
+
+
+def test_folds_tell_no_fit_the_rate_of_the_rows_it_is_measured_on():
+    """Calibrated scores that say nothing: two fitted numbers cost about 2 / (4 n); stratified folds hide all of it."""
+    rng, claimed = np.random.default_rng(0), []
+    for _ in range(100):
+        p = rng.uniform(0.499, 0.501, 60)
+        ranked = cb.compare(p, rng.random(60) < 0.5, methods=["sigmoid"])
+        claimed.append(next(m.brier_difference.value for m in ranked.methods if m.name == "sigmoid"))
+    assert 0.004 < np.mean(claimed) < 0.014
 
 
 def test_a_wrong_zero_is_an_infinite_loss_and_not_an_error():
@@ -59,7 +88,7 @@ def test_a_wrong_zero_is_an_infinite_loss_and_not_an_error():
 
 
 def test_infinite_losses_of_other_rows_on_either_side_have_no_difference_and_no_warning():
-    rng = np.random.default_rng(5)  # warnings are errors
+    rng = np.random.default_rng(9)  # warnings are errors
     votes = np.round(10 * rng.beta(0.5, 0.5, 200)) / 10
     ranked = cb.compare(votes, rng.random(200) < 0.9 * votes + 0.05, methods=["isotonic", "histogram", "mimic"])
     differences = [m.log_loss_difference.value for m in ranked.methods if m.name != "none"]

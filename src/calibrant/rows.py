@@ -193,7 +193,7 @@ class Rows:
         `strata` numbers them from 0.
         """
         if self.cluster is not None:
-            return cluster_folds(self.codes, self.cluster, n_folds, rng)
+            return cluster_folds(self.codes if strata is None else strata, self.cluster, n_folds, rng)
         if self.time is not None:
             return time_blocks(self.time, n_folds)
         return stratified_folds(self.codes if strata is None else strata, n_folds, rng)

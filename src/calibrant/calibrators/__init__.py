@@ -40,8 +40,12 @@ from calibrant.calibrators.cross_fit import (
     Split as Split,
     check_folding as check_folding,
     fits_by_fold as fits_by_fold,
+    held_out_mean as held_out_mean,
     held_out_rows as held_out_rows,
     out_of_fold as out_of_fold,
+    plain_splits as plain_splits,
+    probabilities_by_fit as probabilities_by_fit,
+    refit_variance as refit_variance,
     row_splits as row_splits,
 )
 from calibrant.calibrators.mimic import BinTable as BinTable

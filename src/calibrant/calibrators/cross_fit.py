@@ -1,4 +1,4 @@
-"""Out-of-fold calibration: each row calibrated by a fit that has not seen it."""
+"""Out-of-fold calibration: each row calibrated by a fit that has not seen it, and the error of means over such rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 
 from calibrant.dependence import overlapping
+from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import CalibrantWarning, InvalidInputError
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size, mean_and_error
 from calibrant.rows import Rows
 from calibrant.validation import check_integer
 
 #: A number of folds, or an object with scikit-learn's ``split(X, y, groups)``, such as `PurgedKFold`.
 Folding: TypeAlias = Any
 _Result = TypeVar("_Result")
+#: Draws of folds, at most, until each class is among the rows that every fold's fit is to.
+_MOST_DRAWS = 20
 
 
 class _Fittable(Protocol):
@@ -53,6 +56,25 @@ def row_splits(
         what = "all rows are of one cluster" if rows.cluster is not None else f"cv={cv!r} holds out one part only"
         raise InvalidInputError(f"{what}, so nothing is left to fit to. Pass rows that can be held out in two parts.")
     return found
+
+
+def plain_splits(rows: Rows, cv: Folding, *, rng: int = 0) -> list[Split]:
+    """Split rows into folds that are drawn without a look at labels, or as a splitter does.
+
+    What is claimed of held-out rows is measured on these. Where each fold holds the same share of each class, fits know
+    the class rates of the rows that they are measured on, which is worth about (K - 1) / n of log loss to whatever fits
+    a rate. Folds are drawn again where one holds all rows of a class, and are stratified where that is no help.
+    """
+    if hasattr(cv, "split"):
+        return row_splits(rows, cv, rng=rng)
+    codes = rows.codes
+    needed = np.bincount(codes, minlength=rows.n_classes) > 1
+    seeds = [rng, *np.random.SeedSequence(rng).generate_state(_MOST_DRAWS - 1).tolist()]
+    for seed in seeds if rows.cluster is not None or rows.time is None else seeds[:1]:
+        found = row_splits(rows, cv, rng=seed, strata=np.zeros(rows.n_rows, dtype=np.int64))
+        if all(np.bincount(codes[each.fitted], minlength=needed.size)[needed].all() for each in found):
+            return found
+    return row_splits(rows, cv, rng=rng)
 
 
 def held_out_rows(splits: Sequence[Split]) -> BoolArray:
@@ -129,14 +151,61 @@ def out_of_fold(
             on_fold(next(numbers))
         return calibrator.fresh().fit_rows(rest)
 
-    unchanged = rows.probabilities()
     out = np.full(rows.scores.shape, np.nan)
     for held_out, rest, fitted in fits_by_fold(rows, folds, fit):
-        if fitted is not None:
-            out[held_out] = fitted.apply(rows.take(held_out))
-        elif unchanged is not None:
-            out[held_out] = unchanged[held_out]
-        else:
-            shares = smoothed_shares(rest)
-            out[held_out] = shares[1:] if rows.is_binary else shares
+        out[held_out] = _probabilities(fitted, rest, rows.take(held_out))
     return out
+
+
+def probabilities_by_fit(
+    calibrator: _Fittable, rows: Rows, splits: Sequence[Split]
+) -> Iterator[tuple[BoolArray, FloatArray]]:
+    """Yield of each split which rows are held out, and the probabilities of all rows by the fit to the others.
+
+    Those of the rows held out are what `out_of_fold` gives; those of all rows show how much the fits differ.
+    """
+    for held_out, rest, fitted in fits_by_fold(rows, splits, lambda rest: calibrator.fresh().fit_rows(rest)):
+        yield held_out, _probabilities(fitted, rest, rows)
+
+
+def _probabilities(fitted: _Fittable | None, rest: Rows, rows: Rows) -> FloatArray:
+    """Return probabilities by the fit to the rest, or what stands in for it where the rest shows one class only."""
+    if fitted is not None:
+        return fitted.apply(rows)
+    unchanged = rows.probabilities()
+    if unchanged is not None:
+        return unchanged
+    shares = smoothed_shares(rest)
+    return np.broadcast_to(shares[1:] if rows.is_binary else shares, rows.scores.shape)
+
+
+def refit_variance(by_fit: FloatArray, splits: Sequence[Split]) -> FloatArray:
+    """Return how much a figure of each row varies with the rows that are fitted to, shape (n,).
+
+    `by_fit`, shape (k, n), holds the figure of every row by the fit of each split. This is the jackknife that leaves
+    out groups of rows (Shao and Wu 1989, *A general theory for jackknife variance estimation*, Annals of Statistics
+    17), of k folds (k - 1) / k times the sum of the squared deviations; of clusters it is one of clusters.
+    """
+    fitted = np.array([split.fitted.mean() for split in splits])
+    return np.asarray(np.mean(fitted / (1.0 - fitted)) * by_fit.var(axis=0))
+
+
+def held_out_mean(
+    held_out: FloatArray, refits: FloatArray, rows: Rows, dependence: DesignEffects | None = None
+) -> tuple[float, float]:
+    """Return the mean over rows of a figure by fits that have not seen the row, and its standard error.
+
+    `held_out`, shape (n,), is the figure of each row, such as the difference of two losses, and `refits` what
+    `refit_variance` gives of it. The error is that of the mean as an estimate of what the fit to these n rows shows on
+    new ones. The variance of the rows' figures over n would be that of a fit given beforehand. But the rows that one
+    fold's fit is measured on are fitted to by the others: an error of the rows that makes a fit worse on new rows
+    makes the same rows look better. For a fit of p parameters by maximum likelihood to rows of which it is true, log
+    loss on new rows and the cross-validated one are 1/2 U and -1/2 U away from their limits, with n U a chi-squared
+    figure of p degrees of freedom, so that the variance of their difference, 2 p / n^2, is twice that of the rows'
+    figures over n, U / n. The mean of `refits` over n is p / n^2, the other half.
+    """
+    w = rows.weights
+    mean, error = mean_and_error(held_out, w)
+    square = error**2 + float(np.average(refits, weights=w)) / kish_size(w)
+    effect = (dependence or DesignEffects.of(rows)).of_means(rows, held_out[:, None])[0]
+    return mean, float(np.sqrt(square * effect))
