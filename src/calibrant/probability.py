@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -15,16 +16,17 @@ from calibrant.calibrators import (
     OneVsRestCalibrator,
     SigmoidCalibrator,
     check_folding,
+    fits_by_fold,
     held_out_rows,
     make_binary_calibrator,
-    out_of_fold,
     row_splits,
     warn_of_rows,
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DataWarning, DocumentError, warn
 from calibrant.fitted import MapFitted, register
-from calibrant.metrics import Bins, binned_error, brier_of, make_bins
+from calibrant.metrics import Bins, binned_error, brier_of, design_effect, ece_of_new_rows, make_bins
+from calibrant.numerics import FloatArray
 from calibrant.persistence import load_as, save
 from calibrant.results import CalibrationMetrics
 from calibrant.rows import Rows, read_rows
@@ -144,7 +146,7 @@ class ProbabilityCalibrator(MapFitted):
         Returns
         -------
         CalibrationMetrics
-            The "after" figures are out of fold.
+            The "after" figures are out of fold: what as many new rows would show, see `CalibrationMetrics`.
 
         Raises
         ------
@@ -247,7 +249,12 @@ class ProbabilityCalibrator(MapFitted):
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
         splits = row_splits(rows, self.config.cv, rng=self.config.seed)
-        held_out, unseen = held_out_rows(splits), out_of_fold(self.calibrator_, rows, splits)
+        held_out = held_out_rows(splits)
+        fits = fits_by_fold(rows, splits, lambda rest: self.calibrator_.fresh().fit_rows(rest))
+        applied = [_apply_or_leave(fitted) for *_, fitted in fits]
+        unseen = np.full(rows.scores.shape, np.nan)
+        for split, apply in zip(splits, applied, strict=True):
+            unseen[split.held_out] = apply(rows.take(split.held_out))
         in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
         n_sure = int(np.isin(in_sample.scores, (0.0, 1.0)).reshape(rows.n_rows, -1).any(axis=1).sum())
         if n_sure and self.config.method == "isotonic":
@@ -258,13 +265,22 @@ class ProbabilityCalibrator(MapFitted):
             )
         calibrated, rows = rows.with_scores(unseen).take(held_out), rows.take(held_out)
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)
+        top = calibrated.top_label()
+        ece_after = ece_of_new_rows(
+            top,
+            np.array([_of_top_label(apply(rows), calibrated.scores) for apply in applied]),
+            _of_top_label(in_sample.scores[held_out], calibrated.scores),
+            np.array([split.held_out[held_out] for split in splits]).argmax(axis=0),
+            n_bins=_N_BINS,
+            effect=design_effect(top),
+        )
         constant = np.broadcast_to(rows.class_weight / rows.total_weight, (rows.n_rows, rows.n_classes))
         no_skill = rows.with_scores(constant[:, 1].copy() if rows.is_binary else constant)
         return CalibrationMetrics(
             brier_before=brier_of(rows),
             brier_after=brier_of(calibrated),
             ece_before=binned_error(before, "l1"),
-            ece_after=binned_error(after, "l1"),
+            ece_after=ece_after,
             reliability_bins=_reliability_bins(after),
             brier_in_sample=brier_of(in_sample),
             ece_in_sample=binned_error(_top_label_bins(in_sample), "l1"),
@@ -277,6 +293,18 @@ class ProbabilityCalibrator(MapFitted):
 
 def _one_vs_rest(method: str, *, bounded: bool) -> OneVsRestCalibrator:
     return OneVsRestCalibrator(IsotonicCalibrator(bounded=bounded) if method == "isotonic" else SigmoidCalibrator())
+
+
+def _apply_or_leave(fitted: OneVsRestCalibrator | None) -> Callable[[Rows], FloatArray]:
+    """Return what a fit makes of rows; where a fold's rest shows one class only, they stay as they are."""
+    return (lambda rows: rows.scores) if fitted is None else fitted.apply
+
+
+def _of_top_label(scores: FloatArray, by: FloatArray) -> FloatArray:
+    """Return the probability of the label that `by` finds most probable, as `Rows.top_label` takes it."""
+    if by.ndim == 1:
+        return np.where(by > 0.5, scores, 1.0 - scores)
+    return np.take_along_axis(scores, by.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def _top_label_bins(rows: Rows) -> Bins:
