@@ -10,10 +10,12 @@ from typing import Any, Self, TypeAlias, cast
 import numpy as np
 
 from calibrant.calibrators import auto_report as limits
+from calibrant.calibrators.auto_evidence import Evidence
 from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupling_of, fit_classes
-from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate, make_report
+from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, held_out, row_splits
+from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
@@ -43,9 +45,11 @@ from calibrant.numerics import (
     BoolArray,
     FloatArray,
     clip_as_given,
+    clip_from_data,
     clip_open,
     dot,
     expit,
+    fitting_steps,
     logit,
     newton_on_simplex,
     softplus,
@@ -223,20 +227,26 @@ class AutoCalibrator(BinaryCalibrator):
             sample, n = _some(data, self.seed), data.n_rows
         else:
             sample, n = _sample(summary, self.seed)
-        folds = row_splits(sample, self.cv, rng=self.seed)
         tried = _candidates(self.input)
-        z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
-        weights = _blend_weights(z, sample, may_go=np.array([name == "venn_abers" for name in tried]))
+        folds = row_splits(sample, self.cv, rng=self.seed)
+        z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
+        may_go = np.array([name == "venn_abers" for name in tried])
+        weights = _blend_weights(np.array([held_out(each, folds) for each in z]), sample, may_go=may_go)
+        evidence = Evidence.of(sample, folds)
+        if evidence.wants_plain_folds:
+            evidence = evidence.on_plain_folds(self.cv, self.seed)
+            z = np.array([_by_fit(fit, sample, evidence.folds) for fit in tried.values()])
         uniform = limits.SPARE / (n + limits.SPARE)
         sign = np.where(sample.positive, 1.0, -1.0)
-        loss = {name: softplus(-sign * row) for name, row in zip(tried, z, strict=True)}
-        blended = -np.log(mixed_with_half(expit(sign * np.einsum("j,ji->i", weights, z)), uniform))
+
+        def of_blend(weights: FloatArray) -> FloatArray:
+            return -np.log(mixed_with_half(expit(sign * np.einsum("j,jki->ki", weights, z)), uniform))
+
+        loss = {name: softplus(-sign * each) for name, each in zip(tried, z, strict=True)}
         is_certain = self.input == "probability" and not 0.0 < summary.scores[0] <= summary.scores[-1] < 1.0
-        self.report_ = make_report(loss, blended, weights, sample, len(folds), is_certain=is_certain)
+        self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain)
         if in_order is not None:
             self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
-        if self.report_.chosen == NONE:
-            weights = np.array([float(name == NONE) for name in tried])
         shares = zip(tried.values(), weights.tolist(), strict=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
@@ -320,15 +330,26 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
 
     def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
         ties = data.tied()
-        clip = min(clip_as_given(ties.scores, float(ties.weight.sum())), SMALLEST_CLIP)
-        return line_map(1.0, 0.0, clip if input == "probability" else None)
+        return line_map(1.0, 0.0, _own_clip(ties.scores, float(ties.weight.sum())) if input == "probability" else None)
 
     temperature = TemperatureCalibrator(input=input)
 
     def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
         return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
 
-    return {NONE: as_it_is, "temperature": fit_temperature, **rising}
+    quadratic = _fit_of(QuadraticCalibrator(input=input))
+    return {NONE: as_it_is, "temperature": fit_temperature, "quadratic": quadratic, **rising}
+
+
+def _own_clip(p: FloatArray, n: float) -> float:
+    """Return what zeros count as in probabilities that are left alone: half a vote, where they are votes.
+
+    Of a forest's votes the next may be unanimous, though none of these was. Where some are 0 or 1, what the rows allow.
+    """
+    is_certain = not 0.0 < p[0] <= p[-1] < 1.0
+    if is_certain or fitting_steps(p).any():
+        return clip_from_data(p, n)
+    return min(clip_as_given(p, n), SMALLEST_CLIP)
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
@@ -375,15 +396,18 @@ def _some(rows: Rows, seed: int) -> Rows:
     return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_rows, limits.MOST_ROWS, replace=False)))
 
 
-def _held_out(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
-    """Return the logit of each row by a fit to the other folds; where those show one class, by their smoothed rate."""
-    out = np.empty(sample.n_rows)
-    for held, rest, fitted in fits_by_fold(sample, folds, fit):
+def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
+    """Return the logit of each row by the fit without each fold, shape (k, n).
+
+    Where the rest shows one class it is that of its smoothed rate.
+    """
+    out = np.empty((len(folds), sample.n_rows))
+    for row, (_, rest, fitted) in zip(out, fits_by_fold(sample, folds, fit), strict=True):
         if fitted is not None:
-            out[held] = logit(clip_open(fitted.apply(sample.scores[held]), LEAST))
+            row[:] = logit(clip_open(fitted.apply(sample.scores), LEAST))
         else:
             n_positive = int(np.count_nonzero(rest.positive))
-            out[held] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
+            row[:] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
     return out
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators import auto_report as limits
-from calibrant.calibrators.auto_report import NONE, AutoReport, make_report
+from calibrant.calibrators.auto_evidence import Evidence
+from calibrant.calibrators.auto_report import NONE, AutoReport
 from calibrant.calibrators.candidate_fit import CandidateFit
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits, smoothed_shares
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, held_out, row_splits, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
@@ -41,6 +42,8 @@ from calibrant.validation import InputKind
 _MOST_CLASSES = 100
 #: Entries, rows times classes, that the cross-validation takes at most.
 _MOST_ENTRIES = 1 << 21
+#: Entries up to which what each fold's fit makes of all rows is kept, and not that of the rows held out alone.
+_MOST_KEPT = 1 << 17
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
 _LEAST_GAIN = 1e-9
 
@@ -65,15 +68,22 @@ def fit_classes(
     codes = sample.codes.astype(np.intp)
     tried = _candidates(input, sample, coupling)
     folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
-    z = np.array([_held_out(fit, sample, folds) for fit in tried.values()])
-    w = sample.weights
+    z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
     may_go = np.array([isinstance(fit, CandidateFit) and fit.is_one_vs_rest for fit in tried.values()])
-    weights = _pool_weights(z, codes, w, may_go)
-    at = np.arange(codes.size), codes
-    loss = {name: -row[at] for name, row in zip(tried, z, strict=True)}
+    weights = _pool_weights(np.array([held_out(each, folds) for each in z]), codes, sample.weights, may_go)
+    evidence = Evidence.of(sample, folds)
+    if evidence.wants_plain_folds:
+        evidence = evidence.on_plain_folds(cv, seed)
+        z = np.array([_by_fit(fit, sample, evidence.folds) for fit in tried.values()])
     uniform = limits.SPARE / (n_rows + limits.SPARE)
-    pooled = (1.0 - uniform) * softmax(np.einsum("j,jik->ik", weights, z))[at] + uniform / rows.n_classes
-    report = make_report(loss, -np.log(pooled), weights, sample, len(folds))
+    at = np.arange(codes.size), codes
+
+    def of_blend(weights: FloatArray) -> FloatArray:
+        pooled = [softmax(np.einsum("j,jik->ik", weights, of_fit))[at] for of_fit in z.swapaxes(0, 1)]
+        return -np.log((1.0 - uniform) * np.array(pooled) + uniform / rows.n_classes)
+
+    loss = {name: -each[:, *at] for name, each in zip(tried, z, strict=True)}
+    report, weights = evidence.weigh(loss, of_blend, weights)
     if report.chosen == NONE:
         return _leave_alone(rows.n_classes, input), report
     shares = zip(tried.values(), weights.tolist(), strict=True)
@@ -151,13 +161,19 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     return rows.take(np.searchsorted(ends, taken, side="right")), n
 
 
-def _held_out(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
-    """Return log-probabilities by a fit to the other folds; where those show one class, by their smoothed shares."""
-    out = np.empty(rows.scores.shape)
+def _by_fit(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
+    """Return log-probabilities of each row by the fit without each fold, shape (k, n, K).
+
+    Where the rest shows one class they are its smoothed shares. Of many entries only those of held-out rows are kept,
+    and k is one.
+    """
+    is_kept = rows.scores.size <= _MOST_KEPT
+    out = np.empty((len(folds) if is_kept else 1, *rows.scores.shape))
     of_part = fit.refit(rows) if isinstance(fit, CandidateFit) else fit
-    for held, rest, fitted in fits_by_fold(rows, folds, of_part):
-        known = None if fitted is None else log_softmax(fitted.log_outputs(rows.scores[held], SMALLEST_CLIP))
-        out[held] = np.log(smoothed_shares(rest)) if known is None else known
+    for i, (held, rest, fitted) in enumerate(fits_by_fold(rows, folds, of_part)):
+        at = (i, slice(None)) if is_kept else (0, held)
+        known = None if fitted is None else log_softmax(fitted.log_outputs(rows.scores[at[1]], SMALLEST_CLIP))
+        out[at] = np.log(smoothed_shares(rest)) if known is None else known
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import DesignEffects
 from calibrant.document_field import DocumentField
 from calibrant.maps import OneVsRestMap, PoolPart
-from calibrant.numerics import FloatArray, mean_and_error
-from calibrant.rows import Rows
 
 #: The candidate that changes nothing.
 NONE = "none"
@@ -32,8 +29,6 @@ SPARE = 0.5
 MOST_LOGIT = 20.0
 #: Whole numbers up to here are floats without rounding.
 EXACT = 2**53
-#: Standard errors by which the blend must beat the scores as they are.
-_MARGIN = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,34 +115,6 @@ def _decoded(field: DocumentField) -> Candidate:
     return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
 
 
-def make_report(
-    loss: dict[str, FloatArray],
-    blend: FloatArray,
-    weights: FloatArray,
-    rows: Rows,
-    n_folds: int,
-    *,
-    is_certain: bool = False,
-) -> AutoReport:
-    """Return the report of candidates by their out-of-fold losses of each row, and those of their blend.
-
-    Scores that are certain, some of them exactly 0 or 1, are not left alone.
-    """
-    losses, row_weight, dependence = {**loss, "blend": blend}, rows.weights, DesignEffects.of(rows)
-    shares = (*weights.tolist(), 1.0)
-    tried = []
-    for (name, values), share in zip(losses.items(), shares, strict=True):
-        difference, error = np.nan, np.nan
-        if NONE in loss:
-            change = values - loss[NONE]
-            difference, error = mean_and_error(change, row_weight)
-            error *= float(np.sqrt(dependence.of_means(rows, change[:, None])[0]))
-        tried.append(Candidate(name, float(np.average(values, weights=row_weight)), difference, error, share))
-    best = tried.pop()
-    chosen, reason = _decide(best, is_certain)
-    return AutoReport(tuple(sorted(tried, key=lambda c: c.log_loss)), best, chosen, reason, row_weight.size, n_folds)
-
-
 def inverted_report(report: AutoReport, in_order: float, *, is_turned: bool) -> AutoReport:
     """Return the report of scores that run against the labels; turned round, they are changed whatever that gains."""
     found = f"The scores run against the labels ({in_order:.1%} of pairs in order)"
@@ -163,15 +130,3 @@ def exportable_report(report: AutoReport, parts: Sequence[PoolPart]) -> AutoRepo
         return report
     more = 'It can go to ONNX but not to SQL; with exportable="sql" it could.'
     return replace(report, reason=f"{report.reason} {more}")
-
-
-def _decide(best: Candidate, is_certain: bool) -> tuple[str, str]:
-    """Return "none" unless the best beats the scores as they are by the margin, or they are certain; and the reason."""
-    if np.isnan(best.difference):
-        return best.name, "Raw scores are no probabilities: they can't be left alone."
-    figures = f"{best.difference:+.4f} out of fold, standard error {best.standard_error:.4f}"
-    if is_certain:
-        return best.name, f"Changed: some scores are exactly 0 or 1, which no rows can show (log loss {figures})."
-    if best.difference + _MARGIN * best.standard_error >= 0.0:
-        return NONE, f"Left alone: log loss would change by {figures}, which is no clear gain."
-    return best.name, f"Changed: log loss falls ({figures})."

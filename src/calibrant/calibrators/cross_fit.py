@@ -179,6 +179,15 @@ def _probabilities(fitted: _Fittable | None, rest: Rows, rows: Rows) -> FloatArr
     return np.broadcast_to(shares[1:] if rows.is_binary else shares, rows.scores.shape)
 
 
+def held_out(by_fit: FloatArray, splits: Sequence[Split]) -> FloatArray:
+    """Return of each row what the fit shows that has not seen it, of figures by fit, shape (k, n, ...)."""
+    out: FloatArray = by_fit[0].copy()
+    if len(by_fit) > 1:
+        for row, split in zip(by_fit, splits, strict=True):
+            out[split.held_out] = row[split.held_out]
+    return out
+
+
 def refit_variance(by_fit: FloatArray, splits: Sequence[Split]) -> FloatArray:
     """Return how much a figure of each row varies with the rows that are fitted to, shape (n,).
 
