@@ -315,7 +315,7 @@ def test_what_changes_next_to_nothing_gets_no_weight():
     z = np.log(np.array([p, p * np.exp(rng.normal(size=p.shape) * 0.002), power(p, 3.0)]))
     z = log_softmax(z.reshape(-1, 3)).reshape(z.shape)
     w = np.ones(codes.size)
-    assert (_pool_weights(z, codes, w) > 0.0).all()
+    assert (_pool_weights(z, codes, w)[:2] > 0.1).all()
     kept = _pool_weights(z, codes, w, np.array([False, True, True]))
     assert kept[0] == pytest.approx(1.0)
     assert _pool_weights(z, codes, w, np.array([True, False, False]))[1] == pytest.approx(1.0)  # those that may go only
@@ -323,10 +323,8 @@ def test_what_changes_next_to_nothing_gets_no_weight():
 
 def test_a_part_that_counts_stays_however_it_may_go():
     p, codes = draw(3000)
-    z = np.log(np.array([p, power(p, 0.3)]))
-    assert (
-        _pool_weights(log_softmax(z.reshape(-1, 3)).reshape(z.shape), codes, np.ones(3000), np.ones(2, bool))[0] > 0.9
-    )
+    z = np.array([np.log(q) for q in (p, power(p, 0.3))])
+    assert _pool_weights(z, codes, np.ones(3000), np.ones(2, dtype=bool))[0] > 0.9
 
 
 @pytest.mark.parametrize("input", ["probability", "logit"])

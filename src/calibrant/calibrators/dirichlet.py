@@ -84,7 +84,7 @@ class DirichletCalibrator(SoftmaxCalibrator):
         return BetaCalibrator().map_of(rows) if rows.n_classes == 2 else super().map_of(rows)
 
     def map_and_refit(self, rows: Rows) -> tuple[Map, Callable[[Rows], Map]]:
-        return (BetaCalibrator() if rows.n_classes == 2 else super()).map_and_refit(rows)
+        return BetaCalibrator().map_and_refit(rows) if rows.n_classes == 2 else super().map_and_refit(rows)
 
     def map_of_stream(self, stream: RowStream) -> Map:
         return BetaCalibrator().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)
