@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from benchmarks import (
+    auto,
     calarena,
     calibrators,
     classifier,
@@ -42,6 +43,7 @@ class Written(Protocol):
 
 
 BENCHMARKS: dict[str, Callable[[], Written]] = {
+    "auto": auto.run,
     "calibrators": calibrators.run,
     "classifier": classifier.run,
     "coverage": coverage.run,

@@ -226,13 +226,15 @@ def newton_on_simplex(
         slope = dot(gradient, step)
         if slope >= -least_gain:
             break
-        share, new_value = 1.0, loss(weights + step)
+        share, moved = 1.0, weights + step
+        new_value = loss(moved)
         while new_value > value + 1e-4 * share * slope and share > 1e-6:
             share *= 0.5
-            new_value = loss(weights + share * step)
+            moved = weights + share * step
+            new_value = loss(moved)
         if share <= 1e-6:  # no descent left beyond rounding
             break
-        weights, value = weights + share * step, new_value
+        weights, value = moved, new_value
     return project_simplex(weights)
 
 

@@ -423,17 +423,17 @@ def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray | None = None)
     equal = np.full(n_tried, 1.0 / n_tried)
 
     def log_loss(weights: FloatArray) -> float:
-        mean = weights @ z
+        mean = np.einsum("j,ji->i", weights, z)
         return dot(w, softplus(mean) - y * mean)
 
     def loss(weights: FloatArray) -> float:
         return log_loss(weights) + limits.PULL * dot(weights - equal, weights - equal)
 
     def derivatives(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        q = expit(weights @ z)
+        q = expit(np.einsum("j,ji->i", weights, z))
         bent = z * np.sqrt(w * q * (1.0 - q))
-        gradient = z @ (w * (q - y)) + 2.0 * limits.PULL * (weights - equal)
-        return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
+        gradient = np.einsum("ji,i->j", z, w * (q - y)) + 2.0 * limits.PULL * (weights - equal)
+        return gradient, np.einsum("ji,li->jl", bent, bent) + 2.0 * limits.PULL * np.eye(n_tried)
 
     found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
     if may_go is None:

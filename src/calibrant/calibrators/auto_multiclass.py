@@ -192,8 +192,12 @@ def _pool_weights(
     equal = np.full(n_tried, 1.0 / n_tried)
     flat = z.reshape(n_tried, -1)
 
+    known: list[tuple[FloatArray, FloatArray]] = []
+
     def logs_at(at: FloatArray) -> FloatArray:
-        return log_softmax((at @ flat).reshape(z.shape[1:]))
+        if not known or known[0][0] is not at:  # derivatives are asked for where the loss was
+            known[:] = [(at, log_softmax(np.einsum("j,ji->i", at, flat).reshape(z.shape[1:])))]
+        return known[0][1]
 
     def log_loss(at: FloatArray) -> float:
         return -dot(w, logs_at(at)[np.arange(n), codes])
@@ -206,7 +210,7 @@ def _pool_weights(
         mean = np.einsum("ik,jik->ji", q, z)
         gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * limits.PULL * (at - equal)
         bent = ((z - mean[:, :, None]) * np.sqrt(q * w[:, None])).reshape(n_tried, -1)
-        return gradient, bent @ bent.T + 2.0 * limits.PULL * np.eye(n_tried)
+        return gradient, np.einsum("ji,li->jl", bent, bent) + 2.0 * limits.PULL * np.eye(n_tried)
 
     found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
     if may_go is None:

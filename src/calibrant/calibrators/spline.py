@@ -262,5 +262,8 @@ def leave_one_out(ties: TiedScores, f: FloatArray, leverage: FloatArray) -> Floa
     move /= np.maximum(1.0 - move * q * (1.0 - q), _LEAST_REST)
     without_positive = f + move * (q - (n1 + 1.0) / (n1 + 2.0))
     without_negative = f + move * (q - 1.0 / (n0 + 2.0))
-    lost = np.einsum("...i,i->...", softplus(-without_positive), positives)
-    return np.asarray(lost + np.einsum("...i,i->...", softplus(without_negative), w - positives))
+    lost = np.zeros(f.shape[:-1])
+    for score, weight in ((-without_positive, positives), (without_negative, w - positives)):
+        some = np.flatnonzero(weight)
+        lost += np.einsum("...i,i->...", softplus(score[..., some]), weight[some])
+    return lost

@@ -237,9 +237,9 @@ def _derivatives(
         t = share[i]
         f = (1.0 - t) * curve[a] + t * curve[a + 1]
         e = np.exp(-abs(f))
-        q = (1.0 if f >= 0.0 else e) / (1.0 + e)
-        r = rows[0, i] * q - rows[1, i]
-        v = rows[0, i] * (e / ((1.0 + e) * (1.0 + e)))
+        share_of_one = 1.0 / (1.0 + e)
+        r = rows[0, i] * (share_of_one if f >= 0.0 else e * share_of_one) - rows[1, i]
+        v = rows[0, i] * (e * share_of_one * share_of_one)
         gradient[a] += (1.0 - t) * r
         gradient[a + 1] += t * r
         bands[0, a] += (1.0 - t) * (1.0 - t) * v
