@@ -188,9 +188,9 @@ class Rows:
     def folds(self, n_folds: int, *, rng: int = 0, strata: IntArray | None = None) -> IntArray:
         """Return the fold, 0 to `n_folds` - 1, of each row; the same seed `rng` gives the same folds.
 
-        Clusters stay whole. Rows with times make consecutive blocks: among shuffled ones, neighbours with almost the
-        same label would tell it. Of other rows, each class is spread evenly over the folds, or each stratum, where
-        `strata` numbers them from 0.
+        Each class is spread evenly over the folds, or each stratum, where `strata` numbers them from 0; clusters stay
+        whole. Rows with times make consecutive blocks: among shuffled ones, neighbours with almost the same label would
+        tell it.
         """
         if self.cluster is not None:
             return cluster_folds(self.codes if strata is None else strata, self.cluster, n_folds, rng)
