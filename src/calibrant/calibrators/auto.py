@@ -93,13 +93,21 @@ class AutoCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The candidates are the scores as they are, temperature (of raw scores: sigmoid), spline and Venn-Abers. Their
-    out-of-fold logits are blended by the weights, none negative and their sum one, that minimise the out-of-fold log
-    loss plus a penalty on unequal weights that is worth five rows. Where the blend doesn't beat the scores as they are
-    by three quarters of the standard error of the difference, they are left alone, unless some are exactly 0 or 1. Half
-    a row of even odds is mixed in. All candidates rise with the score and so does the blend, or it falls where an
-    inversion is found and allowed; none gives exactly 0 or 1. More candidates (sigmoid, beta, quadratic, isotonic) made
-    held-out log loss worse on the score sets of the benchmarks.
+    The candidates are the scores as they are, temperature and quadratic (of raw scores: sigmoid), spline and
+    Venn-Abers. Their out-of-fold logits are blended by the weights, none negative and their sum one, that minimise the
+    out-of-fold log loss plus a penalty on unequal weights that is worth five rows. Half a row of even odds is mixed in.
+    All candidates rise with the score and so does the blend, or it falls where an inversion is found and allowed; none
+    gives exactly 0 or 1.
+
+    Whether scores want a change is asked of rows that the fits have not seen. The blend gains g nats of log-likelihood
+    on them: e^g is the ratio of the likelihoods of two forecasters (Dawid 1984), which one row of a heavy tail can't
+    hide as it does in a standard error. After prior odds of 1 to e^2.5 it gives the belief that the change gains. Below
+    one half the scores are left alone, unless some are exactly 0 or 1; from there on the weights are drawn to the
+    scores as they are by what is left of it. Up to 3,000 rows g is measured on folds that are drawn without a look at
+    the labels. Of more rows, or with fewer than ten of a class, the folds hold the same share of each class, which
+    tells whatever fits a rate of each about one nat for each class but one: it is taken off. Of rows that depend on
+    each other g is divided by its design effect, and by more where clusters are few. Probabilities that are votes, as
+    those of a forest, have zeros counted as half a vote where they are left alone: a new row may be unanimous.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
@@ -121,7 +129,7 @@ class AutoCalibrator(BinaryCalibrator):
     ----------
     Wolpert (1992), *Stacked generalization*, Neural Networks 5. Breiman (1996), *Stacked regressions*, Machine
     Learning 24. Genest and Zidek (1986), *Combining probability distributions*, Statistical Science 1, on logarithmic
-    pools.
+    pools. Dawid (1984), *Statistical theory: the prequential approach*, JRSS A 147.
 
     Examples
     --------
