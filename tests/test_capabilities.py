@@ -313,7 +313,6 @@ _ONE_LABEL = r"labels at once|several labels"
 #: Patterns of a subject and of a capability, and the words with which the pair is refused.
 REFUSED: list[tuple[str, str, str]] = [
     ("one_vs_rest by likelihood*", "*sql", _LIKELIHOOD),
-    ("auto, three columns*", "*sql", _LIKELIHOOD),
     ("GroupedCalibrator*", "*sql", _BY_GROUP),
     ("GroupedCalibrator*", "*onnx", _BY_GROUP),
     ("MultilabelCalibrator*", "calibrant evaluate*", _ONE_LABEL),
