@@ -71,7 +71,7 @@ VENN_ABERS = calibrator(
     PROBABILITY,
     {"kind": "venn_abers", "edges0": [0.5], "levels0": [0.1, 0.6], "edges1": [0.4], "levels1": [0.3, 0.9]},
 )
-AUTO = {"cv": 5, "seed": 0, "input": "probability", "allow_inversion": False, "exportable": None}
+AUTO = {"cv": 5, "seed": 0, "input": "probability", "allow_inversion": False}
 BLEND = calibrator(
     "auto",
     AUTO,

@@ -416,7 +416,10 @@ def check_columns(
 
 
 def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
-    """Return the method's name and the constructor's arguments of a calibrator as plain data."""
+    """Return the method's name and the constructor's arguments of a calibrator as plain data.
+
+    Settings that older documents lack are left out where they are None, so that these stay what they were.
+    """
     name = getattr(calibrator, "name", "")
     if CALIBRATORS.get(name) is not type(calibrator):
         raise InvalidTypeError(
@@ -424,7 +427,8 @@ def encode_settings(calibrator: Calibrator) -> dict[str, Any]:
             "Keep it by the means of the project that it comes from."
         )
     given = calibrator.get_params(deep=False).items()
-    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in given}}
+    written = ((key, value) for key, value in given if value is not None or key not in calibrator.later_settings)
+    return {"method": name, "settings": {key: encode_calibrator_setting(value) for key, value in written}}
 
 
 def encode_calibrator_setting(value: object) -> object:
