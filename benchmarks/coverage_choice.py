@@ -151,9 +151,9 @@ def run() -> Tables:
     kept = [s for each in found.values() for s in each]
     lines = []
     for i, name in enumerate(METHODS):
-        held = [np.nanmean([s.held[j, i] for s in kept]) for j in range(2)]
-        first = [np.mean([s.first[k] == name for s in kept]) for k in range(2)]
-        lines.append([name, "", *(f"{share:.3f}" for share in (*held, *first))])
+        known = [[s.held[j, i] for s in kept if np.isfinite(s.held[j, i])] for j in range(2)]
+        held = [f"{np.mean(each):.3f}" if each else "infinite" for each in known]
+        lines.append([name, "", *held, *(f"{np.mean([s.first[k] == name for s in kept]):.3f}" for k in range(2))])
     header = ["method", "", "log loss", "Brier score", "ranked first", "truly best"]
     tables.add("Methods: coverage, and how often compare ranks each first", header, lines)
     ranks = np.mean([s.ranks for s in kept], axis=0)
@@ -164,7 +164,7 @@ def run() -> Tables:
         before, after, new_before, new_after = np.mean([s.eces for d in found if d.n == n for s in found[d]], axis=0)
         ratios = before / new_before, after / new_after
         for when, ratio in zip(("before", "after"), ratios, strict=True):
-            tables.goal(f"ECE {when}, n={n:,}, over that of new rows", ratio, at_least=0.9, at_most=1.1)
+            tables.goal(f"ECE {when}, n={n:,}, over that of new rows", float(ratio), at_least=0.9, at_most=1.1)
         lines.append([f"{n:,}", "", *(f"{v:.4f}" for v in (before, new_before, after, new_after))])
     header = ["n", "", "before", "of new rows", "after", "of new rows"]
     tables.add("ECE that ProbabilityCalibrator gives", header, lines)

@@ -112,7 +112,7 @@ def test_own_label_does_not_move_a_row_s_after_figure():
     y, P = overconfident(600)
     calibrator = cb.ProbabilityCalibrator(cb.CalibrationConfig(method="isotonic"))
     calibrator.fit(y, P)
-    folds = stratified_folds(y, 5, 0)
+    folds = stratified_folds(np.zeros(600, dtype=int), 5, 0)  # of one stratum: without a look at the labels
     total = 0.0
     for fold in range(5):
         rest = folds != fold

@@ -19,7 +19,7 @@ from calibrant.calibrators import (
     fits_by_fold,
     held_out_rows,
     make_binary_calibrator,
-    row_splits,
+    plain_splits,
     warn_of_rows,
 )
 from calibrant.document_field import DocumentField
@@ -248,7 +248,7 @@ class ProbabilityCalibrator(MapFitted):
         return made
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
-        splits = row_splits(rows, self.config.cv, rng=self.config.seed)
+        splits = plain_splits(rows, self.config.cv, rng=self.config.seed)  # stratified, they tell fits the rates
         held_out = held_out_rows(splits)
         fits = fits_by_fold(rows, splits, lambda rest: self.calibrator_.fresh().fit_rows(rest))
         applied = [_apply_or_leave(fitted) for *_, fitted in fits]
