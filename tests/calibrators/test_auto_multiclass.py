@@ -91,7 +91,7 @@ def test_weights_lie_on_the_simplex_and_the_report_says_what_was_tried(sharpened
     weights = np.array([c.weight for c in report.candidates])
     assert weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
-    names = {"temperature", "matrix", "spline", "venn_abers"} | (set() if input == "score" else {"none"})
+    names = {"temperature", "matrix", "spline"} | (set() if input == "score" else {"none"})
     assert {c.name for c in report.candidates} == names
     assert report.n_rows == 300
     assert report.n_folds == 5

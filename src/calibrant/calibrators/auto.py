@@ -41,17 +41,14 @@ from calibrant.maps import (
 )
 from calibrant.numerics import (
     LEAST,
-    SMALLEST_CLIP,
     BoolArray,
     FloatArray,
-    clip_as_given,
-    clip_from_data,
     clip_open,
     dot,
     expit,
-    fitting_steps,
     logit,
     newton_on_simplex,
+    own_clip,
     softplus,
     without_idle,
 )
@@ -113,15 +110,17 @@ class AutoCalibrator(BinaryCalibrator):
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
     20,000 rows a sample decides on the weights; the maps are fitted to all rows.
 
-    Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline and
-    Venn-Abers one-vs-rest with "likelihood" coupling, or "normalise" where the result is to go to SQL; of more than 100
-    classes vector scaling takes the place of the last three. Log-probabilities are blended by the same rule: the result
-    is their weighted product, divided by its sum. Equal probabilities are mixed in with the weight of half a row, so
-    that a few rows that are all classified correctly make no class impossible. Rows may change their order of classes.
-    The order of rows and that of classes matter by rounding only. Raw scores enter temperature and matrix scaling as
-    logits do; where a class has fewer than two rows of them, only these two are blended.
+    Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline
+    one-vs-rest with "likelihood" coupling, or "normalise" where the result is to go to SQL; of more than 100 classes
+    vector scaling takes the place of the last two. Where more than a hundredth of the probabilities is below 1e-12,
+    matrix scaling is tried with these at 1e-12 too: whether they tell more differs between models. Log-probabilities
+    are blended and decided on by the same rule: the result is their weighted product, divided by its sum. Equal
+    probabilities are mixed in with the weight of half a row, so that a few rows that are all classified correctly make
+    no class impossible. Rows may change their order of classes. The order of rows and that of classes matter by
+    rounding only. Raw scores enter temperature and matrix scaling as logits do; where a class has fewer than two rows
+    of them, only these two are blended.
 
-    Venn-Abers, and of more than two classes spline too, get no weight where the out-of-fold log loss then rises by less
+    Venn-Abers of two classes, and spline of more, get no weight where the out-of-fold log loss then rises by less
     than one nat in all and 1e-4 per row: a weight that is fitted to the rows gains about one nat on them that it
     doesn't on others. Their tables would be most of a document. Matrix scaling's folds take the penalty of all rows.
 
@@ -338,7 +337,7 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
 
     def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
         ties = data.tied()
-        return line_map(1.0, 0.0, _own_clip(ties.scores, float(ties.weight.sum())) if input == "probability" else None)
+        return line_map(1.0, 0.0, own_clip(ties.scores, float(ties.weight.sum())) if input == "probability" else None)
 
     temperature = TemperatureCalibrator(input=input)
 
@@ -347,17 +346,6 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
 
     quadratic = _fit_of(QuadraticCalibrator(input=input))
     return {NONE: as_it_is, "temperature": fit_temperature, "quadratic": quadratic, **rising}
-
-
-def _own_clip(p: FloatArray, n: float) -> float:
-    """Return what zeros count as in probabilities that are left alone: half a vote, where they are votes.
-
-    Of a forest's votes the next may be unanimous, though none of these was. Where some are 0 or 1, what the rows allow.
-    """
-    is_certain = not 0.0 < p[0] <= p[-1] < 1.0
-    if is_certain or fitting_steps(p).any():
-        return clip_from_data(p, n)
-    return min(clip_as_given(p, n), SMALLEST_CLIP)
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:

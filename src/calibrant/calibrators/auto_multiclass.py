@@ -20,7 +20,6 @@ from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
-from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.errors import DataWarning
 from calibrant.maps import Coupling, LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
@@ -31,6 +30,7 @@ from calibrant.numerics import (
     dot,
     log_softmax,
     newton_on_simplex,
+    own_clip,
     softmax,
     without_idle,
 )
@@ -42,6 +42,8 @@ from calibrant.validation import InputKind
 _MOST_CLASSES = 100
 #: Entries, rows times classes, that the cross-validation takes at most.
 _MOST_ENTRIES = 1 << 21
+#: Share of entries below `SMALLEST_CLIP` from which matrix scaling is tried with these clipped too.
+_TINY = 0.01
 #: Entries up to which what each fold's fit makes of all rows is kept, and not that of the rows held out alone.
 _MOST_KEPT = 1 << 17
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
@@ -66,7 +68,11 @@ def fit_classes(
     sample, n_held = _sample(every, seed)
     n_rows = n_held if stream is None else stream.count()
     codes = sample.codes.astype(np.intp)
-    tried = _candidates(input, sample, coupling)
+    clip = own_clip(rows.scores, rows.total_weight) if input == "probability" else None
+    alone = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
+    tried = _candidates(input, sample, coupling, alone)
+    if clip is not None and stream is None and rows.n_classes <= _MOST_CLASSES and _has_tiny(sample.scores):
+        tried["matrix_clipped"] = _fit_clipped
     folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
     z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
     may_go = np.array([isinstance(fit, CandidateFit) and fit.is_one_vs_rest for fit in tried.values()])
@@ -83,9 +89,10 @@ def fit_classes(
         return -np.log((1.0 - uniform) * np.array(pooled) + uniform / rows.n_classes)
 
     loss = {name: -each[:, *at] for name, each in zip(tried, z, strict=True)}
-    report, weights = evidence.weigh(loss, of_blend, weights)
+    is_certain = clip is not None and not bool(rows.scores.all())
+    report, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain)
     if report.chosen == NONE:
-        return _leave_alone(rows.n_classes, input), report
+        return alone, report
     shares = zip(tried.values(), weights.tolist(), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
@@ -99,25 +106,36 @@ def coupling_of(exportable: Exportable | None) -> Coupling:
     return "normalise" if exportable == "sql" else "likelihood"
 
 
-def _candidates(input: InputKind, rows: Rows, coupling: Coupling) -> dict[str, _Fit]:
+def _candidates(input: InputKind, rows: Rows, coupling: Coupling, alone: SoftmaxMap) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name."""
     n_classes = rows.n_classes
     tried: dict[str, _Fit] = {}
     if input != "score":
-        tried[NONE] = lambda _: _leave_alone(n_classes, input)
+        tried[NONE] = lambda _: alone
     tried["temperature"] = CandidateFit(TemperatureCalibrator(input=input))
     if n_classes > _MOST_CLASSES:
         return {**tried, "vector": CandidateFit(VectorScalingCalibrator(input=input))}
     tried["matrix"] = CandidateFit(MatrixScalingCalibrator(input=input))
     # raw scores of a class say nothing without rows of it
     if input != "score" or int(np.bincount(rows.codes, minlength=n_classes).min()) > 1:
-        for name, calibrator in (("spline", SplineCalibrator), ("venn_abers", VennAbersCalibrator)):
-            tried[name] = CandidateFit(OneVsRestCalibrator(calibrator(input=input), coupling=coupling))
+        tried["spline"] = CandidateFit(OneVsRestCalibrator(SplineCalibrator(input=input), coupling=coupling))
     return tried
 
 
-def _leave_alone(n_classes: int, input: InputKind) -> SoftmaxMap:
-    return SoftmaxMap(np.array(1.0), np.zeros(n_classes), SMALLEST_CLIP if input == "probability" else None)
+def _has_tiny(p: FloatArray) -> bool:
+    """Say whether so many probabilities are tiny that how far below they lie matters to a fit."""
+    return bool(np.count_nonzero(p < SMALLEST_CLIP) > _TINY * p.size)
+
+
+def _fit_clipped(data: Rows | RowStream) -> PoolPart:
+    """Return matrix scaling of probabilities of which the tiny ones count as `SMALLEST_CLIP`.
+
+    Naive Bayes gives probabilities of 1e-100 that say no more than these; of other models they do.
+    """
+    assert isinstance(data, Rows)  # noqa: S101 - of streams it is not tried
+    fitted = MatrixScalingCalibrator().map_of(data.with_scores(np.maximum(data.scores, SMALLEST_CLIP)))
+    assert isinstance(fitted, SoftmaxMap)  # noqa: S101 - for the type checker: there are three classes or more
+    return replace(fitted, clip=SMALLEST_CLIP)
 
 
 def _ranks(rows: Rows) -> IntArray:
