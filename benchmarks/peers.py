@@ -36,12 +36,12 @@ def installed() -> dict[str, str]:
 
 def binary_peers() -> list[Method]:
     """Return the methods for two classes."""
-    return [*_sklearn(), *_betacal(), *_venn_abers(), *_netcal(), *_probmetrics(_PROBMETRICS_BINARY)]
+    return [*_sklearn(), *_betacal(), *_venn_abers(), *_netcal(), *probmetrics_peers(_PROBMETRICS_BINARY)]
 
 
 def multiclass_peers() -> list[Method]:
     """Return the methods for more classes. Those of two classes that a package applies to columns keep its way."""
-    found = [*_sklearn(), *_venn_abers(), *_netcal(), *_probmetrics(_PROBMETRICS_MULTICLASS)]
+    found = [*_sklearn(), *_venn_abers(), *_netcal(), *probmetrics_peers(_PROBMETRICS_MULTICLASS)]
     return [
         replace(m, rival=f"{m.rival} one-vs-rest" if m.rival in BINARY_CALIBRATORS else m.rival)
         for m in found
@@ -79,22 +79,22 @@ class _Decisions(_Fitted):
 
 def _sklearn() -> Iterator[Method]:
     for name in ("sigmoid", "isotonic", "temperature"):
-        yield _peer(f"sklearn {name}", _sklearn_fit(name), name)
+        yield peer(f"sklearn {name}", _sklearn_fit(name), name)
 
 
 def _sklearn_fit(name: str) -> Callable[[ScoreSet], Predict]:
     def features(score_set: ScoreSet) -> np.ndarray:
         if score_set.raw is None:
-            return _both(score_set.p)
+            return both_columns(score_set.p)
         return score_set.raw[:, None] if score_set.raw.ndim == 1 else score_set.raw
 
     def fit(calibration: ScoreSet) -> Predict:
         kind = _Probabilities if calibration.raw is None else _Decisions
         every = np.arange(calibration.y.size)
-        base = FrozenEstimator(kind(_both(calibration.p).shape[1]))
+        base = FrozenEstimator(kind(both_columns(calibration.p).shape[1]))
         model = CalibratedClassifierCV(base, method=name, cv=[(every, every)], ensemble=False)
         model.fit(features(calibration), calibration.y)
-        return lambda score_set: _like(model.predict_proba(features(score_set)), score_set.p)
+        return lambda score_set: like(model.predict_proba(features(score_set)), score_set.p)
 
     return fit
 
@@ -108,7 +108,7 @@ def _betacal() -> Iterator[Method]:
         model = BetaCalibration().fit(calibration.p[:, None], calibration.y)
         return lambda score_set: np.asarray(model.predict(score_set.p[:, None]))
 
-    yield _peer("betacal beta", fit, "beta")
+    yield peer("betacal beta", fit, "beta")
 
 
 def _venn_abers() -> Iterator[Method]:
@@ -117,10 +117,10 @@ def _venn_abers() -> Iterator[Method]:
     from venn_abers import VennAbersCalibrator
 
     def fit(calibration: ScoreSet) -> Predict:
-        model, p, y = VennAbersCalibrator(), _both(calibration.p), calibration.y
-        return lambda s: _like(model.predict_proba(p_cal=p, y_cal=y, p_test=_both(s.p)), s.p)
+        model, p, y = VennAbersCalibrator(), both_columns(calibration.p), calibration.y
+        return lambda s: like(model.predict_proba(p_cal=p, y_cal=y, p_test=both_columns(s.p)), s.p)
 
-    yield _peer("venn-abers venn_abers", fit, "venn_abers", FEW)
+    yield peer("venn-abers venn_abers", fit, "venn_abers", FEW)
 
 
 def _netcal() -> Iterator[Method]:
@@ -136,16 +136,16 @@ def _netcal() -> Iterator[Method]:
 
         return fit
 
-    yield _peer("netcal temperature", fit_of(TemperatureScaling), "temperature")
-    yield _peer("netcal logistic", fit_of(LogisticCalibration), "sigmoid", 4)
-    yield _peer("netcal beta", fit_of(BetaCalibration), "beta", 4)
-    yield _peer("netcal histogram", fit_of(HistogramBinning), "histogram")
-    yield _peer("netcal isotonic", fit_of(IsotonicRegression), "isotonic")
-    yield _peer("netcal BBQ", fit_of(BBQ), "", 2, 3_000)
-    yield _peer("netcal ENIR", fit_of(ENIR), "isotonic", 2, 300)
+    yield peer("netcal temperature", fit_of(TemperatureScaling), "temperature")
+    yield peer("netcal logistic", fit_of(LogisticCalibration), "sigmoid", 4)
+    yield peer("netcal beta", fit_of(BetaCalibration), "beta", 4)
+    yield peer("netcal histogram", fit_of(HistogramBinning), "histogram")
+    yield peer("netcal isotonic", fit_of(IsotonicRegression), "isotonic")
+    yield peer("netcal BBQ", fit_of(BBQ), "", 2, 3_000)
+    yield peer("netcal ENIR", fit_of(ENIR), "isotonic", 2, 300)
 
 
-#: Name here, name there, and ours.
+#: Name here, name or class there, and ours.
 _PROBMETRICS_BINARY = (
     ("affine", "affine-scaling", "sigmoid"),
     ("quadratic", "quadratic-scaling", "quadratic"),
@@ -156,42 +156,49 @@ _PROBMETRICS_MULTICLASS = (
     ("temperature with mixing", "ts-mix", "temperature"),
     ("SVS", "svs", "vector"),
     ("SMS", "sms", "matrix"),
-    ("ETS", "", "ensemble_temperature"),
+    ("ETS", "ETSCalibrator", "ensemble_temperature"),
 )
 
 
-def _probmetrics(table: tuple[tuple[str, str, str], ...]) -> Iterator[Method]:
+def probmetrics_peers(table: tuple[tuple[str, str, str], ...]) -> Iterator[Method]:
+    """Return the methods of a table that are in probmetrics."""
     if find_spec("probmetrics") is None or find_spec("torch") is None:
         return
+    import probmetrics.calibrators
     import torch
-    from probmetrics.calibrators import ETSCalibrator, get_calibrator
 
     torch.set_num_threads(1)
 
+    def make(theirs: str) -> Any:
+        if theirs.endswith("Calibrator"):
+            return getattr(probmetrics.calibrators, theirs)(**({"loss": "ce"} if theirs == "ETSCalibrator" else {}))
+        return probmetrics.calibrators.get_calibrator(theirs)
+
     def fit_of(theirs: str) -> Callable[[ScoreSet], Predict]:
         def fit(calibration: ScoreSet) -> Predict:
-            model = get_calibrator(theirs) if theirs else ETSCalibrator(loss="ce")
-            model.fit(_both(calibration.p), calibration.y)
-            return lambda score_set: _like(model.predict_proba(_both(score_set.p)), score_set.p)
+            model = make(theirs)
+            model.fit(both_columns(calibration.p), calibration.y)
+            return lambda score_set: like(model.predict_proba(both_columns(score_set.p)), score_set.p)
 
         return fit
 
     for name, theirs, ours in table:
-        yield _peer(f"probmetrics {name}", fit_of(theirs), ours)
+        yield peer(f"probmetrics {name}", fit_of(theirs), ours)
 
 
-def _peer(
-    name: str, fit: Callable[[ScoreSet], Predict], rival: str, most_classes: int = 1_000, most_rows: int = 10_000
+def peer(
+    name: str, fit: Callable[[ScoreSet], Predict], rival: str, most_classes: int = 1_000, most_rows: int = 20_000
 ) -> Method:
+    """Return a method of another package."""
     return Method(name, fit, rival, most_classes, most_rows, is_peer=True)
 
 
-def _both(p: np.ndarray) -> np.ndarray:
+def both_columns(p: np.ndarray) -> np.ndarray:
     """Return a column per class."""
     return np.column_stack((1.0 - p, p)) if p.ndim == 1 else p
 
 
-def _like(q: Any, p: np.ndarray) -> np.ndarray:
+def like(q: Any, p: np.ndarray) -> np.ndarray:
     """Return the positive column where `p` is one column."""
     q = np.asarray(q, dtype=np.float64)
     return q[:, 1] if p.ndim == 1 else q

@@ -84,7 +84,7 @@ def _run(quality: Quality, split: Split, methods: list[Method]) -> None:
         if n_classes > method.most_classes or split.n > method.most_rows:
             row.append([np.nan] * len(quality.figure_names))
             continue
-        q = _predict(method, split)
+        q = predict(method, split)
         if q is None:
             quality.failures[method.name] += 1
             q = p
@@ -95,7 +95,7 @@ def _run(quality: Quality, split: Split, methods: list[Method]) -> None:
     quality.rows.append(row)
 
 
-def _predict(method: Method, split: Split) -> np.ndarray | None:
+def predict(method: Method, split: Split) -> np.ndarray | None:
     """Return the held-out probabilities; None where a peer fails, or lacks a number or a class."""
     silent = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):

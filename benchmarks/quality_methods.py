@@ -34,7 +34,7 @@ class Method:
     fit: Callable[[ScoreSet], Predict]
     rival: str = ""
     most_classes: int = 1_000
-    most_rows: int = 10_000
+    most_rows: int = 20_000
     is_peer: bool = False
 
 

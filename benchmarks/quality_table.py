@@ -145,7 +145,11 @@ class Quality:
 
 def win_rate(losses: np.ndarray, j: int) -> float:
     """Return the share of (run, other method) pairs that method `j` wins, ties half; only pairs that were run."""
+    return float(np.nanmean(wins(losses, j)))
+
+
+def wins(losses: np.ndarray, j: int) -> np.ndarray:
+    """Return 1 for each other method that method `j` beats in a run, 1/2 for a tie, NaN where one was not run."""
     others, mine = np.delete(losses, j, axis=1), losses[:, [j]]
-    both = np.isfinite(others) & np.isfinite(mine)
     won = (mine < others - TIE) + 0.5 * (np.abs(mine - others) <= TIE)
-    return float(won[both].mean())
+    return np.where(np.isfinite(others) & np.isfinite(mine), won, np.nan)
