@@ -1,6 +1,7 @@
 """Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`.
 
 `calarena` needs data that are not ours: `python -m benchmarks calarena --data FOLDER [--only BENCHMARK]`.
+`tables` trains on data that packages ship: `python -m benchmarks tables --data FOLDER [--methods A,B] [--half A]`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from benchmarks import (
     quality,
     rank_preserving,
     scale,
+    tables,
     training,
     verdict,
 )
@@ -68,11 +70,22 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
 def main(arguments: list[str]) -> int:
     """Run the named benchmarks, print their tables and write them; return 2 for an unknown name."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}, calarena")
-    parser.add_argument("--data", metavar="FOLDER", help="calarena: the folder of its files")
-    parser.add_argument("--only", metavar="BENCHMARK", help="calarena: one of its benchmarks, such as cv-binary")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}, calarena, tables")
+    parser.add_argument("--data", metavar="FOLDER", help="calarena, tables: the folder of the scores")
+    parser.add_argument("--only", metavar="BENCHMARK", help="calarena: such as cv-binary; tables: binary or multiclass")
+    parser.add_argument(
+        "--methods", metavar="A,B", help='tables: measure these anew, or "ours"; take the others as kept'
+    )
+    parser.add_argument("--half", choices=tables.HALVES, help="tables: only this half of the tables")
+    parser.add_argument("--all-models", action="store_true", help="tables: run every model at every size")
     options = parser.parse_args(arguments)
-    known = {**BENCHMARKS, "calarena": lambda: calarena.run(options.data, options.only)}
+    known = {
+        **BENCHMARKS,
+        "calarena": lambda: calarena.run(options.data, options.only),
+        "tables": lambda: tables.run(
+            options.data, options.only, methods=options.methods, half=options.half, all_models=options.all_models
+        ),
+    }
     unknown = [name for name in options.names if name not in known]
     if unknown:
         print(f"unknown benchmark {unknown[0]!r}. Choose from: {', '.join(known)}.", file=sys.stderr)

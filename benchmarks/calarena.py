@@ -32,7 +32,11 @@ _MISSING = "CalArena's data are not in {}: it needs {}. Download them from huggi
 
 @dataclass(frozen=True)
 class Experiment:
-    """Calibration and test rows of one model on one data set: probabilities of shape (n,) or (n, K)."""
+    """Calibration and test rows of one model on one data set: probabilities of shape (n,) or (n, K).
+
+    The last four are of the tables trained here: rows of one group stay together, a model is plain or good already, and
+    each table is of one half.
+    """
 
     dataset: str
     model: str
@@ -40,6 +44,10 @@ class Experiment:
     y_cal: np.ndarray
     p_test: np.ndarray
     y_test: np.ndarray
+    group_cal: np.ndarray | None = None
+    group_test: np.ndarray | None = None
+    kind: str = "plain"
+    half: str = ""
 
     @property
     def n_classes(self) -> int:
@@ -111,7 +119,9 @@ def read_experiments(root: Path, name: str) -> Iterator[Experiment]:
             y_cal, y_test = (
                 np.asarray(group[f"labels_{part}"][:]).astype(np.int64).reshape(-1) for part in ("cal", "test")
             )
-            made = Experiment(str(row["dataset"]), str(row["model"]), p_cal, y_cal, p_test, y_test)
+            groups = (group[f"groups_{part}"][:] if f"groups_{part}" in group else None for part in ("cal", "test"))
+            more = {key: str(row[key]) for key in ("kind", "half") if key in row}
+            made = Experiment(str(row["dataset"]), str(row["model"]), p_cal, y_cal, p_test, y_test, *groups, **more)
             sizes = {len(p_cal), len(y_cal), row["cal_size"]}, {len(p_test), len(y_test), row["test_size"]}
             if any(len(each) > 1 for each in sizes):
                 raise SystemExit(f"{where} of {rows} has other numbers of rows than {index} says. Download both again.")

