@@ -14,7 +14,7 @@ from benchmarks.calarena import losses_of
 from benchmarks.calarena_calibrators import in_columns
 from benchmarks.quality import predict
 from benchmarks.quality_measures import difference_error
-from benchmarks.quality_methods import Method, log_losses
+from benchmarks.quality_methods import UNCALIBRATED, Method, log_losses
 from benchmarks.table_runs import Run
 
 #: What is kept of a method in a run: `error` is the standard error of its log loss less that of the scores as they are,
@@ -44,11 +44,13 @@ class Measures:
 def measure_all(runs: list[Run], methods: list[Method], kept: Path, *, fresh: tuple[str, ...] = ()) -> Measures:
     """Measure the methods named in `fresh` anew and take the others as they were kept; without names, what is missing.
 
-    A method is kept in its own file, with the runs by name, so that a comparison can be cut off and taken up again.
+    A method is kept in its own file, with the runs by name, so that a comparison can be cut off and taken up again. The
+    scores as they are, which every method is compared with, are measured wherever they are missing.
     """
     figures = np.full((len(runs), len(methods), len(FIGURES)), np.nan)
     for j, method in enumerate(methods):
-        of_runs = _measured(method, runs, kept, is_fresh=method.name in fresh, is_kept_only=bool(fresh))
+        is_kept_only = bool(fresh) and method.name != UNCALIBRATED
+        of_runs = _measured(method, runs, kept, is_fresh=method.name in fresh, is_kept_only=is_kept_only)
         figures[:, j] = [of_runs.get(run.key, (np.nan,) * len(FIGURES)) for run in runs]
     return Measures(runs, methods, figures)
 
