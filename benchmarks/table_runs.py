@@ -16,7 +16,7 @@ from benchmarks.score_sets import LEAST_HELD_OUT, LEAST_PER_CLASS, MOST_HELD_OUT
 #: The size that takes all calibration rows.
 ALL = "all"
 #: Models of a table that are run at each size, plain ones and good ones; which ones changes from size to size.
-MODELS_PER_SIZE = {"plain": 3, "good": 1}
+MODELS_PER_SIZE = {"plain": 2, "good": 1}
 LEAST_ALL = 100
 
 

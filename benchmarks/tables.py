@@ -3,7 +3,7 @@
 `python -m benchmarks tables --data FOLDER` reads the scores that `benchmarks.table_scores` has written to FOLDER; where
 there are none it trains the models first, in about 40 minutes. What each method did is kept in FOLDER/measured, so that
 a run that was cut off goes on, and `--methods auto` or `--methods ours` measures these anew beside what is kept of the
-others. At each size four models of a table are run, which change from size to size; `--all-models` runs all eleven.
+others. At each size three models of a table are run, which change from size to size; `--all-models` runs all eleven.
 `--half A` keeps half of the tables out of sight. Results of plain models are shown for each half, those of models that
 are good already apart.
 """

@@ -104,13 +104,13 @@ def test_the_greedy_ensemble_is_no_worse_than_its_best_member() -> None:
 def test_calibration_rows_are_the_same_for_all_models_and_come_in_groups(root: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     from benchmarks.calarena import read_experiments
-    from benchmarks.table_runs import drawn_rows, runs_of
+    from benchmarks.table_runs import MODELS_PER_SIZE, drawn_rows, runs_of
 
     experiments = list(read_experiments(root, "tables-binary"))
     runs = runs_of(experiments)
     sizes = {(run.experiment.dataset, run.size) for run in runs}
     assert sizes == {(table, size) for table in TABLES for size in ("100", "300", "all")}
-    assert len(runs) == len(sizes) * 4
+    assert len(runs) == len(sizes) * sum(MODELS_PER_SIZE.values())
     assert len(runs_of(experiments, all_models=True)) == len(sizes) * 5
     assert len({run.key for run in runs}) == len(runs)
     of_panel = [run.split() for run in runs if run.experiment.dataset == "panel_a" and run.size == "100"]
