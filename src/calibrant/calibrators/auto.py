@@ -59,6 +59,8 @@ from calibrant.validation import ArrayLike, InputKind, Labels, check_choice, che
 
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
 _LEAST_GAIN = 1e-9
+#: Rows up to which quadratic is tried, and what each fold's fit makes of all rows is kept, not of those held out alone.
+_MOST_KEPT = 5_000
 #: Rows drawn of a stream, as a multiple of those that the choice looks at.
 _SPARE = 1.5
 
@@ -90,11 +92,11 @@ class AutoCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The candidates are the scores as they are, temperature and quadratic (of raw scores: sigmoid), spline and
-    Venn-Abers. Their out-of-fold logits are blended by the weights, none negative and their sum one, that minimise the
-    out-of-fold log loss plus a penalty on unequal weights that is worth five rows. Half a row of even odds is mixed in.
-    All candidates rise with the score and so does the blend, or it falls where an inversion is found and allowed; none
-    gives exactly 0 or 1.
+    The candidates are the scores as they are, temperature and, of up to 5,000 rows, quadratic (of raw scores: sigmoid),
+    spline and Venn-Abers. Their out-of-fold logits are blended by the weights, none negative and their sum one, that
+    minimise the out-of-fold log loss plus a penalty on unequal weights that is worth five rows. Half a row of even odds
+    is mixed in. All candidates rise with the score and so does the blend, or it falls where an inversion is found and
+    allowed; none gives exactly 0 or 1.
 
     Whether scores want a change is asked of rows that the fits have not seen. The blend gains g nats of log-likelihood
     on them: e^g is the ratio of the likelihoods of two forecasters (Dawid 1984), which one row of a heavy tail can't
@@ -234,7 +236,7 @@ class AutoCalibrator(BinaryCalibrator):
             sample, n = _some(data, self.seed), data.n_rows
         else:
             sample, n = _sample(summary, self.seed)
-        tried = _candidates(self.input)
+        tried = _candidates(self.input, is_small=sample.n_rows <= _MOST_KEPT)
         folds = row_splits(sample, self.cv, rng=self.seed)
         z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
         may_go = np.array([name == "venn_abers" for name in tried])
@@ -323,8 +325,8 @@ class AutoCalibrator(BinaryCalibrator):
 _Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
 
 
-def _candidates(input: InputKind) -> dict[str, _Fit]:
-    """Return what is tried on scores of kind `input`, by name."""
+def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
+    """Return what is tried on scores of kind `input`, by name. Of many rows spline makes quadratic superfluous."""
     rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     if input == "score":
         sigmoid = SigmoidCalibrator(input=input)
@@ -344,8 +346,10 @@ def _candidates(input: InputKind) -> dict[str, _Fit]:
     def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
         return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
 
-    quadratic = _fit_of(QuadraticCalibrator(input=input))
-    return {NONE: as_it_is, "temperature": fit_temperature, "quadratic": quadratic, **rising}
+    tried: dict[str, _Fit] = {NONE: as_it_is, "temperature": fit_temperature}
+    if is_small:
+        tried["quadratic"] = _fit_of(QuadraticCalibrator(input=input))
+    return {**tried, **rising}
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
@@ -395,15 +399,18 @@ def _some(rows: Rows, seed: int) -> Rows:
 def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     """Return the logit of each row by the fit without each fold, shape (k, n).
 
-    Where the rest shows one class it is that of its smoothed rate.
+    Where the rest shows one class it is that of its smoothed rate. Of many rows only the logits of those held out are
+    kept, and k is one.
     """
-    out = np.empty((len(folds), sample.n_rows))
-    for row, (_, rest, fitted) in zip(out, fits_by_fold(sample, folds, fit), strict=True):
+    is_kept = sample.n_rows <= _MOST_KEPT
+    out = np.empty((len(folds) if is_kept else 1, sample.n_rows))
+    for i, (held, rest, fitted) in enumerate(fits_by_fold(sample, folds, fit)):
+        at = (i, slice(None)) if is_kept else (0, held)
         if fitted is not None:
-            row[:] = logit(clip_open(fitted.apply(sample.scores), LEAST))
+            out[at] = logit(clip_open(fitted.apply(sample.scores[at[1]]), LEAST))
         else:
             n_positive = int(np.count_nonzero(rest.positive))
-            row[:] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
+            out[at] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
     return out
 
 
