@@ -68,7 +68,10 @@ def _ours(name: str) -> Method:
 
 
 def _fit_of(make: Callable[..., Calibrator]) -> Callable[[ScoreSet], Predict]:
-    """Return the fit to decision scores where there are some and the method takes them, else to probabilities."""
+    """Return the fit to decision scores where there are some and the method takes them, else to probabilities.
+
+    Groups are declared to the method that takes them.
+    """
 
     def fit(calibration: ScoreSet) -> Predict:
         calibrator = make("probability" if calibration.raw is None else "score")
@@ -78,7 +81,10 @@ def _fit_of(make: Callable[..., Calibrator]) -> Callable[[ScoreSet], Predict]:
             return score_set.raw if is_raw and score_set.raw is not None else score_set.p
 
         n_classes = 2 if calibration.p.ndim == 1 else calibration.p.shape[1]
-        calibrator.fit(values(calibration), calibration.y, classes=np.arange(n_classes))
+        groups = calibration.group
+        is_declared = isinstance(calibrator, cb.AutoCalibrator) and groups is not None and np.unique(groups).size > 1
+        declared = {"cluster": groups} if is_declared else {}
+        calibrator.fit(values(calibration), calibration.y, classes=np.arange(n_classes), **declared)
         return lambda score_set: np.asarray(calibrator.predict_proba(values(score_set)))
 
     return fit
