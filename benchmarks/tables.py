@@ -5,7 +5,7 @@ there are none it trains the models first, in about 40 minutes. What each method
 a run that was cut off goes on, and `--methods auto` or `--methods ours` measures these anew beside what is kept of the
 others. At each size three models of a table are run, which change from size to size; `--all-models` runs all eleven.
 `--half A` keeps half of the tables out of sight. Results of plain models are shown for each half, those of models that
-are good already apart.
+are good already apart; and both for the tables that had no part in the choice of auto's constants (`CHOSEN_ON`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks._harness import Tables
 from benchmarks.calarena import benchmarks_in, read_experiments
 from benchmarks.peers import installed
 from benchmarks.quality_methods import Method
+from benchmarks.real_tables import CHOSEN_ON
 from benchmarks.table_goals import Part
 from benchmarks.table_measures import Measures, measure_all
 from benchmarks.table_methods import methods_of
@@ -31,7 +32,8 @@ win: share of the other methods with a higher log loss, ties half. PHI: (loss be
 runs with a higher log loss than the scores as they are, by mean and beyond two standard errors over test rows or their
 groups. worst excess: above the best single method of the run, on tables without groups. n=: mean log loss ("-": not run
 everywhere). less auto: mean log loss less that of auto where both ran. Standard errors are clustered by table. failed:
-runs that raised an error or gave no number; the scores are taken as they are there."""
+runs that raised an error or gave no number; the scores are taken as they are there. New tables are those on which no
+constant of auto was chosen; the halves hold the others too."""
 
 
 def run(
@@ -89,10 +91,13 @@ def named(methods: str | None, every: list[Method]) -> tuple[str, ...]:
 
 
 def parts_of(kind: str, measures: Measures) -> list[Part]:
-    """Return the plain models of each half, and the good models of both."""
+    """Return the plain models of each half, the good models of both, and either of the tables that auto is new to."""
     kinds = np.array([run.experiment.kind for run in measures.runs])
     halves = np.array([run.experiment.half for run in measures.runs])
+    is_new = np.array([run.experiment.dataset not in CHOSEN_ON for run in measures.runs])
     chosen = {f"half {half}": (kinds == "plain") & (halves == half) for half in HALVES} | {
-        "good models": kinds == "good"
+        "good models": kinds == "good",
+        "new tables only": (kinds == "plain") & is_new,
+        "good models of new tables": (kinds == "good") & is_new,
     }
     return [Part(kind, name, measures.take(rows)) for name, rows in chosen.items() if rows.any()]

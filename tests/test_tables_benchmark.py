@@ -52,6 +52,10 @@ def test_tables_have_names_of_their_own_and_are_enough() -> None:
     assert len({(table.source, table.target) for table in real_tables.TABLES}) == len(names)
 
 
+def test_what_auto_was_chosen_on_are_tables_of_the_list() -> None:
+    assert {table.name for table in real_tables.TABLES} > real_tables.CHOSEN_ON
+
+
 def test_each_table_is_of_one_half_and_halves_are_equal() -> None:
     halves = real_tables.halves()
     assert halves == real_tables.halves()
@@ -131,14 +135,15 @@ def test_parts_goals_and_what_is_kept(root: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tables, "methods_of", lambda _: every)
     found = tables.run(str(root))
     captions = [table["caption"].partition(":")[0] for table in found.tables]
-    assert captions == ["binary, half A", "binary, half B", "binary, good models"]
+    new = ["binary, new tables only", "binary, good models of new tables"]
+    assert captions == ["binary, half A", "binary, half B", "binary, good models", *new]
     half = {row[0]: dict(zip(found.tables[0]["header"], row, strict=True)) for row in found.tables[0]["rows"]}
     assert half["none"]["harm"] == "0.0%"
     assert float(half["isotonic"]["n=100"]) > float(half["temperature"]["n=100"])
     assert all(row["failed"] == "0" for row in half.values())
     claims = [goal["claim"] for goal in found.goals]
     assert claims[0] == "binary, half A: win rate"
-    assert claims[-2:] == ["binary, good models: mean PHI", "binary, good models: harm by mean"]
+    assert claims[-2:] == [f"{new[1]}: mean PHI", f"{new[1]}: harm by mean"]
     assert any(claim.startswith("binary, half B: mean log loss at n = all less that of ") for claim in claims)
     kept = root / "measured" / "binary" / "beta.json"
     before = json.loads(kept.read_text(encoding="utf-8"))
@@ -146,7 +151,8 @@ def test_parts_goals_and_what_is_kept(root: Path, monkeypatch: pytest.MonkeyPatc
     assert [goal["value"] for goal in again.goals] == [goal["value"] for goal in found.goals]
     assert json.loads(kept.read_text(encoding="utf-8")) == before
     of_half = tables.run(str(root), half="B")
-    assert [table["caption"].partition(":")[0] for table in of_half.tables] == ["binary, half B", "binary, good models"]
+    captions = [table["caption"].partition(":")[0] for table in of_half.tables]
+    assert captions == ["binary, half B", "binary, good models", *new]
 
 
 def test_what_is_missing_or_unknown_is_named(root: Path) -> None:
