@@ -31,7 +31,7 @@ def weigh(evidence, change, *, is_certain=False):
 @pytest.mark.parametrize("gain", [-5.0, 0.0, 2.4, 2.6, 4.0, 30.0])
 def test_weights_are_drawn_by_the_odds_of_both_after_prior_odds(gain):
     rows = rows_of(400)
-    evidence = Evidence.of(rows, row_splits(rows, 5)).on_plain_folds(5, 0)
+    evidence = Evidence.of(rows, row_splits(rows, 5)).on_plain_folds(0)
     report, weights = weigh(evidence, np.full(400, -gain / 400))
     belief = 1.0 / (1.0 + np.exp(2.5 - gain))
     wanted = [1.0 - belief, belief] if gain > 2.5 else [1.0, 0.0]
@@ -74,7 +74,7 @@ def test_what_leaks_is_what_a_fitted_rate_gains_by_it():
             continue
         rows = read_rows(np.full(200, 0.3), y)
         evidence = Evidence.of(rows, row_splits(rows, 5, rng=seed))
-        for of in (evidence, evidence.on_plain_folds(5, seed)):
+        for of in (evidence, evidence.on_plain_folds(seed)):
             rate = np.array([[y[split.fitted].mean()] for split in of.folds])
             loss = -np.log(np.where(y, rate, 1.0 - rate))
             alone = np.broadcast_to(-np.log(np.where(y, 0.3, 0.7)), loss.shape)
@@ -99,12 +99,12 @@ def test_few_rows_of_a_class_and_many_rows_keep_their_folds():
 def test_rows_that_say_the_same_are_no_more_evidence_than_one_of_each_cluster():
     change = np.random.default_rng(1).normal(-0.05, 0.3, 200)
     alone = rows_of(200)
-    _, few = weigh(Evidence.of(alone, row_splits(alone, 5)).on_plain_folds(5, 0), change)
+    _, few = weigh(Evidence.of(alone, row_splits(alone, 5)).on_plain_folds(0), change)
     cluster = np.tile(np.arange(200), 10)
     of_clusters = rows_of(2_000, cluster=cluster)
     same, _ = weigh(Evidence.of(of_clusters, row_splits(of_clusters, 5)), np.tile(change, 10))
     nothing = rows_of(2_000)
-    _, many = weigh(Evidence.of(nothing, row_splits(nothing, 5)).on_plain_folds(5, 0), np.tile(change, 10))
+    _, many = weigh(Evidence.of(nothing, row_splits(nothing, 5)).on_plain_folds(0), np.tile(change, 10))
     _, drawn = weigh(Evidence.of(of_clusters, row_splits(of_clusters, 5)), np.tile(change, 10))
     assert drawn[1] == pytest.approx(few[1], abs=0.05)
     assert many[1] > few[1]

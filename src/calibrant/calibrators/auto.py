@@ -10,11 +10,12 @@ from typing import Any, Self, TypeAlias, cast
 import numpy as np
 
 from calibrant.calibrators import auto_report as limits
-from calibrant.calibrators.auto_evidence import Evidence
+from calibrant.calibrators.auto_evidence import gather
 from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupling_of, fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
+from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, held_out, row_splits
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -47,18 +48,14 @@ from calibrant.numerics import (
     dot,
     expit,
     logit,
-    newton_on_simplex,
     own_clip,
     softplus,
-    without_idle,
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, InputKind, Labels, check_choice, check_flag, check_integer
 
-#: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
-_LEAST_GAIN = 1e-9
 #: Rows up to which quadratic is tried, and what each fold's fit makes of all rows is kept, not of those held out alone.
 _MOST_KEPT = 5_000
 #: Rows drawn of a stream, as a multiple of those that the choice looks at.
@@ -80,10 +77,9 @@ class AutoCalibrator(BinaryCalibrator):
     allow_inversion : bool
         Whether scores of two classes that run against the labels, beyond chance, are turned round. A DataWarning and
         `report_` name them in any case.
-    exportable : {"sql", "onnx"}, optional
-        Use only what can be written in that language. Of more than two classes SQL can't couple the rows of one-vs-rest
-        maps by "likelihood": they are coupled by "normalise" instead. ONNX, and SQL for two classes, can all that is
-        used here.
+    exportable : {"sql"}, optional
+        Use only what SQL can do, which of more than two classes can't couple the rows of one-vs-rest maps by
+        "likelihood": they are coupled by "normalise" instead. SQL for two classes, and ONNX, can all that is used here.
 
     Attributes
     ----------
@@ -237,14 +233,14 @@ class AutoCalibrator(BinaryCalibrator):
         else:
             sample, n = _sample(summary, self.seed)
         tried = _candidates(self.input, is_small=sample.n_rows <= _MOST_KEPT)
-        folds = row_splits(sample, self.cv, rng=self.seed)
-        z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
         may_go = np.array([name == "venn_abers" for name in tried])
-        weights = _blend_weights(np.array([held_out(each, folds) for each in z]), sample, may_go=may_go)
-        evidence = Evidence.of(sample, folds)
-        if evidence.wants_plain_folds:
-            evidence = evidence.on_plain_folds(self.cv, self.seed)
-            z = np.array([_by_fit(fit, sample, evidence.folds) for fit in tried.values()])
+        evidence, z, weights = gather(
+            sample,
+            row_splits(sample, self.cv, rng=self.seed),
+            lambda folds: np.array([_by_fit(fit, sample, folds) for fit in tried.values()]),
+            lambda held: _blend_weights(held, sample, may_go),
+            seed=self.seed,
+        )
         uniform = limits.SPARE / (n + limits.SPARE)
         sign = np.where(sample.positive, 1.0, -1.0)
 
@@ -415,31 +411,19 @@ def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
 
 
 def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray | None = None) -> FloatArray:
-    """Return the weights on the simplex that minimise log loss of the mean logit plus PULL |weights - equal ones|^2.
-
-    Candidates that `may_go` get no weight where it changes next to nothing.
-    """
+    """Return the weights of the candidates in a mean of their logits `z`, shape (J, n)."""
     n_tried, n = z.shape
-    z = np.clip(z, -limits.MOST_LOGIT, limits.MOST_LOGIT)
+    z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)
     y = sample.positive.astype(np.float64)
     w = sample.weights * (n / sample.total_weight)
-    equal = np.full(n_tried, 1.0 / n_tried)
 
     def log_loss(weights: FloatArray) -> float:
         mean = np.einsum("j,ji->i", weights, z)
         return dot(w, softplus(mean) - y * mean)
 
-    def loss(weights: FloatArray) -> float:
-        return log_loss(weights) + limits.PULL * dot(weights - equal, weights - equal)
-
     def derivatives(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = expit(np.einsum("j,ji->i", weights, z))
         bent = z * np.sqrt(w * q * (1.0 - q))
-        gradient = np.einsum("ji,i->j", z, w * (q - y)) + 2.0 * limits.PULL * (weights - equal)
-        return gradient, np.einsum("ji,li->jl", bent, bent) + 2.0 * limits.PULL * np.eye(n_tried)
+        return np.einsum("ji,i->j", z, w * (q - y)), np.einsum("ji,li->jl", bent, bent)
 
-    found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
-    if may_go is None:
-        return found
-    most_rise = min(limits.IDLE, limits.IDLE_PER_ROW * n)
-    return without_idle(found, log_loss, derivatives, may_go=may_go, most_rise=most_rise)
+    return least_weights(log_loss, derivatives, n, n_tried=n_tried, may_go=may_go)

@@ -9,13 +9,14 @@ from typing import Self
 import numpy as np
 
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
-from calibrant.calibrators.cross_fit import Split, held_out, held_out_mean, refit_variance, row_splits
+from calibrant.calibrators.cross_fit import Split, held_out, held_out_mean, plain_splits, refit_variance
 from calibrant.dependent_rows import DesignEffects
 from calibrant.numerics import FloatArray, expit, kish_size
 from calibrant.rows import Rows
 
 #: Log-likelihood, in nats, by which the blend must beat the scores as they are: what counts is the odds of the two,
-#: after prior odds of 1 to e^2.5, and even odds are asked for.
+#: after prior odds of 1 to e^2.5, and even odds are asked for. It was chosen among 0 to 4 nats, for little harm at
+#: little cost, on 26 binary tables, 9 others (`CHOSEN_ON` in benchmarks/real_tables.py) and the older score sets.
 _ASKED = 2.5
 #: Rows up to which gains are measured on folds of their own, which know nothing of the class rates.
 _MOST_AGAIN = 3_000
@@ -53,10 +54,9 @@ class Evidence:
         is_enough = int(counts[counts > 0].min()) >= _FEWEST_PER_CLASS
         return self.leak > 0.0 and self.rows.n_rows <= _MOST_AGAIN and is_enough
 
-    def on_plain_folds(self, cv: int, seed: int) -> Self:
-        """Return the same on folds that are drawn without a look at the labels."""
-        strata = np.zeros(self.rows.n_rows, dtype=np.int64)
-        return replace(self, folds=row_splits(self.rows, cv, rng=seed, strata=strata), leak=0.0)
+    def on_plain_folds(self, seed: int) -> Self:
+        """Return the same on as many folds that are drawn without a look at the labels."""
+        return replace(self, folds=plain_splits(self.rows, len(self.folds), rng=seed), leak=0.0)
 
     def weigh(
         self,
@@ -117,6 +117,29 @@ class Evidence:
     @property
     def _size(self) -> float:
         return kish_size(self.rows.weights)
+
+
+def gather(
+    rows: Rows,
+    folds: list[Split],
+    by_fit: Callable[[list[Split]], FloatArray],
+    weights_of: Callable[[FloatArray], FloatArray],
+    *,
+    seed: int,
+) -> tuple[Evidence, FloatArray, FloatArray]:
+    """Return the evidence, what each candidate's fits make of its rows, and the weights of the candidates.
+
+    `by_fit` gives of folds what the fits of each of J candidates make of the rows, shape (J, k, n, ...), and
+    `weights_of` the weights by what those make that have not seen the row. These are chosen on the given folds; gains
+    are measured on plain ones where that is wanted.
+    """
+    outputs = by_fit(folds)
+    weights = weights_of(np.array([held_out(each, folds) for each in outputs]))
+    evidence = Evidence.of(rows, folds)
+    if evidence.wants_plain_folds:
+        evidence = evidence.on_plain_folds(seed)
+        outputs = by_fit(evidence.folds)
+    return evidence, outputs, weights
 
 
 def _reason(blend: Candidate, chosen: str, belief: float, *, is_certain: bool) -> str:

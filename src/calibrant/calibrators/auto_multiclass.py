@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators import auto_report as limits
-from calibrant.calibrators.auto_evidence import Evidence
+from calibrant.calibrators.auto_evidence import gather
 from calibrant.calibrators.auto_report import NONE, AutoReport
+from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
 from calibrant.calibrators.candidate_fit import CandidateFit
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, held_out, row_splits, smoothed_shares
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits, smoothed_shares
 from calibrant.calibrators.matrix_scaling import MatrixScalingCalibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
@@ -29,10 +30,8 @@ from calibrant.numerics import (
     IntArray,
     dot,
     log_softmax,
-    newton_on_simplex,
     own_clip,
     softmax,
-    without_idle,
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -46,11 +45,9 @@ _MOST_ENTRIES = 1 << 21
 _TINY = 0.01
 #: Entries up to which what each fold's fit makes of all rows is kept, and not that of the rows held out alone.
 _MOST_KEPT = 1 << 17
-#: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
-_LEAST_GAIN = 1e-9
 
-#: What a calibrator can be told that it will be exported to.
-Exportable: TypeAlias = Literal["sql", "onnx"]
+#: What a calibrator can be told that it will be exported to; ONNX can all that is fitted here.
+Exportable: TypeAlias = Literal["sql"]
 EXPORTABLE: tuple[Exportable, ...] = get_args(Exportable)
 
 _Fit: TypeAlias = Callable[[Rows | RowStream], PoolPart]
@@ -73,14 +70,14 @@ def fit_classes(
     tried = _candidates(input, sample, coupling, alone)
     if clip is not None and stream is None and rows.n_classes <= _MOST_CLASSES and _has_tiny(sample.scores):
         tried["matrix_clipped"] = _fit_clipped
-    folds = row_splits(sample, cv, rng=seed, strata=rank[codes])
-    z = np.array([_by_fit(fit, sample, folds) for fit in tried.values()])
     may_go = np.array([isinstance(fit, CandidateFit) and fit.is_one_vs_rest for fit in tried.values()])
-    weights = _pool_weights(np.array([held_out(each, folds) for each in z]), codes, sample.weights, may_go)
-    evidence = Evidence.of(sample, folds)
-    if evidence.wants_plain_folds:
-        evidence = evidence.on_plain_folds(cv, seed)
-        z = np.array([_by_fit(fit, sample, evidence.folds) for fit in tried.values()])
+    evidence, z, weights = gather(
+        sample,
+        row_splits(sample, cv, rng=seed, strata=rank[codes]),
+        lambda folds: np.array([_by_fit(fit, sample, folds) for fit in tried.values()]),
+        lambda held: _pool_weights(held, codes, sample.weights, may_go),
+        seed=seed,
+    )
     uniform = limits.SPARE / (n_rows + limits.SPARE)
     at = np.arange(codes.size), codes
 
@@ -198,18 +195,12 @@ def _by_fit(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
 def _pool_weights(
     z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray, may_go: BoolArray | None = None
 ) -> FloatArray:
-    """Return the weights on the simplex that minimise log loss plus PULL |weights - equal ones|^2, by Newton's method.
-
-    `z` holds the log-probabilities of each candidate, shape (J, n, K). Those that `may_go` get no weight where it
-    changes next to nothing.
-    """
+    """Return the weights of the candidates in a product of their probabilities, `z` their logarithms, (J, n, K)."""
     n_tried, n, _ = z.shape
-    z = np.maximum(z, -limits.MOST_LOGIT)
+    z = np.maximum(z, -MOST_LOGIT)
     w = w * (n / w.sum())
     chosen = z[:, np.arange(n), codes]
-    equal = np.full(n_tried, 1.0 / n_tried)
     flat = z.reshape(n_tried, -1)
-
     known: list[tuple[FloatArray, FloatArray]] = []
 
     def logs_at(at: FloatArray) -> FloatArray:
@@ -220,21 +211,13 @@ def _pool_weights(
     def log_loss(at: FloatArray) -> float:
         return -dot(w, logs_at(at)[np.arange(n), codes])
 
-    def loss(at: FloatArray) -> float:
-        return log_loss(at) + limits.PULL * dot(at - equal, at - equal)
-
     def derivatives(at: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = np.exp(logs_at(at))
         mean = np.einsum("ik,jik->ji", q, z)
-        gradient = np.einsum("i,ji->j", w, mean - chosen) + 2.0 * limits.PULL * (at - equal)
         bent = ((z - mean[:, :, None]) * np.sqrt(q * w[:, None])).reshape(n_tried, -1)
-        return gradient, np.einsum("ji,li->jl", bent, bent) + 2.0 * limits.PULL * np.eye(n_tried)
+        return np.einsum("i,ji->j", w, mean - chosen), np.einsum("ji,li->jl", bent, bent)
 
-    found = newton_on_simplex(loss, derivatives, equal, least_gain=_LEAST_GAIN)
-    if may_go is None:
-        return found
-    most_rise = min(limits.IDLE, limits.IDLE_PER_ROW * n)
-    return without_idle(found, log_loss, derivatives, may_go=may_go, most_rise=most_rise)
+    return least_weights(log_loss, derivatives, n, n_tried=n_tried, may_go=may_go)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

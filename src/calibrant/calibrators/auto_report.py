@@ -16,17 +16,10 @@ from calibrant.maps import OneVsRestMap, PoolPart
 NONE = "none"
 #: Rows that the cross-validation takes at most; more would change the weights by less than their own noise.
 MOST_ROWS = 20_000
-#: Strength of the penalty on unequal weights, in rows.
-PULL = 5.0
 #: Candidates of less weight are dropped.
 LEAST_WEIGHT = 1e-3
-#: Candidates that are kept class by class are dropped where the log loss of all rows rises by less than this, in nats
-#: in all and per row: a weight that is fitted to the rows gains one nat on them that it doesn't on others (Akaike).
-IDLE, IDLE_PER_ROW = 1.0, 1e-4
 #: Rows of equal probabilities that are mixed in, so that nothing becomes impossible.
 SPARE = 0.5
-#: Logits beyond this count as this in the choice of weights: one row must not decide it alone.
-MOST_LOGIT = 20.0
 #: Whole numbers up to here are floats without rounding.
 EXACT = 2**53
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -283,42 +282,6 @@ class BinaryCalibrator(Calibrator):
         check_columns(self, fitted, n_classes, field)
         if fitted.coupling != "normalise":
             field.member("coupling").refuse(f"does not go with {self!r}, which couples rows by 'normalise'")
-
-
-class WrappingCalibrator(Calibrator):
-    """A calibrator whose first argument is another one, by name or as an instance, which is left unfitted."""
-
-    calibrator: str | BinaryCalibrator
-
-    @property
-    def input(self) -> InputKind:  # type: ignore[override]
-        """What the scores are that the calibrator of the columns takes."""
-        return self.inner().input
-
-    def inner(self) -> BinaryCalibrator:
-        """Return a new, unfitted calibrator of one score."""
-        return make_binary_calibrator(self.calibrator)
-
-    def check_params(self) -> None:
-        self.inner().check_params()
-
-    def check_map(self, fitted: Map, n_classes: int, field: DocumentField) -> None:
-        if n_classes != 2:
-            self.refuse_map(n_classes, field)
-        self.inner().check_map(fitted, n_classes, field)
-
-    @classmethod
-    def takes_input(cls) -> bool:
-        return True
-
-    @classmethod
-    def adapted(cls, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Hand `input` on to the calibrator of the columns."""
-        given = dict(params)
-        if "input" in given:
-            inner = given.pop("calibrator", inspect.signature(cls).parameters["calibrator"].default)
-            given["calibrator"] = make_calibrator(inner, input=given.pop("input"))
-        return given
 
 
 def make_calibrator(calibrator: str | Calibrator, /, **params: Any) -> Calibrator:

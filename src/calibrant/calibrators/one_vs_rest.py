@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from calibrant.calibrators.base import (
     BinaryCalibrator,
-    WrappingCalibrator,
     check_columns,
     fit_one_vs_rest,
     named,
     stream_one_vs_rest,
 )
+from calibrant.calibrators.wrapping import WrappingCalibrator
 from calibrant.document_field import DocumentField
 from calibrant.maps import COUPLINGS, Coupling, Map, OneVsRestMap
 from calibrant.row_stream import RowStream

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from calibrant.calibrators.base import BinaryCalibrator, WrappingCalibrator, check_columns, named
+from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
+from calibrant.calibrators.wrapping import WrappingCalibrator
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, warn
 from calibrant.maps import IDENTITY, BinaryMap, Map, TopLabelMap

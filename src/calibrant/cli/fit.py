@@ -60,7 +60,7 @@ _OPTIONS = (
 @click.option(
     "--allow-inversion", is_flag=True, default=None, help="auto: turn scores round that run against the labels."
 )
-@click.option("--exportable", metavar="FORMAT", help="auto: use only what can be exported so: sql or onnx.")
+@click.option("--exportable", metavar="FORMAT", help="auto: use only what can be exported so: sql.")
 @click.option("--bins", "n_bins", type=int, metavar="N", help="histogram: number of bins.")
 @click.option("--strategy", metavar="NAME", help="histogram: quantile or uniform bins.")
 @click.option("--threshold-pos", type=int, metavar="N", help="mimic: positives in each first bin.")
