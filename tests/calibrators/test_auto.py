@@ -236,7 +236,11 @@ def test_an_inversion_is_said_and_used_only_when_asked(input):
     assert log_loss(turned.predict_proba(held), outcome) < log_loss(flat.predict_proba(held), outcome) - 0.1
     again = from_document(json.loads(json.dumps(to_document(turned))))
     assert (again.predict_proba(held) == turned.predict_proba(held)).all()
-    assert "mean logit, turned round" in "\n".join(again.describe())
+    first, *parts = again.describe()
+    assert first.startswith("mean logit, turned round, mixed with ")
+    n_parts = len(again.map_.maps)
+    assert all(part.startswith("  ") for part in parts[:n_parts])
+    assert not parts[n_parts].startswith("  ")
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pkl"])

@@ -116,4 +116,7 @@ def test_inspection_names_the_parts_and_their_shares():
     assert parts[0] == f"  {fitted.weights_[0]:.3g} of softmax of {fitted.inverse_temperature_:.6g} * z"
     assert len(parts) == 3
     two = cb.EnsembleTemperatureCalibrator(input="logit").fit(z[:, 1] - z[:, 0], y > 0)
-    assert two.describe()[0].startswith(f"mean: {two.weights_[0]:.3g} of q = expit(")
+    first, *parts = two.describe()
+    assert first == "mean:"
+    assert parts[0].startswith(f"  {two.weights_[0]:.3g} of q = expit(")
+    assert len(parts) == len(two.map_.maps)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -42,8 +44,18 @@ class _MeanOfMaps(BinaryMap):
     def fitted_scores(self) -> FloatArray:
         return np.unique(np.concatenate([part.fitted_scores() for part in self.maps]))
 
-    def words_of_parts(self) -> str:
-        return "; ".join(f"{w:.3g} of {m.in_words()}" for w, m in zip(self.weights.tolist(), self.maps, strict=True))
+    @abstractmethod
+    def head(self) -> str:
+        """Return what kind of mean it is, in words."""
+
+    def parts_in_words(self) -> list[str]:
+        return [f"{w:.3g} of {m.in_words()}" for w, m in zip(self.weights.tolist(), self.maps, strict=True)]
+
+    def in_words(self) -> str:
+        return f"{self.head()}: {'; '.join(self.parts_in_words())}"
+
+    def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
+        return [f"{self.head()}:", *(f"  {part}" for part in self.parts_in_words())]
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
         check_parts(self.maps, input, field)
@@ -83,9 +95,9 @@ class BlendMap(_MeanOfMaps):
         q = b.expit(b.weighted_total(logits, self.signed_weights))
         return q * (1.0 - self.uniform) + 0.5 * self.uniform if self.uniform else q
 
-    def in_words(self) -> str:
+    def head(self) -> str:
         mixed = f", mixed with {self.uniform:.3g} of 1/2" if self.uniform else ""
-        return f"mean logit{', turned round' if self.falls else ''}{mixed}: {self.words_of_parts()}"
+        return f"mean logit{', turned round' if self.falls else ''}{mixed}"
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
@@ -112,8 +124,8 @@ class MeanMap(_MeanOfMaps):
             return step_formula(b, s, self)
         return b.least(b.weighted_total([part.formula(b, s) for part in self.maps], self.weights), b.number(1.0))
 
-    def in_words(self) -> str:
-        return f"mean: {self.words_of_parts()}"
+    def head(self) -> str:
+        return "mean"
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
