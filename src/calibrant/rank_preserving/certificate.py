@@ -18,7 +18,7 @@ from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.problem import Nearly, affine_columns, affine_feasible_point, largest_violation
-from calibrant.rank_preserving.projection import Multipliers, dual_value, multiplier_terms, project
+from calibrant.rank_preserving.projection import Multipliers, dual_value, multiplier_terms, project, project_by_steps
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
 #: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
@@ -31,6 +31,8 @@ _PAUSE_AFTER_FAILURE = 3
 _PROJECTION_AIM = 0.01
 #: Share of the gap that is allowed which mixing may use up.
 _SHARE_OF_GAP = 0.7
+#: The penalty rises where the sums are off by more than this many times what the objective is.
+_WEIGHT_OF_OBJECTIVE = 3.0
 #: Entries up to which a relaxed order is taken on to the smaller gap, which needs many more iterations there.
 _FEW_ENTRIES = 600
 
@@ -88,18 +90,23 @@ class Certificate:
 
     def check(
         self, n_iter: int, q: FloatArray, columns: SortedColumns, multipliers: Multipliers, *, may_project: bool = True
-    ) -> float:
-        """Measure an iterate, take its bound, search for a feasible matrix; return its objective less this bound.
+    ) -> bool:
+        """Measure an iterate, take its bound, search for a feasible matrix; say whether its sums are what is most off.
 
-        Where that overwrites the iterate, `is_overwritten` says so.
+        The Lagrangian of the iterate less its least value is what is off in the objective, and the multipliers times
+        the residuals what is off in the sums. Where the search overwrites the iterate, `is_overwritten` says so.
         """
         objective, *residuals = self.measure(q, columns)
-        bound = self.take_bound(multipliers)
+        lagrangian = objective + 2.0 * multiplier_terms(self.columns, self.work, multipliers)
+        of_sums = 2.0 * multiplier_terms(self.columns, self.work, multipliers, is_absolute=True)
+        of_objective = lagrangian - self.take_bound(multipliers)
         self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
+        if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
+            self.q, self.order, self.objective = q.copy(), columns.order.copy(), objective
         if may_project:
             self._improve(q, columns, objective)
-        return objective - bound
+        return of_sums > _WEIGHT_OF_OBJECTIVE * of_objective
 
     def record_progress(self, n_iter: int, residual: float, objective: float) -> None:
         """Add a check to the history, and pass it to the callback."""
@@ -157,7 +164,10 @@ class Certificate:
         mixed = columns.own_order().replace(p=q)
         tol = self.criteria.tol
         max_passes = max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter))
-        if not project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes):
+        if not (
+            project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes)
+            or project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_passes)
+        ):
             return False
         objective = self.measure(q, mixed.replace(p=columns.p))[0]
         if objective < self.objective:

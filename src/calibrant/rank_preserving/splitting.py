@@ -16,16 +16,14 @@ Statistics 37; Held, Wolfe and Crowder (1974), Mathematical Programming 6, for t
 from __future__ import annotations
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
+from calibrant.kernels import SortedColumns, Workspace
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rank_preserving.certificate import Certificate
+from calibrant.rank_preserving.column_workers import row_scale, workers_of
 from calibrant.rank_preserving.problem import unsorted
 from calibrant.rank_preserving.projection import solve_blocks
 
@@ -47,8 +45,6 @@ _WORTH_A_START = 100
 _WORTH_A_PROJECTION = 4.0
 #: A row's penalty grows with this power of its multiplier over the median one, between these ratios.
 _POWER, _LEAST_RATIO, _LARGEST_RATIO = 0.75, 0.1, 1e3
-#: Entries of the matrix below which a step takes less time than waking a thread.
-_WORTH_A_THREAD = 100_000
 #: Iterations of `alternate` up to its first check, their growth from check to check, and most between two.
 _FIRST_CHECK, _GROWTH, _LONGEST = 20, 1.25, 500
 #: A warm start needs so many rows per squared column, for its windows to be enough, and so many at least.
@@ -97,16 +93,14 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
     columns = columns.own_order()
     mean: FloatArray | None = None
     row_multipliers: FloatArray | None = None
-    before: FloatArray | None = None
-    is_worth_a_thread = columns.p.size >= _WORTH_A_THREAD and (os.cpu_count() or 1) > 1
-    with ThreadPoolExecutor(1) if is_worth_a_thread else nullcontext() as threads:
-        workers = ColumnWorkers(columns, certificate, threads)
+    with workers_of(columns, certificate.work) as workers:
         while not certificate.is_done():
             n_steps = min(penalties.next_interval(), max_iter - n_iter)
             row_multipliers = None  # memory for the steps
-            row_multipliers = workers.take_steps(state, move, penalties, n_steps)
+            by_row, rule = penalties.of_rows(), certificate.rule(penalties.common)
+            row_multipliers = workers.take_steps(state, move, by_row, rule, n_steps)
             n_iter += n_steps
-            workers.pool(state, penalties, move)
+            workers.pool(state, by_row, rule, move)
             if penalties.is_descending:
                 last = np.concatenate((row_multipliers, workers.column_multipliers))
                 mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
@@ -115,20 +109,18 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             else:
                 mean = None
             multipliers = row_multipliers, workers.column_multipliers
-            excess = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
+            is_loose = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
-                workers.pool(state, penalties, move)
+                workers.pool(state, by_row, rule, move)
             if n_iter >= max_iter:
                 break
-            before = penalties.of_rows()
-            penalties.change(excess, row_multipliers)
-            before /= penalties.of_rows()
+            penalties.change(row_multipliers, is_loose=is_loose)
+            by_row /= penalties.of_rows()
             for j, order in enumerate(columns.order):
                 # state - move is a multiplier over the penalty: the multiplier stays
-                state[j] = move[j] + (state[j] - move[j]) * before[order]
-            before = None
+                state[j] = move[j] + (state[j] - move[j]) * by_row[order]
     del workers, penalties, row_multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
@@ -138,14 +130,15 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
 class _Penalties:
     """The penalty of each row, a common one times a ratio, and how both change from check to check.
 
-    The common penalty follows the sign of the duality gap of the iterate: below 0 the sums are met too loosely, above
-    0 the objective is. After a warm start it is lowered by a fixed schedule first, here called a descent.
+    The common penalty rises where the sums are met too loosely, and falls where the objective is. After a warm start
+    it is lowered by a fixed schedule first, here called a descent.
     """
 
     def __init__(self, certificate: Certificate, *, by_row: bool) -> None:
         n = certificate.columns.weight.size
         self.by_row, self.growth, self.fading_after = by_row, certificate.growth, certificate.fading_after
         self.common, self.ratio = certificate.first_penalty, np.ones(n)
+        self.scale = row_scale(certificate.columns) if by_row else np.ones(n)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
         self.descent: list[float] = []  # penalties to come
         self.is_descending = False
@@ -170,15 +163,15 @@ class _Penalties:
         return not self.is_descending or self.common <= self.lowest * _WORTH_A_PROJECTION
 
     def of_rows(self) -> FloatArray:
-        return self.common * self.ratio
+        return self.common * self.ratio * self.scale
 
-    def change(self, excess: float, row_multipliers: FloatArray) -> None:
-        """Change the penalties after a check, from the objective of its iterate less the bound of its multipliers."""
+    def change(self, row_multipliers: FloatArray, *, is_loose: bool) -> None:
+        """Change the penalties after a check, from its multipliers and whether the sums are met too loosely."""
         pace = 1.0
         if self.is_descending:
             self.common = self.descent.pop(0)
         else:
-            sign = 1 if excess < 0.0 else -1
+            sign = 1 if is_loose else -1
             self.n_turns += self.last_sign * sign < 0
             self.last_sign = sign
             self.n_checks += 1
@@ -188,56 +181,6 @@ class _Penalties:
         if self.by_row:
             self.ratio **= 1.0 - 0.5 * pace
             self.ratio *= _row_ratio(row_multipliers) ** (0.5 * pace)
-
-
-class ColumnWorkers:
-    """The steps of the splitting, with the columns shared between two workers, which `threads` run at the same time.
-
-    Whether they do does not change a bit of the answer: each has its own table of the rows, which both read at random
-    and add to, and their sums are joined in a fixed order.
-    """
-
-    def __init__(self, columns: SortedColumns, certificate: Certificate, threads: ThreadPoolExecutor | None) -> None:
-        self.columns, self.certificate, self.threads = columns, certificate, threads
-        self.work = certificate.work
-        self.column_multipliers = np.empty(len(columns.p))
-        self.n_workers = min(len(self.work.level), len(columns.p))
-
-    def take_steps(self, state: FloatArray, move: FloatArray, penalties: _Penalties, n_steps: int) -> FloatArray:
-        """Take steps; return the multipliers of the row sums after the last; those of the margins are kept."""
-        weight, row = self.columns.weight, self.work.row
-        rows = np.empty((self.n_workers, weight.size, 4))
-        rows[:, :, WEIGHT] = weight
-        rows[:, :, PENALTY] = penalties.of_rows()
-        rows[:, :, PENALTY] *= weight
-        rule = self.certificate.rule(penalties.common)
-        self._run(SplittingArrays(state, move, rows, self.column_multipliers), rule, n_steps)
-        np.add(rows[0, :, WEIGHT], rows[0, :, PENALTY], out=row)
-        row *= rows[0, :, ROW]
-        row /= weight
-        del rows  # memory for the copy
-        return row.copy()
-
-    def _run(self, arrays: SplittingArrays, rule: Rule | None, n_steps: int) -> None:
-        def run(first: int, end: int, worker: int) -> None:
-            kernels.take_steps(self.columns, self.work, arrays, rule, (first, end, n_steps), worker)
-
-        if self.threads is None:
-            run(0, n_steps + 1, -1)
-            return
-        for number in range(n_steps + 1):
-            others = [self.threads.submit(run, number, number + 1, worker) for worker in range(1, self.n_workers)]
-            run(number, number + 1, 0)
-            for other in others:
-                other.result()
-            if number < n_steps:
-                kernels.join_workers(arrays)
-
-    def pool(self, state: FloatArray, penalties: _Penalties, out: FloatArray) -> None:
-        """Write the columns nearest to `state` that the order allows to `out`."""
-        by_row = penalties.of_rows() * self.columns.weight
-        rule = self.certificate.rule(penalties.common)
-        kernels.pool_columns(self.columns.replace(p=state), self.work, by_row, rule, out)
 
 
 def _row_ratio(row_multipliers: FloatArray) -> FloatArray:
