@@ -149,9 +149,9 @@ def test_it_is_an_estimator_that_can_be_cloned() -> None:
     assert made.get_params() == {
         "maps": "straight",
         "knot_tol": 1e-3,
-        "tol": 1e-8,
+        "tol": 1e-9,
         "gap_tol": None,
-        "max_iter": 5_000,
+        "max_iter": 20_000,
     }
     assert repr(made.set_params(knot_tol=1e-6)) == "RankPreservingCalibrator(maps='straight')"
     with pytest.raises(CalibrantError, match=r"unknown parameter of RankPreservingCalibrator 'knots'"):

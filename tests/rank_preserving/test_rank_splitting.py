@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.rank_preserving import EpsilonSlack, Nearly, solve, splitting
+from calibrant.rank_preserving import EpsilonSlack, Nearly, column_workers, solve, splitting
 
 
 def draw(seed: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -18,10 +18,10 @@ def draw(seed: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("nearly", [None, EpsilonSlack(0.01)])
 def test_workers_at_the_same_time_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, nearly: Nearly | None) -> None:
     P, margins = draw(5, 700, 5)
-    monkeypatch.setattr(splitting.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(column_workers.os, "cpu_count", lambda: 2)
     answers = []
     for least in (0, 10**9):
-        monkeypatch.setattr(splitting, "_WORTH_A_THREAD", least)
+        monkeypatch.setattr(column_workers, "_WORTH_A_THREAD", least)
         result = solve(P, margins, gap_tol=1e-3, nearly=nearly)
         answers.append((result.n_iter, result.bound, result.Q.tobytes()))
     assert answers[0] == answers[1]

@@ -66,7 +66,7 @@ _OPTIONS = {
     "--ties", type=click.Choice(get_args(Ties)), default="equal", help="Whether rows with equal entries stay equal."
 )
 @click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
-@click.option("--max-iter", type=int, default=5_000, metavar="N", help="Most iterations.")
+@click.option("--max-iter", type=int, default=20_000, metavar="N", help="Most iterations.")
 @click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
 @format_option

@@ -97,9 +97,9 @@ class RankPreservingCalibrator(Configured, MapFitted):
     input: InputKind = field(default="probability", init=False)
     maps: MapKind = "rising"
     knot_tol: float = 1e-6
-    tol: float = 1e-8
+    tol: float = 1e-9
     gap_tol: float | None = None
-    max_iter: int = 5_000
+    max_iter: int = 20_000
     map_: OneVsRestMap = field(init=False)
     margins_: FloatArray = field(init=False)
     result_: RankPreservingResult = field(init=False)

@@ -18,21 +18,30 @@ from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.problem import Nearly, affine_columns, affine_feasible_point, largest_violation
-from calibrant.rank_preserving.projection import Multipliers, dual_value, multiplier_terms, project, project_by_steps
+from calibrant.rank_preserving.projection import (
+    Errors,
+    Multipliers,
+    dual_value,
+    multiplier_terms,
+    project,
+    project_by_steps,
+)
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
 #: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
 _SHARES_AT_THE_END = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
-#: Passes of a projection: at least, and per iteration so far. They cost a fifth of an iteration each.
-_LEAST_PASSES, _PASSES_PER_ITERATION = 500, 1.5
+#: Passes of a projection by Newton steps, which cost a fifth of an iteration each: at least, per iteration so far, and
+#: at most. Steps of one by the splitting: at least, and per iteration so far.
+_LEAST_PASSES, _PASSES_PER_ITERATION, _MOST_PASSES = 500, 1.5, 1_000
+_LEAST_STEPS, _STEPS_PER_ITERATION = 500, 0.25
 #: Checks without a projection after one that failed, at first; after each further failure as many more.
 _PAUSE_AFTER_FAILURE = 3
 #: Sums that a projection aims at, as a share of `tol`.
 _PROJECTION_AIM = 0.01
 #: Share of the gap that is allowed which mixing may use up.
 _SHARE_OF_GAP = 0.7
-#: The penalty rises where the sums are off by more than this many times what the objective is.
-_WEIGHT_OF_OBJECTIVE = 3.0
+#: Iterations after which what is good enough is not taken on to the smaller gap.
+_MOST_FOR_TARGET = 5_000
 #: Entries up to which a relaxed order is taken on to the smaller gap, which needs many more iterations there.
 _FEW_ENTRIES = 600
 
@@ -64,6 +73,8 @@ class Certificate:
 
     def is_done(self) -> bool:
         """Say whether the gap is small enough; every matrix that is kept is feasible."""
+        if self.gap <= self.criteria.gap_tol and self.history and self.history[-1].n_iter >= _MOST_FOR_TARGET:
+            return True
         if self.gap <= self.goal:  # what is good enough is secured first: the way to a smaller gap may lead nowhere
             self.goal = self.target
         return self.gap <= self.goal
@@ -90,23 +101,20 @@ class Certificate:
 
     def check(
         self, n_iter: int, q: FloatArray, columns: SortedColumns, multipliers: Multipliers, *, may_project: bool = True
-    ) -> bool:
-        """Measure an iterate, take its bound, search for a feasible matrix; say whether its sums are what is most off.
+    ) -> Errors:
+        """Measure an iterate, take its bound, search for a feasible matrix; return what is off in the iterate.
 
-        The Lagrangian of the iterate less its least value is what is off in the objective, and the multipliers times
-        the residuals what is off in the sums. Where the search overwrites the iterate, `is_overwritten` says so.
+        Where the search overwrites the iterate, `is_overwritten` says so.
         """
         objective, *residuals = self.measure(q, columns)
-        lagrangian = objective + 2.0 * multiplier_terms(self.columns, self.work, multipliers)
-        of_sums = 2.0 * multiplier_terms(self.columns, self.work, multipliers, is_absolute=True)
-        of_objective = lagrangian - self.take_bound(multipliers)
+        errors = Errors.of(self.columns, self.work, objective, multipliers).less(self.take_bound(multipliers))
         self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
             self.q, self.order, self.objective = q.copy(), columns.order.copy(), objective
         if may_project:
             self._improve(q, columns, objective)
-        return of_sums > _WEIGHT_OF_OBJECTIVE * of_objective
+        return errors
 
     def record_progress(self, n_iter: int, residual: float, objective: float) -> None:
         """Add a check to the history, and pass it to the callback."""
@@ -163,11 +171,13 @@ class Certificate:
             q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
         mixed = columns.own_order().replace(p=q)
         tol = self.criteria.tol
-        max_passes = max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * self.history[-1].n_iter))
-        if not (
-            project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes)
-            or project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_passes)
-        ):
+        n_iter = self.history[-1].n_iter
+        max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
+        max_steps = _LEAST_STEPS + int(_STEPS_PER_ITERATION * n_iter)
+        is_found = project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes)
+        if not is_found and self._n_failures:  # they cost more: not before the cheaper way has failed once before
+            is_found = project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_steps)
+        if not is_found:
             return False
         objective = self.measure(q, mixed.replace(p=columns.p))[0]
         if objective < self.objective:

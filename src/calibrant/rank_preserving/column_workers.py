@@ -14,7 +14,7 @@ from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, Splitti
 from calibrant.numerics import FloatArray
 
 #: Entries of the matrix below which a step takes less time than waking a thread.
-_WORTH_A_THREAD = 100_000
+_WORTH_A_THREAD = 300_000
 #: Share of the rows on either side of a row that its spacing is measured over, and the power by which its penalty
 #: falls with it, between these two logarithms.
 _NEIGHBOURHOOD, _POWER, _LEAST_SCALE, _LARGEST_SCALE = 0.01, 0.25, -7.0, 9.0
@@ -88,14 +88,15 @@ def row_scale(columns: SortedColumns) -> FloatArray:
     """
     n_columns, n = columns.p.shape
     spacing = np.zeros(n)
-    for j, (p, order, count) in enumerate(zip(columns.p, columns.order, columns.n_ties.tolist(), strict=True)):
-        if p[0] == p[-1]:
+    for p, order in zip(columns.p, columns.order, strict=True):
+        first = np.flatnonzero(np.append(True, p[1:] > p[:-1]))
+        if first.size == 1:
             continue
-        edges, place = columns.edges(j), np.arange(count)
-        near = max(1, int(_NEIGHBOURHOOD * count))
-        low, high = np.maximum(place - near, 0), np.minimum(place + near, count - 1)
-        level = p[edges[:-1]]
-        spacing[order] += np.repeat(np.log((level[high] - level[low]) / (high - low)), np.diff(edges))
+        near = max(1, int(_NEIGHBOURHOOD * first.size))
+        place = np.arange(first.size)
+        low, high = np.maximum(place - near, 0), np.minimum(place + near, first.size - 1)
+        level = p[first]
+        spacing[order] += np.repeat(np.log((level[high] - level[low]) / (high - low)), np.diff(np.append(first, n)))
     spacing *= -_POWER / n_columns
     spacing -= spacing.mean()
     scale: FloatArray = np.exp(np.clip(spacing, _LEAST_SCALE, _LARGEST_SCALE, out=spacing), out=spacing)

@@ -146,9 +146,9 @@ def compare(
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
-    tol: float = 1e-8,
+    tol: float = 1e-9,
     gap_tol: float | None = None,
-    max_iter: int = 5_000,
+    max_iter: int = 20_000,
 ) -> MatrixComparison:
     """Give a matrix its margins in every way there is, and measure what each does to it.
 

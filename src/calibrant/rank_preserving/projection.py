@@ -16,7 +16,7 @@ a projection; Lawson and Hanson (1974), *Solving Least Squares Problems*, chapte
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,8 +33,11 @@ LARGEST_EXACT = 600
 _SUFFICIENT, _MAX_HALVINGS = 1e-4, 12
 #: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier; passes of a step at most.
 _RIDGE, _MAX_INNER_PASSES = 1e-9, 200
+#: A penalty rises where the sums are off by more than this many times what the objective is.
+_WEIGHT_OF_OBJECTIVE = 3.0
 #: Of `project_by_steps`: its penalty, its steps from check to check, and the checks before it may give up.
-_STEPS_PENALTY, _STEPS, _FIRST_CHECKS = 100.0, 50, 4
+_STEPS_PENALTY, _STEPS, _FIRST_CHECKS = 100.0, 25, 8
+_CHANGE, _FADING = 0.7, 0.5
 #: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
 #: tries even so up to this many rows.
 _LEAST_BLOCKS, _FEW_ROWS = 1.05, 5_000
@@ -57,6 +60,34 @@ def multiplier_terms(
     if is_absolute:
         return _inner(columns.weight, np.abs(multipliers[0]), np.abs(row)) + float(np.abs(total).sum())
     return _inner(columns.weight, multipliers[0], row) + float(total.sum())
+
+
+class Errors(NamedTuple):
+    """How far an iterate and its multipliers are from the optimum, in units of the objective.
+
+    `sums` is what the multipliers make of what the sums are off, `objective` the iterate's Lagrangian less its least
+    value, and `gap` the iterate's objective less that value: below 0 where the sums are met too loosely.
+    """
+
+    sums: float
+    objective: float
+    gap: float
+
+    @classmethod
+    def of(cls, columns: SortedColumns, work: Workspace, objective: float, multipliers: Multipliers) -> Errors:
+        """Return what is off by the sums in `work`, with the objective in place of the gap to its least value."""
+        lagrangian = objective + 2.0 * multiplier_terms(columns, work, multipliers)
+        sums = 2.0 * multiplier_terms(columns, work, multipliers, is_absolute=True)
+        return cls(sums, lagrangian, objective)
+
+    def less(self, bound: float) -> Errors:
+        """Return the errors where the Lagrangian's least value is `bound`."""
+        return Errors(self.sums, self.objective - bound, self.gap - bound)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether the sums are what is off most, so that the penalty should rise."""
+        return self.sums > _WEIGHT_OF_OBJECTIVE * self.objective
 
 
 def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
@@ -122,19 +153,28 @@ def project_by_steps(columns: SortedColumns, work: Workspace, *, tol: float, max
     residuals: list[float] = []
     with workers_of(columns, work) as workers:
         while True:
-            workers.take_steps(state, move, penalty, None, _STEPS)
+            row_multipliers = workers.take_steps(state, move, penalty, None, _STEPS)
             workers.pool(state, penalty, None, move)
-            kernels.measure_columns(columns, move, work.row, work.total)
+            objective = kernels.measure_columns(columns, move, work.row, work.total)
             off = float(np.abs(work.total - columns.margins).max()) / columns.total
             residuals.append(max(float(np.abs(work.row).max()), off))
             if residuals[-1] <= tol:
                 columns.p[:] = move
                 return True
             n_left = max_steps // _STEPS - len(residuals)
-            half = residuals[len(residuals) // 2]
-            pace = math.log(residuals[-1] / half) / (len(residuals) - len(residuals) // 2 - 1 or 1)
-            if n_left <= 0 or (len(residuals) > _FIRST_CHECKS and pace * n_left > math.log(tol / residuals[-1])):
+            last = len(residuals) - 1
+            pace = math.log(residuals[last] / residuals[last // 2]) / max(last - last // 2, 1)
+            if n_left <= 0 or (last > _FIRST_CHECKS and pace * n_left > math.log(tol / residuals[last])):
                 return False
+            multipliers = row_multipliers, workers.column_multipliers
+            errors = Errors.of(columns, work, objective, multipliers)
+            is_loose = errors.less(2.0 * dual_value(columns, work, multipliers)).is_loose
+            change = math.exp(_CHANGE / (1.0 + _FADING * last))
+            factor = change if is_loose else 1.0 / change
+            penalty *= factor
+            state -= move
+            state /= factor
+            state += move
 
 
 def solve_blocks(

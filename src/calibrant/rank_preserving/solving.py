@@ -57,9 +57,9 @@ def solve(
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
+    tol: float = 1e-9,
     gap_tol: float | None = None,
-    max_iter: int = 5_000,
+    max_iter: int = 20_000,
     callback: Callable[[Progress], object] | None = None,
 ) -> RankPreservingResult:
     """Find the matrix nearest to `P` with given column totals that keeps the order within each column.
@@ -164,9 +164,9 @@ class SolveOptions:
     method: Method = "auto"
     nearly: Nearly | None = None
     ties: Ties = "equal"
-    tol: float = 1e-8
+    tol: float = 1e-9
     gap_tol: float | None = None
-    max_iter: int = 5_000
+    max_iter: int = 20_000
     callback: Callable[[Progress], object] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

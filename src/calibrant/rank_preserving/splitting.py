@@ -25,7 +25,7 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.column_workers import row_scale, workers_of
 from calibrant.rank_preserving.problem import unsorted
-from calibrant.rank_preserving.projection import solve_blocks
+from calibrant.rank_preserving.projection import Errors, solve_blocks
 
 #: Iterations between two checks, at most.
 _LONGEST_INTERVAL = 200
@@ -97,10 +97,10 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
         while not certificate.is_done():
             n_steps = min(penalties.next_interval(), max_iter - n_iter)
             row_multipliers = None  # memory for the steps
-            by_row, rule = penalties.of_rows(), certificate.rule(penalties.common)
-            row_multipliers = workers.take_steps(state, move, by_row, rule, n_steps)
+            penalty, rule = penalties.of_rows(), certificate.rule(penalties.common)
+            row_multipliers = workers.take_steps(state, move, penalty, rule, n_steps)
             n_iter += n_steps
-            workers.pool(state, by_row, rule, move)
+            workers.pool(state, penalty, rule, move)
             if penalties.is_descending:
                 last = np.concatenate((row_multipliers, workers.column_multipliers))
                 mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
@@ -109,18 +109,18 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             else:
                 mean = None
             multipliers = row_multipliers, workers.column_multipliers
-            is_loose = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
+            errors = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
-                workers.pool(state, by_row, rule, move)
+                workers.pool(state, penalty, rule, move)
             if n_iter >= max_iter:
                 break
-            penalties.change(row_multipliers, is_loose=is_loose)
-            by_row /= penalties.of_rows()
+            penalties.change(errors, row_multipliers)
+            penalty /= penalties.of_rows()
             for j, order in enumerate(columns.order):
                 # state - move is a multiplier over the penalty: the multiplier stays
-                state[j] = move[j] + (state[j] - move[j]) * by_row[order]
+                state[j] = move[j] + (state[j] - move[j]) * penalty[order]
     del workers, penalties, row_multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
@@ -141,7 +141,7 @@ class _Penalties:
         self.scale = row_scale(certificate.columns) if by_row else np.ones(n)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
         self.descent: list[float] = []  # penalties to come
-        self.is_descending = False
+        self.is_descending = self.is_started = False
         self.interval = float(certificate.first_check)
         self.n_turns = self.last_sign = self.n_checks = self.n_steps = 0
 
@@ -152,6 +152,7 @@ class _Penalties:
         shares = [min(check / max(n_checks - 1, 1), 1.0) for check in range(1, n_checks + 1)]
         self.descent = [_HIGHEST_PENALTY * (self.lowest / _HIGHEST_PENALTY) ** share for share in shares]
         self.common, self.ratio = _HIGHEST_PENALTY, _row_ratio(row_multipliers)
+        self.scale, self.is_started = np.ones_like(self.ratio), True
 
     def next_interval(self) -> int:
         self.is_descending = bool(self.descent)
@@ -165,13 +166,13 @@ class _Penalties:
     def of_rows(self) -> FloatArray:
         return self.common * self.ratio * self.scale
 
-    def change(self, row_multipliers: FloatArray, *, is_loose: bool) -> None:
-        """Change the penalties after a check, from its multipliers and whether the sums are met too loosely."""
+    def change(self, errors: Errors, row_multipliers: FloatArray) -> None:
+        """Change the penalties after a check, from what was off and its multipliers."""
         pace = 1.0
         if self.is_descending:
             self.common = self.descent.pop(0)
         else:
-            sign = 1 if is_loose else -1
+            sign = 1 if (errors.gap < 0.0 if self.is_started else errors.is_loose) else -1
             self.n_turns += self.last_sign * sign < 0
             self.last_sign = sign
             self.n_checks += 1
