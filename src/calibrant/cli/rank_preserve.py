@@ -32,6 +32,7 @@ _OPTIONS = {
     ),
     'Pass on_mismatch="rescale"': "Add --rescale",
     "Divide each row by its sum first.": "Add --normalise to divide each row by its sum.",
+    "Pass normalise=True": "Add --normalise",
     "Use solve,": "Use --method auto,",
     "Raise max_iter or tol.": "Raise --max-iter.",
     "above tol=": "above ",

@@ -64,7 +64,25 @@ class Certificate:
         self.is_overwritten = False
         self.q: FloatArray | None = None  # where the affine point is the best so far
         self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
+        self.dual_residual = 0.0  # of the next check, from who has the multipliers of the order
         self._pause = self._n_failures = 0
+
+    def stuck(self, method: str) -> str:
+        """Say what keeps the gap above what is allowed, and what helps; nothing where it is not."""
+        if self.gap <= self.criteria.gap_tol or not self.history:
+            return ""
+        last = self.history[-1]
+        if method == "dykstra":
+            return 'Alternating projections move slowly where margins are far; method="auto" does not.'
+        if abs(last.objective - self.bound) <= self.criteria.gap_tol * max(last.objective, self.floor):
+            return (
+                "The bound is there: what is stuck is a feasible matrix near the iterate, whose sums are off by "
+                f'{last.residual:.1e}. A larger tol or gap_tol helps, or ties="free".'
+            )
+        return (
+            f"The iterate has an objective of {last.objective:.6g} and sums off by {last.residual:.1e}, and the bound "
+            f"is {self.bound:.6g}: both still move. Raise max_iter or gap_tol."
+        )
 
     @property
     def gap(self) -> float:
@@ -118,7 +136,9 @@ class Certificate:
 
     def record_progress(self, n_iter: int, residual: float, objective: float) -> None:
         """Add a check to the history, and pass it to the callback."""
-        self.history.append(Progress(n_iter, residual, objective, self.bound, self.criteria.elapsed()))
+        self.history.append(
+            Progress(n_iter, residual, objective, self.bound, self.criteria.elapsed(), self.dual_residual)
+        )
         if self.criteria.callback is not None:
             self.criteria.callback(self.history[-1])
 

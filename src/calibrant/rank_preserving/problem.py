@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -34,6 +34,8 @@ Pairs: TypeAlias = Literal["neighbours", "all"]
 #: Rows of P must sum to one, and margins to the rows' weight, to rounding: an order can't be kept across a repair.
 ROW_TOLERANCE = 1e-9
 MARGIN_TOLERANCE = 1e-9
+#: What rounding makes of the sum of a row of so many bits: these are divided by it.
+_ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 5e-2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class EpsilonSlack:
     def allowed(self) -> float:
         """The largest order violation that is allowed."""
         return self.eps
+
+    def within(self, room: float) -> EpsilonSlack:
+        """Return the same slack for entries that are shares of `room`."""
+        return EpsilonSlack(self.eps / room)
 
     def rule(self, penalty: float) -> Rule:  # noqa: ARG002
         """Return what the kernels minimise where the weights of the rows are multiplied by `penalty`."""
@@ -107,6 +113,10 @@ class LambdaPenalty:
     def is_strict(self) -> bool:
         """Whether the order is kept exactly."""
         return self.lam == math.inf
+
+    def within(self, room: float) -> LambdaPenalty:
+        """Return the same price for entries that are shares of `room`."""
+        return replace(self, lam=self.lam / room)
 
     def rule(self, penalty: float) -> Rule:
         """Return what the kernels minimise where the weights of the rows, and so of pairs, are multiplied."""
@@ -210,6 +220,26 @@ def unsorted(q: FloatArray, order: npt.NDArray[np.int32]) -> FloatArray:
     return out
 
 
+def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
+    """Return columns and margins as shares of what is left above the least entry `floor`, in place of `columns.p`."""
+    n_columns, total = len(columns.p), columns.total
+    room = 1.0 - n_columns * floor
+    if room <= 0.0:
+        raise InvalidInputError(
+            f"floor={floor:g} leaves nothing of a row of {n_columns} entries. Pass less than {1.0 / n_columns:.6g}."
+        )
+    margins = columns.margins - floor * total
+    if (margins < 0.0).any():
+        j = int(margins.argmin())
+        raise InvalidInputError(
+            f"margins of column {j}: {columns.margins[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} "
+            f"gives {total:,.12g} rows. Pass a floor of at most {columns.margins.min() / total:.6g}."
+        )
+    columns.p[:] -= floor
+    columns.p[:] /= room
+    return columns._replace(margins=margins / room)
+
+
 def affine_feasible_point(columns: SortedColumns, *, share: float = 1.0) -> tuple[FloatArray, float]:
     """Return a and c of a_j + c P_ij, with `share` of the largest c in [0, 1] that leaves no entry negative.
 
@@ -239,7 +269,7 @@ def affine_columns(columns: SortedColumns, constant: FloatArray, slope: float) -
     return np.maximum(q, 0.0, out=q)
 
 
-def as_matrix(P: ArrayLike, name: str) -> Scores:
+def as_matrix(P: ArrayLike, name: str, *, sum_to_one: bool = True) -> Scores:
     """Check a matrix of probabilities, a column per class."""
     shape = getattr(P, "shape", None)
     if shape is None and isinstance(P, (list, tuple)):
@@ -251,7 +281,7 @@ def as_matrix(P: ArrayLike, name: str) -> Scores:
             f"{name} has shape {tuple(shape)}. Pass one column per class, at least two: np.column_stack((1 - p, p)) "
             "where p is the probability of one of two classes."
         )
-    return as_probabilities(P, name=name)
+    return as_probabilities(P, name=name, sum_to_one=sum_to_one)
 
 
 def column_names(container: Container) -> tuple[str, ...] | None:
@@ -260,18 +290,35 @@ def column_names(container: Container) -> tuple[str, ...] | None:
     return None if names == tuple(map(str, range(len(names or ())))) else names
 
 
-def check_rows(P: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
-    """Check P and the weights of its rows, some of which may be 0: each row sums to 1 to rounding."""
-    checked = as_matrix(P, "P")
-    total = row_sum(checked.values)
-    bad = np.abs(total - 1.0) > ROW_TOLERANCE
+def check_rows(P: ArrayLike, sample_weight: ArrayLike | None, *, normalise: bool = False) -> Rows:
+    """Check P and the weights of its rows, some of which may be 0: each row sums to 1 to the rounding of its type.
+
+    Rows of fewer bits than float64, and any rows with `normalise`, are divided by their sums.
+    """
+    checked = as_matrix(P, "P", sum_to_one=not normalise)
+    values, total = checked.values, row_sum(checked.values)
+    allowed = _ROUNDING.get(_dtype(P), ROW_TOLERANCE)
+    bad = total <= 0.0 if normalise else np.abs(total - 1.0) > allowed
     if bad.any():
         row = int(bad.argmax())
+        n_bad = f"({bad.sum():,} of {bad.size:,} rows)"
+        if normalise:
+            raise InvalidProbabilityError(f"P row {row}: all probabilities are 0 {n_bad}. Leave these rows out.")
         raise InvalidProbabilityError(
             f"P row {row}: the {checked.n_columns} probabilities sum to {total[row].item():.12g}, not 1 to rounding "
-            f"({bad.sum():,} of {bad.size:,} rows). Divide each row by its sum first."
+            f"{n_bad}. Pass normalise=True to divide each row by its sum."
         )
-    return Rows(checked.values, weight=as_weight(sample_weight, total.size, rows="P"), container=checked.container)
+    if normalise or allowed > ROW_TOLERANCE:
+        values = values / total[:, None]
+    return Rows(values, weight=as_weight(sample_weight, total.size, rows="P"), container=checked.container)
+
+
+def _dtype(P: ArrayLike) -> np.dtype[Any]:
+    """Return the type of a matrix's numbers; float64 where it is not one for all."""
+    try:
+        return np.asarray(P[:1]).dtype
+    except (TypeError, KeyError, IndexError, ValueError):
+        return np.dtype(np.float64)
 
 
 def check_problem(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -17,7 +17,11 @@ class Progress:
     n_iter : int
         Iterations so far.
     residual : float
-        Largest distance of a row sum from 1, or of a column's mean from its margin per row, of the iterate.
+        The primal residual: largest distance of a row sum from 1, or of a column's mean from its margin per row, of the
+        iterate.
+    dual_residual : float
+        Largest distance of the objective's slope from what the multipliers of sums and order make of it, in units of
+        probability; 0 of alternating projections, whose multipliers balance it at each step.
     objective, bound : float
         Objective of the iterate, which need not be feasible, and the largest proven lower bound of the optimum so far.
     time_s : float
@@ -29,6 +33,11 @@ class Progress:
     objective: float
     bound: float
     time_s: float
+    dual_residual: float = 0.0
+
+    def scaled(self, factor: float) -> Progress:
+        """Return the check with objective and bound times `factor`."""
+        return replace(self, objective=self.objective * factor, bound=self.bound * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,10 @@ class RankPreservingResult:
         The checks of the iteration.
     method, time_s : str, float
         The solver, and the seconds that it took.
+    stuck : str
+        Where the gap is above `gap_tol`: what keeps it there and what helps. Else empty.
+    floor, floor_price : float
+        Least entry that was asked for, and the share by which the objective is above that without it.
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
         `bound` are sums, residuals are the largest, and `history` is left to the groups.
@@ -76,6 +89,9 @@ class RankPreservingResult:
     history: tuple[Progress, ...] = field(repr=False)
     method: str
     time_s: float
+    stuck: str = field(default="", repr=False)
+    floor: float = 0.0
+    floor_price: float = 0.0
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
 
 

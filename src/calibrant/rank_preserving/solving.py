@@ -20,6 +20,7 @@ from calibrant.rank_preserving.problem import (
     Origin,
     Problem,
     Ties,
+    above_floor,
     check_problem,
     check_rows,
     unsorted,
@@ -43,6 +44,7 @@ from calibrant.validation import (
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
 #: The gap that is good enough, and the one that matrices of few entries are taken on to.
 _GAP = 1e-4
+_TINY = 1e-300
 _SMALL, _SMALL_GAP = 5_000, 1e-7
 
 
@@ -57,9 +59,12 @@ def solve(
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
+    normalise: bool = False,
+    floor: float = 0.0,
     tol: float = 1e-9,
     gap_tol: float | None = None,
     max_iter: int = 20_000,
+    rho: float | None = None,
     callback: Callable[[Progress], object] | None = None,
 ) -> RankPreservingResult:
     """Find the matrix nearest to `P` with given column totals that keeps the order within each column.
@@ -67,7 +72,8 @@ def solve(
     Parameters
     ----------
     P : array-like of shape (n, K)
-        Probabilities, one column per class, each row summing to 1.
+        Probabilities, one column per class, each row summing to 1 to the rounding of its type: rows of float32 are
+        divided by their sums, others are refused.
     margins : array-like of shape (K,), mapping or Series from column to number, Margins, ClassRates or PriorEstimate
         What each column of the answer sums to. Where columns of a frame and margins have names, they are matched by
         these; margins with names go with columns without names where the names are the numbers of the columns, or
@@ -92,6 +98,11 @@ def solve(
         What to do where margins don't sum to what the rows sum to. "rescale" multiplies all by one number.
     sample_weight : array-like of shape (n,), optional
         How many rows each row stands for, in the objective and in the totals.
+    normalise : bool
+        Divide each row by its sum, as decimals of a file need.
+    floor : float
+        Least entry of the answer, below 1 / K: no entry becomes an impossible event, so that its log loss is finite.
+        A margin below n times that is refused. What it costs is in the result, which takes a second solution.
     tol : float
         Largest distance of a row sum from 1 and of a column mean from its margin per row.
     gap_tol : float, optional
@@ -99,6 +110,8 @@ def solve(
         entries are taken on to 1e-7 where `max_iter` lets them.
     max_iter : int
         Largest number of iterations.
+    rho : float, optional
+        Penalty of the splittings, for all iterations. By default it follows what is off most.
     callback : callable, optional
         Called with a `Progress` at every check.
 
@@ -143,8 +156,8 @@ def solve(
     >>> result.converged
     True
     """
-    options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, callback)
-    rows = check_rows(P, sample_weight)
+    options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, rho, floor, callback)
+    rows = check_rows(P, sample_weight, normalise=normalise)
     gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch)
     if groups is not None:
         return _solve_groups(rows, margins, groups, options, gate)
@@ -167,6 +180,8 @@ class SolveOptions:
     tol: float = 1e-9
     gap_tol: float | None = None
     max_iter: int = 20_000
+    rho: float | None = None
+    floor: float = 0.0
     callback: Callable[[Progress], object] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -176,6 +191,13 @@ class SolveOptions:
         if self.gap_tol is not None:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
+        check_number("floor", self.floor, minimum=0.0)
+        if self.rho is not None:
+            check_number("rho", self.rho, minimum=0.0, is_open=True)
+            if self.chosen_method == "dykstra":
+                raise InvalidInputError(
+                    'rho is the penalty of a splitting, and method="dykstra" has none. Leave it out.'
+                )
         if not isinstance(self.nearly, Nearly | None):
             raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
         if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
@@ -198,21 +220,40 @@ class SolveOptions:
         """The gap that is good enough."""
         return _GAP if self.gap_tol is None else float(self.gap_tol)
 
-    def criteria(self, size: int) -> StoppingCriteria:
-        """Return the stopping criteria for a matrix of so many entries, and start the timer."""
+    def criteria(self, size: int, room: float = 1.0) -> StoppingCriteria:
+        """Return the stopping criteria for a matrix of so many entries, and start the timer.
+
+        Tolerances are of the answer, whose entries are `room` times those that are solved for.
+        """
         target = _SMALL_GAP if self.gap_tol is None and size <= _SMALL else self.allowed_gap
-        return StoppingCriteria(float(self.tol), self.allowed_gap, target, self.callback)
+        return StoppingCriteria(float(self.tol) / room, self.allowed_gap, target, self.callback)
 
 
 def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> RankPreservingResult:
-    """Solve a problem that has passed the gate; whether it converged is for the caller to say."""
-    criteria = options.criteria(columns.p.size)
+    """Solve a problem that has passed the gate; whether it converged is for the caller to say.
+
+    With a floor, `columns.p` is overwritten.
+    """
+    if options.floor == 0.0:
+        return _nearest(columns, origin, options)
+    plain = _nearest(columns, origin, replace(options, floor=0.0, callback=None))
+    found = _nearest(above_floor(columns, options.floor), origin, options)
+    price = (found.objective - plain.objective) / max(plain.objective, columns.p.size * options.tol**2)
+    return replace(found, floor=options.floor, floor_price=max(price, 0.0), time_s=found.time_s + plain.time_s)
+
+
+def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> RankPreservingResult:
+    """Solve for columns that are shares of what is left above the floor."""
+    room = 1.0 - len(columns.p) * options.floor
+    criteria = options.criteria(columns.p.size, room)
     relaxed, method = options.relaxed, options.chosen_method
+    relaxed = None if relaxed is None else relaxed.within(room)
     certificate = Certificate(columns, criteria) if relaxed is None else RelaxedCertificate(columns, criteria, relaxed)
     if method == "dykstra":
         n_iter = alternate(columns, certificate, max_iter=options.max_iter)
     else:
-        n_iter = split(columns, certificate, max_iter=options.max_iter, by_row=method == "adaptive")
+        by_row = method == "adaptive"
+        n_iter = split(columns, certificate, max_iter=options.max_iter, by_row=by_row, penalty=options.rho)
         is_small = columns.p.size <= LARGEST_EXACT and not columns.free.size
         if is_small and relaxed is None and not certificate.is_done():
             exact = project_exactly(columns)
@@ -222,19 +263,22 @@ def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) 
     _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
     rank_residual = certificate.rank_residual(q)
     is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
+    q *= room
+    q += options.floor
     return RankPreservingResult(
         Q=origin.wrap(unsorted(q, certificate.order)),
         converged=is_feasible and certificate.gap <= criteria.gap_tol,
         n_iter=n_iter,
-        objective=certificate.objective,
-        bound=certificate.bound,
+        objective=certificate.objective * room**2,
+        bound=certificate.bound * room**2,
         gap=certificate.gap,
-        row_residual=row_residual,
-        margin_residual=margin_residual,
-        rank_residual=rank_residual,
-        history=tuple(certificate.history),
+        row_residual=row_residual * room,
+        margin_residual=margin_residual * room,
+        rank_residual=rank_residual * room,
+        history=tuple(check.scaled(room**2) for check in certificate.history),
         method=method,
         time_s=criteria.elapsed(),
+        stuck=certificate.stuck(method),
     )
 
 
@@ -243,7 +287,7 @@ def warn_of_gap(result: RankPreservingResult, options: SolveOptions) -> None:
     if not result.converged:
         warn(
             f"{result.method} stopped after {result.n_iter:,} iterations with a gap of {result.gap:.2e}, above "
-            f"gap_tol={options.allowed_gap:g}. The answer is feasible; raise max_iter or gap_tol.",
+            f"gap_tol={options.allowed_gap:g}. The answer is feasible. {result.stuck}",
             ConvergenceWarning,
         )
 
@@ -278,7 +322,7 @@ def _solve_groups(
     if late:
         warn(
             f"{len(late):,} of {len(results):,} groups did not converge, the first {late[0]!r} with a gap of "
-            f"{results[late[0]].gap:.2e}. The answer is feasible; raise max_iter or gap_tol.",
+            f"{results[late[0]].gap:.2e}. The answer is feasible. {results[late[0]].stuck}",
             ConvergenceWarning,
         )
     objective, bound = sum(part.objective for part in parts), sum(part.bound for part in parts)
@@ -295,6 +339,9 @@ def _solve_groups(
         history=(),
         method=options.chosen_method,
         time_s=time.perf_counter() - start,
+        stuck=" ".join(dict.fromkeys(part.stuck for part in parts if part.stuck)),
+        floor=options.floor,
+        floor_price=objective / max(sum(part.objective / (1.0 + part.floor_price) for part in parts), _TINY) - 1.0,
         groups=results,
     )
 

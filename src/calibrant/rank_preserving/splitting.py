@@ -25,7 +25,7 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.column_workers import row_scale, workers_of
 from calibrant.rank_preserving.problem import unsorted
-from calibrant.rank_preserving.projection import Errors, solve_blocks
+from calibrant.rank_preserving.projection import Errors, Multipliers, solve_blocks
 
 #: Iterations between two checks, at most.
 _LONGEST_INTERVAL = 200
@@ -59,17 +59,20 @@ _START_ACCURACY = 0.01
 _AT_ZERO = 1e-9
 
 
-def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool) -> int:
+def split(
+    columns: SortedColumns, certificate: Certificate, *, max_iter: int, by_row: bool, penalty: float | None = None
+) -> int:
     """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations.
 
     Multipliers of rows differ in size by orders of magnitude: where a margin moves far, they are large for a few rows,
     those of the lowest entries of its column and their neighbours in the other columns. One penalty suits either these
     rows or the many others. With `by_row` each row's penalty follows the size of its own multiplier, which saves
     most of the iterations, and where rows are many, `affine_start` gives the first multipliers. From there
-    the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check.
+    the penalty starts high, where steps are long and the bound is poor, and is lowered from check to check. A given
+    `penalty` is kept.
     """
     start, n_iter = None, 0
-    if by_row and max_iter >= _WORTH_A_START and not certificate.is_done():
+    if by_row and penalty is None and max_iter >= _WORTH_A_START and not certificate.is_done():
         start = affine_start(columns, certificate.work, certificate.affine, max_passes=max_iter // 2)
     if start is not None:
         n_iter = start[2] + 1
@@ -80,16 +83,16 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
     certificate.work.reset(columns)
     if certificate.is_done():
         return n_iter
-    penalties = _Penalties(certificate, by_row=by_row)
+    penalties = _Penalties(certificate, by_row=by_row, fixed=penalty)
     state, move = columns.p.copy(), np.empty_like(columns.p)
     if start is not None:
         penalties.descend(start[0], max_iter - n_iter)
-        (constant, slope), penalty = certificate.affine, penalties.of_rows()
+        (constant, slope), by_place = certificate.affine, penalties.of_rows()
         for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
             # the state whose pooled columns are the affine point, and whose multipliers are those of the start
             q = np.maximum(constant[j] + slope * p, 0.0)
-            state[j] = q + (p - q - start[0][order] - start[1][j]) / penalty[order]
-        del start, penalty
+            state[j] = q + (p - q - start[0][order] - start[1][j]) / by_place[order]
+        del start, by_place
     columns = columns.own_order()
     mean: FloatArray | None = None
     row_multipliers: FloatArray | None = None
@@ -97,10 +100,10 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
         while not certificate.is_done():
             n_steps = min(penalties.next_interval(), max_iter - n_iter)
             row_multipliers = None  # memory for the steps
-            penalty, rule = penalties.of_rows(), certificate.rule(penalties.common)
-            row_multipliers = workers.take_steps(state, move, penalty, rule, n_steps)
+            of_rows, rule = penalties.of_rows(), certificate.rule(penalties.common)
+            row_multipliers = workers.take_steps(state, move, of_rows, rule, n_steps)
             n_iter += n_steps
-            workers.pool(state, penalty, rule, move)
+            workers.pool(state, of_rows, rule, move)
             if penalties.is_descending:
                 last = np.concatenate((row_multipliers, workers.column_multipliers))
                 mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
@@ -109,22 +112,35 @@ def split(columns: SortedColumns, certificate: Certificate, *, max_iter: int, by
             else:
                 mean = None
             multipliers = row_multipliers, workers.column_multipliers
+            certificate.dual_residual = _dual_residual(columns, state, move, multipliers, of_rows)
             errors = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
-                workers.pool(state, penalty, rule, move)
+                workers.pool(state, of_rows, rule, move)
             if n_iter >= max_iter:
                 break
             penalties.change(errors, row_multipliers)
-            penalty /= penalties.of_rows()
+            of_rows /= penalties.of_rows()
             for j, order in enumerate(columns.order):
                 # state - move is a multiplier over the penalty: the multiplier stays
-                state[j] = move[j] + (state[j] - move[j]) * penalty[order]
+                state[j] = move[j] + (state[j] - move[j]) * of_rows[order]
     del workers, penalties, row_multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
     return n_iter
+
+
+def _dual_residual(
+    columns: SortedColumns, state: FloatArray, q: FloatArray, multipliers: Multipliers, penalty: FloatArray
+) -> float:
+    """Return how far the objective's slope at `q` is from what the multipliers of sums and order make of it."""
+    largest = 0.0
+    for j, order in enumerate(columns.order):
+        of_order = penalty[order] * (state[j] - q[j])
+        slope = q[j] - columns.p[j] + multipliers[0][order] + multipliers[1][j]
+        largest = max(largest, float(np.abs(slope + of_order).max()))
+    return largest
 
 
 class _Penalties:
@@ -134,10 +150,15 @@ class _Penalties:
     it is lowered by a fixed schedule first, here called a descent.
     """
 
-    def __init__(self, certificate: Certificate, *, by_row: bool) -> None:
+    def __init__(self, certificate: Certificate, *, by_row: bool, fixed: float | None) -> None:
         n = certificate.columns.weight.size
-        self.by_row, self.growth, self.fading_after = by_row, certificate.growth, certificate.fading_after
-        self.common, self.ratio = certificate.first_penalty, np.ones(n)
+        self.is_fixed, self.by_row, self.growth, self.fading_after = (
+            fixed is not None,
+            by_row,
+            certificate.growth,
+            certificate.fading_after,
+        )
+        self.common, self.ratio = certificate.first_penalty if fixed is None else fixed, np.ones(n)
         self.scale = row_scale(certificate.columns) if by_row else np.ones(n)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
         self.descent: list[float] = []  # penalties to come
@@ -177,7 +198,8 @@ class _Penalties:
             self.last_sign = sign
             self.n_checks += 1
             pace = min(1.0, (self.fading_after / self.n_checks) ** _FADING_POWER)
-            self.common *= math.exp(sign * pace * _LARGEST_CHANGE / (1.0 + 0.5 * self.n_turns))
+            if not self.is_fixed:
+                self.common *= math.exp(sign * pace * _LARGEST_CHANGE / (1.0 + 0.5 * self.n_turns))
             self.interval = min(self.interval * self.growth, _LONGEST_INTERVAL)
         if self.by_row:
             self.ratio **= 1.0 - 0.5 * pace
