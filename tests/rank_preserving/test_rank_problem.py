@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, DataWarning
 from calibrant.rank_preserving import solve
 from calibrant.rank_preserving.problem import (
     affine_columns,
@@ -51,7 +51,10 @@ def test_what_can_not_be_met_is_named(margins, options, text: str) -> None:  # t
     ("matrix", "text"),
     [
         (P[:, 0], r"P has shape \(4,\). Pass one column per class"),
-        (P * 1.000001, r"P row 0: the 3 probabilities sum to 1.000001, not 1 to rounding \(4 of 4 rows\). Divide each"),
+        (
+            P * 1.000001,
+            r"P row 0: the 3 probabilities sum to 1.000001, not 1 to rounding \(4 of 4 rows\). Pass normalise=True",
+        ),
         (np.where(P == 0.6, np.nan, P), "P row 2, column 1: nan is not finite"),
         (P - 0.3, "P row 0, column 2: -0.09999999999999998 is outside"),
     ],
@@ -62,7 +65,8 @@ def test_a_matrix_that_is_none_of_probabilities_is_named(matrix: np.ndarray, tex
 
 
 def test_margins_are_rescaled_only_on_request() -> None:
-    scaled = solve(P, [3.0, 4.0, 5.0], on_mismatch="rescale")
+    with pytest.warns(DataWarning, match="multiplied by 0.333333"):
+        scaled = solve(P, [3.0, 4.0, 5.0], on_mismatch="rescale")
     exact = solve(P, [1.0, 4.0 / 3.0, 5.0 / 3.0])
     rates = solve(P, [0.25, 1.0 / 3.0, 5.0 / 12.0], margin_kind="rates")
     np.testing.assert_allclose(scaled.Q, exact.Q, rtol=0, atol=1e-9)

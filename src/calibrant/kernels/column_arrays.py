@@ -33,13 +33,25 @@ class SortedColumns(NamedTuple):
     n_ties: IntArray  # (K,)
     free: IntArray  # (R, 2)
     free_start: IntArray  # (K + 1,)
-    margins: FloatArray  # (K,) column totals, which sum to the weight of the rows
+    margins: FloatArray  # (K,) column totals, which sum to the weight of the rows where they are exact
     weight: FloatArray  # (n,)
+    room: FloatArray  # (K,) how far a total may lie from its margin
+    give: FloatArray  # (K,) where above 0, a total may lie anywhere, at the cost of its squared distance over this
 
     @property
     def total(self) -> float:
         """Weight of all rows."""
         return float(self.weight.sum())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every total is given to the last digit."""
+        return not (self.room.any() or self.give.any())
+
+    def at(self, totals: FloatArray) -> SortedColumns:
+        """Return columns whose totals are exactly these."""
+        none = np.zeros_like(totals)
+        return self._replace(margins=totals, room=none, give=none)
 
     def edges(self, j: int) -> PlaceArray:
         """Return the first place of each tie of column j, and the number of rows."""
@@ -91,4 +103,5 @@ class SplittingArrays(NamedTuple):
     state: FloatArray  # (K, n): the iterate by place
     move: FloatArray  # (K, n): what the second half of a step adds to it, but for the parts of rows and margins
     rows: FloatArray  # (workers, n, 4): each worker's table of the rows, with the columns PENALTY to SUM
-    column: FloatArray  # (K,): multipliers of the margins
+    column: FloatArray  # (K,): multipliers of the margins, less their mean where totals have room
+    mean: FloatArray  # (1,): that mean

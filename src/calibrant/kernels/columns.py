@@ -155,7 +155,7 @@ def _pass(
 
 
 @compiled
-def join_workers(splitting: SplittingArrays) -> None:
+def join_workers(columns: SortedColumns, splitting: SplittingArrays) -> None:
     """Turn what the workers summed into the moves of the row sums and the multipliers of the margins."""
     rows, column = splitting.rows, splitting.column
     n_workers, n = rows.shape[:2]
@@ -171,7 +171,60 @@ def join_workers(splitting: SplittingArrays) -> None:
         common += weight * excess
         spread += weight**2 / (weight + rows[0, i, PENALTY])
     for j in range(column.size):
-        column[j] = (column[j] - common) / spread
+        column[j] -= common
+    splitting.mean[0] = 0.0
+    if columns.room.max() > 0.0 or columns.give.max() > 0.0:
+        _meet_roughly(columns, column, splitting.mean, spread)
+    else:
+        for j in range(column.size):
+            column[j] /= spread
+
+
+@compiled
+def _rough_mean(columns: SortedColumns, excess: FloatArray, spread: float, c: float, out: FloatArray) -> float:
+    """Write the multipliers of totals with room for the constant `c`; return what this lacks of their mean."""
+    mean = 0.0
+    for j in range(excess.size):
+        moved = excess[j] + c
+        off = abs(moved) - columns.room[j]
+        out[j] = 0.0 if off <= 0.0 else (off if moved > 0.0 else -off) / (spread + columns.give[j])
+        mean += out[j] / excess.size
+    return c / spread - mean
+
+
+@compiled
+def _meet_roughly(columns: SortedColumns, column: FloatArray, mean: FloatArray, spread: float) -> None:
+    """Turn what totals are off by into multipliers less their mean, where they need not be met to the last digit.
+
+    With e_j off by, total j moves by spread (v_j - mean v) and has to end within its room, at an end of which v_j is
+    not 0, or at give_j v_j beyond it. So v_j is e_j + c, drawn to 0 by the room, over spread + give_j, where c is
+    spread times the mean of v: the root of a rising function.
+    """
+    excess, multipliers = column.copy(), np.empty_like(column)
+    largest = 0.0
+    for j in range(excess.size):
+        largest = max(largest, abs(excess[j]) + columns.room[j])
+    low, high = -largest - spread, largest + spread
+    for _ in range(200):
+        if _rough_mean(columns, excess, spread, low, multipliers) <= 0.0:
+            break
+        low *= 2.0
+    for _ in range(200):
+        if _rough_mean(columns, excess, spread, high, multipliers) >= 0.0:
+            break
+        high *= 2.0
+    for _ in range(200):
+        c = 0.5 * (low + high)
+        if c in (low, high):
+            break
+        if _rough_mean(columns, excess, spread, c, multipliers) < 0.0:
+            low = c
+        else:
+            high = c
+    _rough_mean(columns, excess, spread, high, multipliers)
+    mean[0] = multipliers.mean()
+    for j in range(excess.size):
+        column[j] = multipliers[j] - mean[0]
 
 
 @compiled
@@ -194,7 +247,7 @@ def take_steps(
             if worker in (-1, other):
                 _pass(columns, work, splitting, rule, other, number == 0, number == last)
         if worker == -1 and number < last:
-            join_workers(splitting)
+            join_workers(columns, splitting)
 
 
 @compiled

@@ -16,6 +16,7 @@ from calibrant.rank_preserving.diagnostics import (
     diagnose as diagnose,
 )
 from calibrant.rank_preserving.margins import (
+    EstimatedMargins as EstimatedMargins,
     Margins as Margins,
     margins_from_estimate as margins_from_estimate,
     margins_from_labels as margins_from_labels,

@@ -17,7 +17,13 @@ import numpy as np
 from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.problem import Nearly, affine_columns, affine_feasible_point, largest_violation
+from calibrant.rank_preserving.problem import (
+    Nearly,
+    affine_columns,
+    affine_feasible_point,
+    largest_violation,
+    reachable_totals,
+)
 from calibrant.rank_preserving.projection import (
     Errors,
     Multipliers,
@@ -64,6 +70,7 @@ class Certificate:
         self.is_overwritten = False
         self.q: FloatArray | None = None  # where the affine point is the best so far
         self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
+        self.prices = np.zeros(len(columns.p))
         self.dual_residual = 0.0  # of the next check, from who has the multipliers of the order
         self._pause = self._n_failures = 0
 
@@ -77,7 +84,7 @@ class Certificate:
         if abs(last.objective - self.bound) <= self.criteria.gap_tol * max(last.objective, self.floor):
             return (
                 "The bound is there: what is stuck is a feasible matrix near the iterate, whose sums are off by "
-                f'{last.residual:.1e}. A larger tol or gap_tol helps, or ties="free".'
+                f'{last.residual:.1e}. A larger gap_tol helps, or ties="free".'
             )
         return (
             f"The iterate has an objective of {last.objective:.6g} and sums off by {last.residual:.1e}, and the bound "
@@ -111,7 +118,11 @@ class Certificate:
         columns = self.columns if columns is None else columns
         row, total = self.work.row, self.work.total
         objective = kernels.measure_columns(columns, q, row, total)
-        return objective, float(np.abs(row).max()), float(np.abs(total - columns.margins).max()) / columns.total
+        off = np.abs(total - columns.margins)
+        gives = columns.give > 0.0
+        self.cost_of_margins = float((np.square(off[gives]) / columns.give[gives]).sum())
+        beyond = float(np.where(gives, 0.0, off - columns.room).max())
+        return objective + self.cost_of_margins, float(np.abs(row).max()), max(beyond, 0.0) / columns.total
 
     def rank_residual(self, q: FloatArray) -> float:
         """Return by how much sorted columns break the order beyond what is allowed."""
@@ -125,7 +136,8 @@ class Certificate:
         Where the search overwrites the iterate, `is_overwritten` says so.
         """
         objective, *residuals = self.measure(q, columns)
-        errors = Errors.of(self.columns, self.work, objective, multipliers).less(self.take_bound(multipliers))
+        errors = Errors.of(self.columns, self.work, objective - self.cost_of_margins, multipliers)
+        errors = errors.less(self.take_bound(multipliers))
         self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
@@ -145,7 +157,8 @@ class Certificate:
     def take_bound(self, multipliers: Multipliers) -> float:
         """Return the lower bound that multipliers prove; the best is kept."""
         bound = self._lower_bound(multipliers)
-        self.bound = max(self.bound, bound)
+        if bound > self.bound:
+            self.bound, self.prices = bound, -2.0 * multipliers[1]
         return bound
 
     def propose(self, q: FloatArray, multipliers: Multipliers) -> None:
@@ -189,7 +202,9 @@ class Certificate:
         for j, p in enumerate(columns.p):
             q[j] *= 1.0 - share
             q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
-        mixed = columns.own_order().replace(p=q)
+        columns = columns.own_order()
+        self.measure(q, columns)
+        mixed = columns.at(reachable_totals(columns, self.work.total)).replace(p=q)
         tol = self.criteria.tol
         n_iter = self.history[-1].n_iter
         max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
@@ -199,7 +214,7 @@ class Certificate:
             is_found = project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_steps)
         if not is_found:
             return False
-        objective = self.measure(q, mixed.replace(p=columns.p))[0]
+        objective = self.measure(q, columns)[0]
         if objective < self.objective:
             self.order, self.objective = mixed.order, objective
             self.q = q if self.is_done() else q.copy()
@@ -246,12 +261,12 @@ class RelaxedCertificate(Certificate):
     def _repair(self, q: FloatArray) -> FloatArray:
         """Return a feasible matrix near `q`: its sums put right, then mixed with one that has room to spare."""
         columns, work = self.columns, self.work
-        used = columns.margins > 0.0
+        used = (columns.margins + columns.room + columns.give) > 0.0
         fixed = np.where(used[:, None], q, 0.0)
         kernels.measure_columns(columns, fixed, work.row, work.total)
         fixed[used] -= (work.row / used.sum())[columns.order[used]]
         kernels.measure_columns(columns, fixed, work.row, work.total)
-        fixed -= ((work.total - columns.margins) / columns.total * used)[:, None]
+        fixed -= ((work.total - reachable_totals(columns, work.total)) / columns.total * used)[:, None]
         below = fixed < 0.0
         share = float((-fixed[below] / (self.inside[below] - fixed[below])).max(initial=0.0))
         violation, allowed = largest_violation(columns, fixed), self.nearly.allowed

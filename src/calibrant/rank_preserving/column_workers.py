@@ -29,7 +29,7 @@ class ColumnWorkers:
 
     def __init__(self, columns: SortedColumns, work: Workspace, threads: ThreadPoolExecutor | None) -> None:
         self.columns, self.work, self.threads = columns, work, threads
-        self.column_multipliers = np.empty(len(columns.p))
+        self.column, self.mean = np.empty(len(columns.p)), np.zeros(1)
         self.n_workers = min(len(work.level), len(columns.p))
 
     def take_steps(
@@ -41,12 +41,18 @@ class ColumnWorkers:
         rows[:, :, WEIGHT] = weight
         rows[:, :, PENALTY] = penalty
         rows[:, :, PENALTY] *= weight
-        self._run(SplittingArrays(state, move, rows, self.column_multipliers), rule, n_steps)
+        self._run(SplittingArrays(state, move, rows, self.column, self.mean), rule, n_steps)
         np.add(rows[0, :, WEIGHT], rows[0, :, PENALTY], out=row)
         row *= rows[0, :, ROW]
         row /= weight
+        row -= self.mean[0]
         del rows  # memory for the copy
         return row.copy()
+
+    @property
+    def column_multipliers(self) -> FloatArray:
+        """Multipliers of the margins after the last step."""
+        return np.asarray(self.column + self.mean[0])
 
     def _run(self, arrays: SplittingArrays, rule: Rule | None, n_steps: int) -> None:
         def run(first: int, end: int, worker: int) -> None:
@@ -61,7 +67,7 @@ class ColumnWorkers:
             for other in others:
                 other.result()
             if number < n_steps:
-                kernels.join_workers(arrays)
+                kernels.join_workers(self.columns, arrays)
 
     def pool(self, state: FloatArray, penalty: FloatArray, rule: Rule | None, out: FloatArray) -> None:
         """Write the columns nearest to `state` that the order allows to `out`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import kernels
-from calibrant.errors import InvalidInputError, InvalidProbabilityError, ShapeError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidProbabilityError, ShapeError, warn
 from calibrant.kernels import Rule, SortedColumns
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.margins import read_margins
@@ -21,7 +21,6 @@ from calibrant.validation import (
     Container,
     Scores,
     as_probabilities,
-    as_scores,
     as_weight,
     check_choice,
     check_number,
@@ -34,7 +33,11 @@ Pairs: TypeAlias = Literal["neighbours", "all"]
 #: Rows of P must sum to one, and margins to the rows' weight, to rounding: an order can't be kept across a repair.
 ROW_TOLERANCE = 1e-9
 MARGIN_TOLERANCE = 1e-9
-#: What rounding makes of the sum of a row of so many bits: these are divided by it.
+#: Margins that are multiplied by a number this far from 1 are warned of.
+_LARGE_RESCALING = 0.01
+#: Of an interval, so that nothing is left of it.
+_HALVINGS = 100
+#: What rounding makes of the sum of a row of so many bits: such rows are divided by it.
 _ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 5e-2}
 
 
@@ -163,6 +166,9 @@ class Problem:
     values: FloatArray
     weight: FloatArray
     margins: FloatArray
+    room: FloatArray
+    give: FloatArray
+    margins_given: FloatArray
     origin: Origin
 
     @property
@@ -199,7 +205,8 @@ class Problem:
         for j, edges in tied.items():
             tie[j, : edges.size] = edges
         free_start = np.cumsum([0, *map(len, free)])
-        return SortedColumns(p, order, tie, n_ties, np.concatenate(free), free_start, self.margins, self.weight)
+        free_rows, margins = np.concatenate(free), (self.margins, self.weight, self.room, self.give)
+        return SortedColumns(p, order, tie, n_ties, free_rows, free_start, *margins)
 
 
 def largest_violation(columns: SortedColumns, q: FloatArray) -> float:
@@ -228,27 +235,49 @@ def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
         raise InvalidInputError(
             f"floor={floor:g} leaves nothing of a row of {n_columns} entries. Pass less than {1.0 / n_columns:.6g}."
         )
-    margins = columns.margins - floor * total
-    if (margins < 0.0).any():
-        j = int(margins.argmin())
+    high = columns.margins + columns.room - floor * total
+    if (high < 0.0).any():
+        j = int(high.argmin())
+        highest = columns.margins + columns.room
         raise InvalidInputError(
-            f"margins of column {j}: {columns.margins[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} "
-            f"gives {total:,.12g} rows. Pass a floor of at most {columns.margins.min() / total:.6g}."
+            f"margins of column {j}: {highest[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} gives "
+            f"{total:,.12g} rows. Pass a floor of at most {highest.min() / total:.6g}."
         )
+    low = np.maximum(columns.margins - columns.room - floor * total, 0.0)
+    margins = np.where(columns.room > 0.0, 0.5 * (low + high), columns.margins - floor * total)
     columns.p[:] -= floor
     columns.p[:] /= room
-    return columns._replace(margins=margins / room)
+    return columns._replace(margins=margins / room, room=np.where(columns.room > 0.0, high - margins, 0.0) / room)
 
 
 def affine_feasible_point(columns: SortedColumns, *, share: float = 1.0) -> tuple[FloatArray, float]:
     """Return a and c of a_j + c P_ij, with `share` of the largest c in [0, 1] that leaves no entry negative.
 
-    The margins fix a_j = (M_j - c sum_i w_i P_ij) / sum_i w_i, and sum_j a_j = 1 - c follows. Every order is kept,
+    Totals fix a_j = (M_j - c sum_i w_i P_ij) / sum_i w_i, and sum_j a_j = 1 - c follows. Every order is kept,
     strictly while c > 0; c = 0, equal rows, is feasible whatever P is. So margins that are not negative and sum to
     the weight of the rows are never at odds with the order.
     """
     mean = np.array([np.average(p, weights=columns.weight[o]) for p, o in zip(columns.p, columns.order, strict=True)])
-    return affine_point(columns.margins / columns.total, mean, columns.p[:, 0], share=share)
+    rates = reachable_totals(columns, mean * columns.total) / columns.total
+    return affine_point(rates, mean, columns.p[:, 0], share=share)
+
+
+def reachable_totals(columns: SortedColumns, near: FloatArray) -> FloatArray:
+    """Return totals that the columns may have, which sum to the weight of the rows: near these where there is room."""
+    if columns.is_exact:
+        return columns.margins
+    gives = columns.give > 0.0
+    low = np.where(gives, 0.0, np.maximum(columns.margins - columns.room, 0.0))
+    high = np.where(gives, columns.total, columns.margins + columns.room)
+    least, most = -columns.total, columns.total
+    for _ in range(_HALVINGS):  # of the interval of the one constant that, added to all, gives the right sum
+        middle = 0.5 * (least + most)
+        is_less = np.clip(near + middle, low, high).sum() < columns.total
+        least, most = (middle, most) if is_less else (least, middle)
+    totals = np.clip(near + most, low, high)
+    inside = (totals > low) & (totals < high)
+    totals[inside] += (columns.total - totals.sum()) / max(inside.sum(), 1)
+    return totals
 
 
 def affine_point(
@@ -327,8 +356,12 @@ def check_problem(
     *,
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
+    may_give: bool = False,
 ) -> Problem:
-    """Check margins against the rows, and leave out rows of weight 0; say which margin or which sum can't be met."""
+    """Check margins against the rows, and leave out rows of weight 0; say which margin or which sum can't be met.
+
+    With `may_give`, totals may have a tolerance, an interval or a price.
+    """
     check_choice("margin_kind", margin_kind, get_args(MarginKind))
     check_choice("on_mismatch", on_mismatch, get_args(Mismatch))
     values, weight, is_kept = rows.scores, rows.weights, None
@@ -336,14 +369,28 @@ def check_problem(
         is_kept = weight > 0.0
         values, weight = values[is_kept], weight[is_kept]
     n_columns, total = values.shape[1], float(weight.sum())
-    numbers, order, is_rate = read_margins(margins, column_names(rows.container), n_columns)
-    kind = "rates" if is_rate else margin_kind
-    wanted = as_scores(numbers, name="margins").values
-    wanted = wanted if order is None else wanted[order]
-    if wanted.shape != (n_columns,):
-        raise ShapeError(f"margins has shape {wanted.shape} for the {n_columns} columns of P. Pass one per column.")
-    whole, what = (total, "the weight of all rows") if kind == "totals" else (1.0, "all rows")
-    for label, value in zip(rows.container.columns or range(n_columns), wanted.tolist(), strict=True):
+    wanted = read_margins(margins, column_names(rows.container), n_columns)
+    if not (wanted.is_exact or may_give):
+        raise InvalidInputError("margins with a tolerance, an interval or a penalty are for solve alone. Pass totals.")
+    kind = "rates" if wanted.is_rate else margin_kind
+    whole = total if kind == "totals" else 1.0
+    _check_margins(wanted.values, rows.container.columns or range(n_columns), whole, kind, on_mismatch)
+    scale = total / whole
+    given = wanted.values * scale
+    if wanted.is_exact:
+        margins, room = _rescaled(given, total, kind, whole, on_mismatch), np.zeros(n_columns)
+    elif wanted.penalty is None:
+        margins, room = _check_intervals(wanted.low * scale, wanted.high * scale, total)
+    else:
+        margins, room = given, np.zeros(n_columns)
+    give = np.full(n_columns, 0.0 if wanted.penalty is None else total / wanted.penalty)
+    return Problem(values, weight, margins, room, give, given, Origin(rows.container, is_kept))
+
+
+def _check_margins(wanted: FloatArray, labels: Iterable[Any], whole: float, kind: str, on_mismatch: Mismatch) -> None:
+    """Refuse margins that no column can have."""
+    what = "the weight of all rows" if kind == "totals" else "all rows"
+    for label, value in zip(labels, wanted.tolist(), strict=True):
         if value < 0.0:
             raise InvalidInputError(
                 f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass 0 or more."
@@ -353,13 +400,38 @@ def check_problem(
                 f"margins of column {label!r}: {value!r} is above {whole:.12g}, {what}, and no entry of Q may be "
                 'above 1. Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".'
             )
-    found = float(wanted.sum())
-    if found <= 0.0:
+    if wanted.sum() <= 0.0:
         raise InvalidInputError("margins are all 0, and each row of Q sums to 1. Pass at least one above 0.")
-    if abs(found - whole) > MARGIN_TOLERANCE * whole and on_mismatch == "raise":
+
+
+def _rescaled(wanted: FloatArray, total: float, kind: str, whole: float, on_mismatch: Mismatch) -> FloatArray:
+    """Return totals that sum to what the rows do; a large change is warned of."""
+    factor = total / float(wanted.sum())
+    off = abs(factor - 1.0)
+    if off > MARGIN_TOLERANCE and on_mismatch == "raise":
         raise InvalidInputError(
-            f"margins ({kind}) sum to {found:.12g}, and each of the rows to 1, {whole:.12g} in all. "
-            f'Pass on_mismatch="rescale" to multiply the margins by {whole / found:.6g}, or margins that sum to '
-            f"{whole:.12g}."
+            f"margins ({kind}) sum to {whole / factor:.12g}, and each of the rows to 1, {whole:.12g} in all. "
+            f'Pass on_mismatch="rescale" to multiply the margins by {factor:.9g}, Margins with a tolerance, or margins '
+            f"that sum to {whole:.12g}."
         )
-    return Problem(values, weight, wanted * (total / found), Origin(rows.container, is_kept))
+    if off > _LARGE_RESCALING:
+        warn(
+            f"margins sum to {wanted.sum():.9g} and the rows to {total:.9g}: all margins are multiplied by "
+            f"{factor:.6g}. Look whether they are of the same rows.",
+            DataWarning,
+        )
+    return wanted * factor
+
+
+def _check_intervals(low: FloatArray, high: FloatArray, total: float) -> tuple[FloatArray, FloatArray]:
+    """Return the middle of the intervals of the totals and how far their ends are, where totals of the rows fit."""
+    if (low > high).any():
+        j = int((low > high).argmax())
+        raise InvalidInputError(f"margins of column {j}: low={low[j]:.9g} is above high={high[j]:.9g}. Swap the two.")
+    high = np.minimum(high, total)
+    if low.sum() > total * (1.0 + MARGIN_TOLERANCE) or high.sum() < total * (1.0 - MARGIN_TOLERANCE):
+        raise InvalidInputError(
+            f"margins sum to between {low.sum():.9g} and {high.sum():.9g} within their tolerance, and the rows to "
+            f"{total:.9g}. Widen the tolerance, or rescale the margins by {2.0 * total / (low + high).sum():.6g}."
+        )
+    return 0.5 * (low + high), 0.5 * (high - low)

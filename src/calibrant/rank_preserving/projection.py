@@ -55,8 +55,14 @@ def dual_value(columns: SortedColumns, work: Workspace, multipliers: Multipliers
 def multiplier_terms(
     columns: SortedColumns, work: Workspace, multipliers: Multipliers, *, is_absolute: bool = False
 ) -> float:
-    """Return the multipliers times what the sums in `work` are off; or the sum of the products' sizes."""
-    row, total = work.row, multipliers[1] * (work.total - columns.margins)
+    """Return the multipliers times what the sums in `work` are off; or the sum of the products' sizes.
+
+    A total that has room is off from the end of it that its multiplier pulls to, one that gives from where its cost
+    and its multiplier balance.
+    """
+    row, price = work.row, multipliers[1]
+    size = np.abs(price)
+    total = price * (work.total - columns.margins) - (columns.room + 0.5 * columns.give * size) * size
     if is_absolute:
         return _inner(columns.weight, np.abs(multipliers[0]), np.abs(row)) + float(np.abs(total).sum())
     return _inner(columns.weight, multipliers[0], row) + float(total.sum())

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from calibrant.numerics import FloatArray
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -72,6 +74,12 @@ class RankPreservingResult:
         Where the gap is above `gap_tol`: what keeps it there and what helps. Else empty.
     floor, floor_price : float
         Least entry that was asked for, and the share by which the objective is above that without it.
+    margins_given, margins_used : ndarray of shape (K,) or None
+        The totals that were asked for, and those of `Q`: the same where these are exact and sum to what the rows do.
+        None with groups.
+    margin_prices : ndarray of shape (K,) or None
+        How much the objective rises per unit by which a total that was asked for is raised: 0 where it does not bind.
+        Of exact totals, which can't be raised one by one, only differences count, and the mean is 0.
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
         `bound` are sums, residuals are the largest, and `history` is left to the groups.
@@ -92,6 +100,9 @@ class RankPreservingResult:
     stuck: str = field(default="", repr=False)
     floor: float = 0.0
     floor_price: float = 0.0
+    margins_given: FloatArray | None = field(default=None, repr=False)
+    margins_used: FloatArray | None = field(default=None, repr=False)
+    margin_prices: FloatArray | None = field(default=None, repr=False)
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
 
 

@@ -158,14 +158,14 @@ def solve(
     """
     options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, rho, floor, callback)
     rows = check_rows(P, sample_weight, normalise=normalise)
-    gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch)
+    gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch, may_give=True)
     if groups is not None:
         return _solve_groups(rows, margins, groups, options, gate)
     problem = gate(rows, margins)
     del rows  # memory: sorted columns take the place of rows that are not the caller's own
-    columns, origin = problem.columns(ties), problem.origin
+    columns, origin, given = problem.columns(ties), problem.origin, problem.margins_given
     del problem
-    result = find_nearest(columns, origin, options)
+    result = replace(find_nearest(columns, origin, options), margins_given=given)
     warn_of_gap(result, options)
     return result
 
@@ -248,13 +248,15 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
     criteria = options.criteria(columns.p.size, room)
     relaxed, method = options.relaxed, options.chosen_method
     relaxed = None if relaxed is None else relaxed.within(room)
+    if method == "dykstra" and not columns.is_exact:
+        raise InvalidInputError('method="dykstra" takes exact totals alone. Leave method out.')
     certificate = Certificate(columns, criteria) if relaxed is None else RelaxedCertificate(columns, criteria, relaxed)
     if method == "dykstra":
         n_iter = alternate(columns, certificate, max_iter=options.max_iter)
     else:
         by_row = method == "adaptive"
         n_iter = split(columns, certificate, max_iter=options.max_iter, by_row=by_row, penalty=options.rho)
-        is_small = columns.p.size <= LARGEST_EXACT and not columns.free.size
+        is_small = columns.p.size <= LARGEST_EXACT and not columns.free.size and columns.is_exact
         if is_small and relaxed is None and not certificate.is_done():
             exact = project_exactly(columns)
             if exact is not None:
@@ -263,6 +265,7 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
     _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
     rank_residual = certificate.rank_residual(q)
     is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
+    used = certificate.work.total * room + options.floor * columns.total
     q *= room
     q += options.floor
     return RankPreservingResult(
@@ -279,6 +282,8 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
         method=method,
         time_s=criteria.elapsed(),
         stuck=certificate.stuck(method),
+        margins_used=used,
+        margin_prices=certificate.prices * room - (certificate.prices * room).mean() * columns.is_exact,
     )
 
 
@@ -315,7 +320,8 @@ def _solve_groups(
             problem = gate(own, target)
         except CalibrantError as error:
             raise type(error)(f"group {group!r}: {error}") from None
-        results[group] = find_nearest(problem.columns(options.ties), problem.origin, options)
+        found_one = find_nearest(problem.columns(options.ties), problem.origin, options)
+        results[group] = replace(found_one, margins_given=problem.margins_given)
         q[is_own] = results[group].Q
     parts = list(results.values())
     late = [group for group, part in results.items() if not part.converged]

@@ -236,7 +236,8 @@ def affine_start(
     """
     n_columns, n = columns.p.shape
     constant, slope = point
-    if n_columns < 3 or n < max(_LEAST_ROWS, _LEAST_ROWS_PER_SQUARE * n_columns**2) or not 0.0 < slope < 1.0:
+    least_rows = max(_LEAST_ROWS, _LEAST_ROWS_PER_SQUARE * n_columns**2)
+    if not columns.is_exact or n_columns < 3 or n < least_rows or not 0.0 < slope < 1.0:
         return None
     width = _WINDOW_WIDTH * n_columns
     rows_per_step = max(_SHARE_OF_ENDS * n / (n_columns * (1.0 + math.log(width))), 1.0)
