@@ -117,7 +117,7 @@ def test_a_price_is_what_a_unit_of_the_total_costs() -> None:
 
 def test_room_for_the_totals_that_p_has_leaves_it_as_it_is() -> None:
     P, _ = draw(2, 50)
-    result = solve(P, Margins(P.sum(axis=0) + [0.3, -0.2, 0.4], tolerance=0.5))
+    result = solve(P, Margins(P.sum(axis=0) + np.array([0.3, -0.2, 0.4]), tolerance=0.5))
     np.testing.assert_allclose(result.Q, P, rtol=0, atol=1e-12)
 
 
