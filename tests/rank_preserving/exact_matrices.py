@@ -59,9 +59,9 @@ def nearest(
 
 
 def least_cost_at_a_price(
-    P: np.ndarray, margins: np.ndarray, lam: float, pairs: str, *, weight: np.ndarray | None = None
+    P: np.ndarray, margins: np.ndarray, lam: float, pairs: str, *, weight: np.ndarray | None = None, share: float = 1.0
 ) -> float:
-    """Return the least of sum_i w_i |Q_i - P_i|^2 + lam x violations; "neighbours" goes without equal entries."""
+    """Return the least of share x sum_i w_i |Q_i - P_i|^2 + lam x violations; "neighbours" takes no equal entries."""
     n, k = P.shape
     w = np.ones(n) if weight is None else weight
     found = pairs_in_order(P)
@@ -76,7 +76,7 @@ def least_cost_at_a_price(
     for row, (j, a, b) in zip(violations, found, strict=True):
         row[a * k + j], row[b * k + j] = 1.0, -1.0
     sums = sum_rows(n, k, w)[:-1]
-    each = np.repeat(w, k)
+    each = share * np.repeat(w, k)
     system = sparse.csc_matrix(
         np.block(
             [

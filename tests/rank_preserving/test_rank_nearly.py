@@ -6,32 +6,70 @@ import math
 
 import numpy as np
 import pytest
-from exact_matrices import least_cost_at_a_price, nearest
+from exact_matrices import least_cost_at_a_price, nearest, pairs_in_order
 
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, solve
 
 
 def small_problem(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and margins far enough for the nearest matrix to break the order by .1 or more, if it may."""
     rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.ones(3), 6)
+    P = rng.dirichlet(np.full(3, 0.5), 6)
     P[4] = P[1]
-    margins = P.sum(axis=0) * np.exp(0.5 * rng.normal(size=3))
+    margins = P.sum(axis=0) * np.exp(rng.normal(size=3))
     return P, margins * 6.0 / margins.sum()
 
 
+def worst_violation(P: np.ndarray, Q: np.ndarray) -> float:
+    """Return the largest order violation, over all pairs."""
+    return max(float(Q[a, j] - Q[b, j]) for j, a, b in pairs_in_order(P))
+
+
 @pytest.mark.parametrize("eps", [0.001, 0.02, 0.1, 1.0])
-def test_slack_reaches_the_optimum_of_an_exact_solver(eps: float) -> None:
+@pytest.mark.parametrize("method", ["admm", "dykstra"])
+def test_slack_reaches_the_optimum_of_an_exact_solver(method: str, eps: float) -> None:
     for seed in range(10):
         P, margins = small_problem(seed)
-        result = solve(P, margins, nearly=EpsilonSlack(eps), gap_tol=1e-7, max_iter=20_000)
+        result = solve(P, margins, nearly=EpsilonSlack(eps), method=method, gap_tol=1e-7, max_iter=20_000)  # type: ignore[arg-type]
         best = float(((nearest(P, margins, slack=eps) - P) ** 2).sum())
+        assert result.converged
+        assert result.method == method
         assert result.bound <= best * (1.0 + 1e-9) + 1e-14
         assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-12)
-        assert result.rank_residual <= 1e-12
+        assert result.rank_residual <= eps + 1e-12
         np.testing.assert_allclose(result.Q.sum(axis=0), margins, rtol=0, atol=1e-9)
         np.testing.assert_allclose(result.Q.sum(axis=1), 1.0, rtol=0, atol=1e-9)
         assert result.Q.min() >= 0.0
+
+
+def test_dykstra_takes_weights_ties_and_margins_of_0_within_a_slack() -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        P = rng.multinomial(4, np.full(3, 1.0 / 3.0), 8) / 4.0
+        weight = rng.integers(1, 4, 8).astype(float)
+        margins = weight @ P * np.exp(1.2 * rng.normal(size=3)) + 0.01
+        margins[0] *= seed % 3 > 0
+        margins *= weight.sum() / margins.sum()
+        result = solve(P, margins, nearly=EpsilonSlack(0.05), method="dykstra", sample_weight=weight, gap_tol=1e-7)
+        best = weight @ ((nearest(P, margins, weight=weight, slack=0.05) - P) ** 2).sum(axis=1)
+        assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-12)
+        assert result.Q.min() >= 0.0
+        np.testing.assert_allclose(weight @ result.Q, margins, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("nearly", [EpsilonSlack(0.03), LambdaPenalty(0.05), LambdaPenalty(0.0), None])
+def test_rank_residual_is_the_largest_violation_there_is_allowed_or_not(
+    nearly: EpsilonSlack | LambdaPenalty | None,
+) -> None:
+    P, margins = small_problem(3)
+    result = solve(P, margins, nearly=nearly)
+    assert result.converged
+    assert result.nearly == nearly
+    assert result.rank_residual == pytest.approx(worst_violation(P, result.Q), abs=1e-15)
+    assert (result.rank_residual > 0.01) == (nearly is not None)
+    by_group = solve(P, {0: margins}, groups=np.zeros(6), nearly=nearly)
+    assert (by_group.rank_residual, by_group.nearly) == (result.rank_residual, nearly)
 
 
 @pytest.mark.parametrize("eps", [0.001, 0.02, 0.1])
@@ -59,6 +97,19 @@ def test_price_reaches_the_optimum_of_an_interior_point(lam: float, pairs: str) 
         assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-9)
         assert result.bound <= best * (1.0 + 1e-7) + 1e-9
         np.testing.assert_allclose(weight @ result.Q, margins, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.003, 0.05])
+def test_penalty_of_the_specification_minimises_its_objective(lam: float) -> None:
+    """1/2 sum (Q - P)^2 + lambda sum max(Q_a - Q_b, 0) over all pairs with P_a <= P_b, by an interior point."""
+    for seed in range(6):
+        P, margins = small_problem(seed)
+        Q = solve(P, margins, nearly=LambdaPenalty.of_specification(lam)).Q
+        violations = sum(max(float(Q[a, j] - Q[b, j]), 0.0) for j, a, b in pairs_in_order(P))
+        value = 0.5 * ((Q - P) ** 2).sum() + lam * violations
+        best = least_cost_at_a_price(P, margins, lam, "all", share=0.5)
+        assert value == pytest.approx(best, rel=1e-6, abs=1e-9)
+    assert LambdaPenalty.of_specification(lam) == LambdaPenalty(2.0 * lam, pairs="all")
 
 
 @pytest.mark.parametrize("pairs", ["neighbours", "all"])
@@ -92,7 +143,7 @@ def test_weight_two_is_two_rows(nearly: EpsilonSlack | LambdaPenalty) -> None:
 
 
 def test_ends_of_the_slack_are_the_strict_and_the_margin_only_answer() -> None:
-    P, margins = small_problem(5)
+    P, margins = small_problem(3)
     strict = solve(P, margins, gap_tol=1e-8, max_iter=50_000)
     strictly = (EpsilonSlack(0.0), LambdaPenalty(math.inf), LambdaPenalty(math.inf, "all"))
     for nearly in (*strictly, EpsilonSlack(1e-9), LambdaPenalty(1e6), LambdaPenalty(1e6, "all")):
@@ -124,10 +175,21 @@ def test_more_slack_is_never_worse() -> None:
         (lambda: LambdaPenalty(1.0, "every"), InvalidInputError, "unknown value of pairs: 'every'"),
         (lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=0.1), InvalidTypeError, "nearly=0.1 is no slack. Pass Epsilon"),
         (
-            lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), method="dykstra"),
+            lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=LambdaPenalty(0.1), method="dykstra"),
             InvalidInputError,
-            'goes with method="admm" and ties="equal" alone',
+            r"nearly=LambdaPenalty\(lam=0.1, .* is a price, and method=\"dykstra\" projects, which takes a limit",
         ),
+        (
+            lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), method="adaptive"),
+            InvalidInputError,
+            'goes with method="admm" and ties="equal", and EpsilonSlack with method="dykstra" too. Leave method and',
+        ),
+        (
+            lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), ties="free"),
+            InvalidInputError,
+            'goes with method="admm" and ties="equal"',
+        ),
+        (lambda: LambdaPenalty.of_specification(-1.0), InvalidInputError, "lam=-1.0 is "),
     ],
 )
 def test_a_slack_that_is_none_is_named(make, kind, text: str) -> None:  # type: ignore[no-untyped-def]

@@ -124,10 +124,6 @@ class Certificate:
         beyond = float(np.where(gives, 0.0, off - columns.room).max())
         return objective + self.cost_of_margins, float(np.abs(row).max()), max(beyond, 0.0) / columns.total
 
-    def rank_residual(self, q: FloatArray) -> float:
-        """Return by how much sorted columns break the order beyond what is allowed."""
-        return largest_violation(self.columns, q)
-
     def check(
         self, n_iter: int, q: FloatArray, columns: SortedColumns, multipliers: Multipliers, *, may_project: bool = True
     ) -> Errors:
@@ -240,9 +236,6 @@ class RelaxedCertificate(Certificate):
         distance, *residuals = super().measure(q, columns)
         return distance + self.nearly.cost(self.columns, q), residuals[0], residuals[1]
 
-    def rank_residual(self, q: FloatArray) -> float:
-        return max(0.0, largest_violation(self.columns, q) - self.nearly.allowed)
-
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has searched for the best feasible matrix near its iterate."""
 
@@ -255,7 +248,8 @@ class RelaxedCertificate(Certificate):
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
         found = self._repair(q)
         value = self.measure(found)[0]
-        if value < self.objective and self.rank_residual(found) <= self.criteria.tol:
+        beyond_allowed = largest_violation(self.columns, found) - self.nearly.allowed
+        if value < self.objective and beyond_allowed <= self.criteria.tol:
             self.q, self.objective = found, value
 
     def _repair(self, q: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,8 @@ class LambdaPenalty:
     Parameters
     ----------
     lam : float
-        Price of a violation by one, at least 0, where the order is free; `math.inf` keeps it.
+        Price of a violation by one, at least 0, where the order is free; `math.inf` keeps it. It is added to the whole
+        squared distance: see Notes for a price of half of it.
     pairs : {"neighbours", "all"}
         Which violations count. "neighbours": those from each probability to the next one above it. "all": the sum of
         w_a w_b max(Q_aj - Q_bj, 0) over all pairs with P_aj <= P_bj, where w are the sample weights. Its prices are
@@ -94,6 +95,11 @@ class LambdaPenalty:
 
     Notes
     -----
+    What is minimised is sum_ij w_i (Q_ij - P_ij)^2 + lam V(Q), where V sums the violations. The specification of
+    rank-preserving calibration states it as 1/2 sum_ij (Q_ij - P_ij)^2 + lambda V(Q) with the violations of all pairs
+    and no weights. Twice that is the former, so the same matrix minimises both where lam = 2 lambda and
+    pairs = "all": `of_specification(lambda)`.
+
     Rows of equal probability should be equal both ways, so their distance is a violation: of neighbours that of the
     highest from the lowest, of all pairs that of each two. From one tie to the next, the violation of neighbours is
     that of the highest of the former over the lowest of the latter.
@@ -111,6 +117,11 @@ class LambdaPenalty:
         if self.lam != math.inf:
             check_number("lam", self.lam, minimum=0.0)
         check_choice("pairs", self.pairs, get_args(Pairs))
+
+    @classmethod
+    def of_specification(cls, lam: float) -> Self:
+        """Return the penalty that adds `lam` times the violations of all pairs to half the squared distance."""
+        return cls(2.0 * cls(lam).lam, "all")
 
     @property
     def is_strict(self) -> bool:

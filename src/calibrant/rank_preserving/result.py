@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant.numerics import FloatArray
+from calibrant.rank_preserving.problem import Nearly
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class RankPreservingResult:
     Q : shape (n, K)
         The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
     converged : bool
-        Whether the residuals are at most `tol` and the gap at most `gap_tol`. It is computed from `Q` itself and
+        Whether the residuals are at most `tol` and the gap at most `gap_tol`; of the order, what is broken beyond what
+        `nearly` allows. It is computed from `Q` itself and
         from a feasible point of the dual problem: a certificate, not a guess.
     n_iter : int
         Iterations, each about one pass over the matrix, with the passes that finding the start took.
@@ -65,7 +67,8 @@ class RankPreservingResult:
     row_residual, margin_residual : float
         Largest distance of a row sum from 1, and of a column total from its margin, per row.
     rank_residual : float
-        Largest order violation of a column of `Q`, beyond what was allowed.
+        Largest order violation of a column of `Q`: by how much an entry exceeds one that is to lie at or above it. With
+        an EpsilonSlack it is up to `eps`; a LambdaPenalty sets no limit.
     history : tuple of Progress
         The checks of the iteration.
     method, time_s : str, float
@@ -83,6 +86,8 @@ class RankPreservingResult:
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
         `bound` are sums, residuals are the largest, and `history` is left to the groups.
+    nearly : EpsilonSlack, LambdaPenalty or None
+        How the order might be broken, as it was passed.
     """
 
     Q: Any = field(repr=False)
@@ -104,6 +109,7 @@ class RankPreservingResult:
     margins_used: FloatArray | None = field(default=None, repr=False)
     margin_prices: FloatArray | None = field(default=None, repr=False)
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
+    nearly: Nearly | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputErr
 from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.problem import (
+    LambdaPenalty,
     MarginKind,
     Mismatch,
     Nearly,
@@ -23,6 +24,7 @@ from calibrant.rank_preserving.problem import (
     above_floor,
     check_problem,
     check_rows,
+    largest_violation,
     unsorted,
 )
 from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
@@ -85,8 +87,9 @@ def solve(
     method : {"auto", "adaptive", "admm", "dykstra"}
         "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the affine feasible point
         where rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections.
-        "auto" takes "adaptive", or "admm" with `nearly`. What the splittings leave unfinished of a matrix of up to
-        600 entries an active set finishes. All reach the same optimum.
+        "auto" takes "adaptive", or "admm" with `nearly`; "dykstra" takes an EpsilonSlack too, and no LambdaPenalty.
+        What the splittings leave unfinished of a matrix of up to 600 entries an active set finishes, where the order
+        is kept. All reach the same optimum.
     nearly : EpsilonSlack or LambdaPenalty, optional
         How far, or at what price, an order may be broken. By default it is kept.
     ties : {"equal", "free"}
@@ -128,7 +131,8 @@ def solve(
     Notes
     -----
     Minimises sum_ij w_i (Q_ij - P_ij)^2 over Q >= 0 with rows that sum to 1, sum_i w_i Q_ij = M_j, and
-    Q_aj <= Q_bj wherever P_aj <= P_bj. Every answer is feasible: the sums to `tol`, the order and the signs exactly.
+    Q_aj <= Q_bj wherever P_aj <= P_bj, or what `nearly` makes of this order. Every answer is feasible: the sums to
+    `tol`, the order (within the slack) and the signs exactly.
     Margins between 0 and the number of rows, with the right sum, are never at odds with the order: equal rows keep it.
 
     The order leaves little room. Every column of Q is a rising function of that column of P, and functions of the
@@ -200,9 +204,19 @@ class SolveOptions:
                 )
         if not isinstance(self.nearly, Nearly | None):
             raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
-        if self.relaxed is not None and (self.method not in ("auto", "admm") or self.ties == "free"):
+        if self.relaxed is not None:
+            self._check_relaxed()
+
+    def _check_relaxed(self) -> None:
+        if isinstance(self.nearly, LambdaPenalty) and self.method == "dykstra":
             raise InvalidInputError(
-                f'nearly={self.nearly!r} goes with method="admm" and ties="equal" alone. Leave method and ties out.'
+                f'nearly={self.nearly!r} is a price, and method="dykstra" projects, which takes a limit. '
+                'Leave method out, or pass "admm".'
+            )
+        if self.method == "adaptive" or self.ties == "free":
+            raise InvalidInputError(
+                f'nearly={self.nearly!r} goes with method="admm" and ties="equal", and EpsilonSlack with '
+                'method="dykstra" too. Leave method and ties out.'
             )
 
     @property
@@ -263,8 +277,9 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
                 certificate.propose(exact[0], exact[1:])
     q = certificate.best()
     _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
-    rank_residual = certificate.rank_residual(q)
-    is_feasible = max(row_residual, margin_residual, rank_residual) <= criteria.tol
+    rank_residual = largest_violation(columns, q)
+    beyond_allowed = rank_residual - (0.0 if relaxed is None else relaxed.allowed)
+    is_feasible = max(row_residual, margin_residual, beyond_allowed) <= criteria.tol
     used = certificate.work.total * room + options.floor * columns.total
     q *= room
     q += options.floor
@@ -284,6 +299,7 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
         stuck=certificate.stuck(method),
         margins_used=used,
         margin_prices=certificate.prices * room - (certificate.prices * room).mean() * columns.is_exact,
+        nearly=options.nearly,
     )
 
 
@@ -349,6 +365,7 @@ def _solve_groups(
         floor=options.floor,
         floor_price=objective / max(sum(part.objective / (1.0 + part.floor_price) for part in parts), _TINY) - 1.0,
         groups=results,
+        nearly=options.nearly,
     )
 
 

@@ -6,8 +6,9 @@ closed form, and over columns that rise and are not negative, where it is found 
 multipliers of the sums give a lower bound of the optimum at every check, and `certificate` says when the gap is small
 enough; else it stops after `max_iter` iterations. Where rows are many, `affine_start` gives it its first multipliers.
 
-`alternate` is Dykstra's method of alternating projections: rows onto the simplex, columns onto the order with their
-sum, each with what the last projection on its side took off added back. It stops in the same way.
+`alternate` is Dykstra's method of alternating projections: rows onto the simplex, columns onto the order, or onto what
+lies within a slack of it, with their sum, each with what the last projection on its side took off added back. It stops
+in the same way.
 
 References: Eckstein and Bertsekas (1992), Mathematical Programming 55; Boyle and Dykstra (1986), Lecture Notes in
 Statistics 37; Held, Wolfe and Crowder (1974), Mathematical Programming 6, for the simplex.
@@ -20,7 +21,7 @@ import math
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels import SortedColumns, Workspace
+from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.column_workers import row_scale, workers_of
@@ -279,7 +280,7 @@ def windows(count: int, width: int, rows_per_step: float) -> IntArray:
 
 def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int) -> int:
     """Iterate until the gap is small enough or `max_iter` is reached; return the number of iterations."""
-    columns = columns.own_order()
+    columns, rule = columns.own_order(), certificate.rule(1.0)
     q = unsorted(columns.p, columns.order)
     taken_from_rows, taken_from_columns = np.zeros_like(q), np.zeros_like(q)
     n_iter, next_check, interval = 0, _FIRST_CHECK, float(_FIRST_CHECK)
@@ -289,17 +290,17 @@ def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int
         taken_from_rows = np.minimum(q, row_multipliers[:, None])
         q -= taken_from_rows
         q += taken_from_columns
-        projected, column_multipliers = _project_columns(q, columns, certificate.work)
+        projected, column_multipliers = _project_columns(q, columns, certificate.work, rule)
         taken_from_columns = q - projected
         q = projected
         n_iter += 1
         if n_iter >= min(next_check, max_iter):
-            by_place = [q[order, j] for j, order in enumerate(columns.order)]
-            certificate.check(n_iter, np.stack(by_place), columns, (row_multipliers, column_multipliers))
+            by_place = _by_place(q, columns)
+            certificate.check(n_iter, by_place, columns, (row_multipliers, column_multipliers))
             interval = min(interval * _GROWTH, _LONGEST)
             next_check = n_iter + int(interval)
             if n_iter >= max_iter:
-                certificate.finish(np.stack(by_place), columns, np.empty_like(columns.p))
+                certificate.finish(_by_place(q, columns), columns, by_place)
                 break
     return n_iter
 
@@ -311,11 +312,19 @@ def simplex_thresholds(falling: FloatArray, weight: FloatArray, total: FloatArra
     return np.asarray(excess[np.arange(len(excess)), np.maximum(kept, 0)])
 
 
-def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace) -> tuple[FloatArray, FloatArray]:
-    """Return the nearest matrix whose columns rise, are not negative and have their sum, and the margins' multipliers.
+def _by_place(q: FloatArray, columns: SortedColumns) -> FloatArray:
+    """Return a matrix as sorted columns; of what a slack leaves below 0, 0: the order is kept as well as before."""
+    return np.stack([np.maximum(q[order, j], 0.0) for j, order in enumerate(columns.order)])
 
-    A column's pooling moves along with a constant added to it, and clipping at 0 keeps it the nearest: what is left
-    is the one constant that meets the sum.
+
+def _project_columns(
+    values: FloatArray, columns: SortedColumns, work: Workspace, rule: Rule | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the nearest matrix whose columns obey the order and have their sum, and the margins' multipliers.
+
+    A column's pooling moves along with a constant added to it: what is left is the one constant that meets the sum. If
+    the order is kept, entries are not negative either, as clipping at 0 leaves a rising column the nearest. It does
+    not within a slack, where signs are left to the rows.
     """
     place = np.empty(columns.p.shape)
     for j, order in enumerate(columns.order):
@@ -324,9 +333,13 @@ def _project_columns(values: FloatArray, columns: SortedColumns, work: Workspace
         place[j] = values[order, j]
     base = float(np.abs(place).max()) + 1.0  # above 0 all over, so that pooling does not clip
     place += base
-    kernels.pool_columns(columns.replace(p=place), work, columns.weight, None, place)
-    weight = columns.weight[columns.order[:, ::-1]]
-    threshold = simplex_thresholds(place[:, ::-1], weight, columns.margins[:, None])
-    place -= threshold[:, None]
-    np.maximum(place, 0.0, out=place)
+    kernels.pool_columns(columns.replace(p=place), work, columns.weight, rule, place)
+    weight = columns.weight[columns.order]
+    if rule is None:
+        threshold = simplex_thresholds(place[:, ::-1], weight[:, ::-1], columns.margins[:, None])
+        place -= threshold[:, None]
+        np.maximum(place, 0.0, out=place)
+    else:
+        threshold = (np.einsum("jk,jk->j", weight, place) - columns.margins) / columns.total
+        place -= threshold[:, None]
     return unsorted(place, columns.order), threshold - base
