@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
@@ -24,13 +25,15 @@ from calibrant.errors import (
     NotFittedError,
     ShapeError,
 )
-from calibrant.rank_preserving import margins_from_labels, solve
+from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, Nearly, margins_from_labels, solve
 
 RNG = np.random.default_rng(7)
 P = RNG.dirichlet(np.ones(3), 300)
 NEW = RNG.dirichlet(np.ones(3), 500)
 RATES = np.array([0.5, 0.3, 0.2])
 KEPT: dict[str, Any] = {"margins": RATES, "margin_kind": "rates"}
+#: Margins that the nearest matrix breaks orders for, where it may.
+FAR: dict[str, Any] = {"margins": np.array([0.1, 0.6, 0.3]), "margin_kind": "rates"}
 RISING = cb.RankPreservingCalibrator().fit(P, **KEPT)
 STRAIGHT = cb.RankPreservingCalibrator(maps="straight").fit(P, **KEPT)
 
@@ -59,6 +62,35 @@ def test_stored_maps_rise_and_lie_within_the_tolerance_of_the_fitted_ones(knot_t
         assert (np.diff(column.y) >= 0.0).all()
         assert (np.diff(column.apply(np.linspace(0.0, 1.0, 5_001))) >= 0.0).all()
     assert made.map_.maps[0].x.size < 300 or knot_tol < 1e-5
+
+
+@pytest.mark.parametrize("nearly", [EpsilonSlack(0.02), LambdaPenalty(0.02), LambdaPenalty(1e-4, "all")])
+def test_maps_of_a_broken_order_are_the_rising_ones_nearest_to_it(nearly: Nearly) -> None:
+    coarse = np.array([RNG.multinomial(50, row) for row in P]) / 50.0  # with ties
+    weight = RNG.integers(0, 3, 300).astype(float)
+    kept = weight > 0.0
+    made = cb.RankPreservingCalibrator(nearly=nearly, knot_tol=0.0).fit(coarse, sample_weight=weight, **FAR)
+    Q = solve(coarse, nearly=nearly, sample_weight=weight, **FAR).Q
+    np.testing.assert_array_equal(made.result_.Q, Q)
+    broken = made.result_.rank_residual
+    assert broken > 0.01
+    for j, column in enumerate(made.map_.maps):
+        regression = IsotonicRegression().fit(coarse[kept, j], Q[kept, j], sample_weight=weight[kept])
+        mapped = column.apply(coarse[kept, j])
+        np.testing.assert_allclose(mapped, regression.predict(coarse[kept, j]), atol=1e-12)
+        assert np.abs(mapped - Q[kept, j]).max() <= broken + 1e-12
+        assert weight[kept] @ mapped / weight.sum() == pytest.approx(FAR["margins"][j], abs=1e-8)
+        assert (np.diff(column.y) >= 0.0).all()
+    away = np.abs(1.0 / made.row_sums(coarse[kept]) - 1.0).max()
+    after = weight[kept] @ made.transform(coarse[kept]) / weight.sum()
+    assert (np.abs(after - FAR["margins"]) <= away * FAR["margins"] + 1e-8).all()
+    assert worst_break(NEW, made.transform(NEW)) <= made.order_bound(NEW)
+
+
+def test_an_order_that_is_not_broken_has_the_maps_of_the_strict_one() -> None:
+    for nearly in (EpsilonSlack(0.0), LambdaPenalty(np.inf)):
+        made = cb.RankPreservingCalibrator(nearly=nearly).fit(P, **KEPT)
+        np.testing.assert_array_equal(made.transform(NEW), RISING.transform(NEW))
 
 
 @pytest.mark.parametrize("made", [RISING, STRAIGHT])
@@ -152,6 +184,7 @@ def test_it_is_an_estimator_that_can_be_cloned() -> None:
         "tol": 1e-9,
         "gap_tol": None,
         "max_iter": 20_000,
+        "nearly": None,
     }
     assert repr(made.set_params(knot_tol=1e-6)) == "RankPreservingCalibrator(maps='straight')"
     with pytest.raises(CalibrantError, match=r"unknown parameter of RankPreservingCalibrator 'knots'"):
@@ -231,9 +264,33 @@ def test_saved_and_loaded_it_gives_the_same_bits(
     assert (loaded.n_rows_, loaded.score_names_) == (300, None)
 
 
+@pytest.mark.parametrize("suffix", [".json", ".pkl"])
+@pytest.mark.parametrize(
+    "nearly", [EpsilonSlack(0.02), LambdaPenalty(0.02), LambdaPenalty(1e-4, "all"), LambdaPenalty(np.inf)]
+)
+def test_how_the_order_may_be_broken_is_kept(tmp_path: Path, nearly: Nearly, suffix: str) -> None:
+    made = cb.RankPreservingCalibrator(nearly=nearly, knot_tol=1e-3, gap_tol=1e-3).fit(P, **KEPT)
+    cb.save(made, tmp_path / f"c{suffix}")
+    loaded = cb.load(tmp_path / f"c{suffix}")
+    assert loaded.get_params() == made.get_params()
+    assert loaded.nearly == clone(made).nearly == nearly
+    np.testing.assert_array_equal(loaded.transform(NEW), made.transform(NEW))
+
+
+def test_documents_of_a_strict_order_say_nothing_of_it() -> None:
+    assert "nearly" not in cb.persistence.to_document(RISING)["settings"]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
+        ("settings.nearly", {"eps": 0.1}, r"settings.nearly: an object of 1 does not go with straight maps"),
+        ("settings.nearly", {"eps": -0.1}, r"settings.nearly.eps: -0.1 is negative"),
+        ("settings.nearly", {"eps": None}, r"settings.nearly.eps: null is not a number"),
+        ("settings.nearly", {"lam": -0.1, "pairs": "all"}, r"settings.nearly.lam: -0.1 is negative"),
+        ("settings.nearly", {"lam": 0.1, "pairs": "every"}, r"settings.nearly.pairs: 'every' is none of"),
+        ("settings.nearly", {"lam": 0.1}, r"settings.nearly: the field 'pairs' is missing"),
+        ("settings.nearly", 0.1, r"settings.nearly: 0.1 is not an object with named fields"),
         ("settings.maps", "bent", r"settings.maps: 'bent' is none of 'rising', 'straight'"),
         ("settings.tol", 0.0, r"settings.tol: 0.0 is no tolerance"),
         ("settings.knot_tol", -1.0, r"settings.knot_tol: -1.0 is no tolerance"),
@@ -282,6 +339,10 @@ def test_wrong_arguments_are_named() -> None:
         RISING.transform([[0.5, np.nan, 0.5]])
     with pytest.raises(CalibrantError, match="unknown value of maps: 'bent'"):
         cb.RankPreservingCalibrator(maps="bent").fit(P, **KEPT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r'nearly=EpsilonSlack\(eps=0.1\) goes with maps="rising": straight'):
+        cb.RankPreservingCalibrator(maps="straight", nearly=EpsilonSlack(0.1)).fit(P, **KEPT)
+    with pytest.raises(CalibrantError, match=r"nearly=0\.1 is no slack"):
+        cb.RankPreservingCalibrator(nearly=0.1).fit(P, **KEPT)  # type: ignore[arg-type]
     with pytest.raises(CalibrantError, match="knot_tol=-1 is "):
         cb.RankPreservingCalibrator(knot_tol=-1).fit(P, **KEPT)
     with pytest.raises(CalibrantError, match="knot_tol='x' is not a number"):

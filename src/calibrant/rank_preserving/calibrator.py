@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, register
+from calibrant.kernels import SortedColumns, Workspace
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
 from calibrant.rank_preserving.problem import (
+    EpsilonSlack,
+    LambdaPenalty,
     MarginKind,
     Mismatch,
+    Nearly,
+    Pairs,
+    Problem,
     affine_point,
     check_problem,
     check_rows,
     column_names,
+    unsorted,
 )
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
@@ -45,6 +54,8 @@ class RankPreservingCalibrator(Configured, MapFitted):
         Farthest that the stored map may lie from the fitted one: 0 keeps a knot for every distinct probability.
     tol, gap_tol, max_iter
         As for `solve`, which "rising" calls.
+    nearly : EpsilonSlack or LambdaPenalty, optional
+        As for `solve`, with "rising" alone. A map rises even so: see Notes.
 
     Attributes
     ----------
@@ -68,14 +79,18 @@ class RankPreservingCalibrator(Configured, MapFitted):
     * Before the division each column keeps its order exactly, as its map rises. Dividing by r_i can break the order
       by little where the r_i differ: if p_aj <= p_bj, then q_aj - q_bj <= q_bj (r_b / r_a - 1), because the mapped
       entries satisfy r_a q_aj <= r_b q_bj. So no order is broken by more than max r / min r - 1 (`order_bound`).
-    * On the rows of the fit all r_i are 1 to `tol` and K times `knot_tol`: the answer is the matrix Q of `solve`.
+    * On the rows of the fit all r_i are 1 to `tol` and K times `knot_tol`: the answer is the matrix Q of `solve`. With
+      `nearly` it is not: a column of Q need not rise in P then, and its map is the rising one nearest to it (isotonic
+      regression), which lies no farther from it than the largest order violation, `result_.rank_residual`, plus
+      `knot_tol`. Before the division these columns have their margins, but their rows do not sum to 1; dividing by
+      r_i moves the margins by max |1 / r_i - 1| of them at most (`row_sums`).
     * Of two columns all r_i are 1 within twice `knot_tol`, on any row: the maps mirror each other.
     * With "straight" all r_i are 1 to rounding on any row, and the order of every column holds to rounding. Of more
       than two columns no other rising maps can promise this: functions of the entries that sum to one wherever the
       entries do are straight (Cauchy's equation).
 
-    Margins are met on the rows of the fit. Of new rows from the same population they hold on average with "straight",
-    and nearly with "rising".
+    Margins are met on the rows of the fit, unless `nearly` is passed. Of new rows from the same population they hold
+    on average with "straight", and roughly with "rising".
 
     Examples
     --------
@@ -100,6 +115,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
     tol: float = 1e-9
     gap_tol: float | None = None
     max_iter: int = 20_000
+    nearly: Nearly | None = None
     map_: OneVsRestMap = field(init=False)
     margins_: FloatArray = field(init=False)
     result_: RankPreservingResult = field(init=False)
@@ -135,7 +151,11 @@ class RankPreservingCalibrator(Configured, MapFitted):
         """
         check_choice("maps", self.maps, get_args(MapKind))
         knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)
-        options = SolveOptions(tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter)
+        options = SolveOptions(nearly=self.nearly, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter)
+        if self.nearly is not None and self.maps == "straight":
+            raise InvalidInputError(
+                f'nearly={self.nearly!r} goes with maps="rising": straight maps keep every order. Leave one out.'
+            )
         if (y is None) == (margins is None):
             raise InvalidInputError("fit takes margins, or labels y to take them from. Pass one of the two.")
         if y is None and classes is not None:
@@ -146,9 +166,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
         if self.maps == "rising":
             self.result_ = find_nearest(problem.columns(), problem.origin, options)
             warn_of_gap(self.result_, options)
-            q = np.asarray(self.result_.Q, dtype=np.float64)
-            q = q if problem.origin.is_kept is None else q[problem.origin.is_kept]
-            columns = [_thinned(p, after, knot_tol) for p, after in zip(problem.values.T, q.T, strict=True)]
+            columns = _rising(problem, self.result_, options, knot_tol)
         else:
             columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
         names, estimate = column_names(rows.container), as_margins(target)
@@ -196,21 +214,28 @@ class RankPreservingCalibrator(Configured, MapFitted):
 
     def encode(self) -> dict[str, Any]:
         self.check_fitted()
-        kept = {"settings": self.get_params(), "classes": self.classes_, "n_rows": self.n_rows_}
+        settings = self.get_params()
+        nearly = settings.pop("nearly")
+        settings |= {} if nearly is None else {"nearly": asdict(nearly)}  # left out where it is none, as it always was
+        kept = {"settings": settings, "classes": self.classes_, "n_rows": self.n_rows_}
         kept |= {"score_names": self.score_names_, "margins": self.margins_, "map": self.map_.encode()}
         return {name: plain(value) for name, value in kept.items()}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
         parts = body.members(("settings", "classes", "n_rows", "score_names", "margins", "map"))
-        settings = parts["settings"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter"))
+        more = [name for name in ("nearly",) if name in parts["settings"].object()]
+        settings = parts["settings"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter", *more))
         has_gap = settings["gap_tol"].value is not None
         numbers = {key: settings[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
         for key, value in numbers.items():
             if value < 0.0 or (value == 0.0 and key != "knot_tol"):
                 settings[key].refuse("is no tolerance")
         max_iter = settings["max_iter"].integer(minimum=1)
-        made = cls(maps=settings["maps"].choice(get_args(MapKind)), max_iter=max_iter, **numbers)
+        nearly = _decode_nearly(settings["nearly"]) if more else None
+        made = cls(maps=settings["maps"].choice(get_args(MapKind)), max_iter=max_iter, nearly=nearly, **numbers)
+        if more and made.maps == "straight":
+            settings["nearly"].refuse("does not go with straight maps")
         made.classes_, made.n_rows_ = parts["classes"].labels(minimum=2), parts["n_rows"].integer(minimum=1)
         made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
         made.margins_, made.map_ = parts["margins"].probabilities(), decode_map(parts["map"], OneVsRestMap)
@@ -223,6 +248,41 @@ class RankPreservingCalibrator(Configured, MapFitted):
             if not isinstance(column, InterpolatedMap) or (np.diff(column.y) < 0.0).any():
                 item.refuse("is no interpolated map that rises")
         return made
+
+
+def _decode_nearly(stored: DocumentField) -> Nearly:
+    """Return the slack or the price that a document holds; a price without a limit is null there."""
+    if "eps" in stored.object():
+        eps = stored.members(("eps",))["eps"]
+        return EpsilonSlack(_not_negative(eps))
+    parts = stored.members(("lam", "pairs"))
+    lam = math.inf if parts["lam"].value is None else _not_negative(parts["lam"])
+    return LambdaPenalty(lam, parts["pairs"].choice(get_args(Pairs)))
+
+
+def _not_negative(stored: DocumentField) -> float:
+    value = stored.number()
+    if value < 0.0:
+        stored.refuse("is negative")
+    return value
+
+
+def _rising(
+    problem: Problem, result: RankPreservingResult, options: SolveOptions, knot_tol: float
+) -> list[InterpolatedMap]:
+    """Return the maps from P to Q of each column, or where Q need not rise in P the rising ones nearest to it."""
+    q = np.asarray(result.Q, dtype=np.float64)
+    q = q if problem.origin.is_kept is None else q[problem.origin.is_kept]
+    if options.relaxed is not None:
+        q = _nearest_rising(q, problem.columns())
+    return [_thinned(p, after, knot_tol) for p, after in zip(problem.values.T, q.T, strict=True)]
+
+
+def _nearest_rising(q: FloatArray, columns: SortedColumns) -> FloatArray:
+    """Return the isotonic regression of each column of `q` on that of P, under the weights of the rows."""
+    by_place = np.stack([q[order, j] for j, order in enumerate(columns.order)])
+    kernels.pool_columns(columns.replace(p=by_place), Workspace.of(columns), columns.weight, None, by_place)
+    return unsorted(by_place, columns.order)
 
 
 def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
