@@ -273,3 +273,26 @@ def test_a_stalled_run_says_what_is_stuck() -> None:
     with pytest.warns(cb.errors.ConvergenceWarning, match='method="auto" does not'):
         solve(P, margins, max_iter=5, method="dykstra")
     assert solve(P, margins).stuck == ""
+
+
+@pytest.mark.parametrize("order_tol", [1e-6, 1e-3, 0.05])
+def test_orders_within_a_window_are_free_and_all_others_kept(order_tol: float) -> None:
+    P, margins = draw(3, 120)
+    result = solve(P, margins, order_tol=order_tol)
+    assert result.converged
+    assert result.objective == pytest.approx(float(((result.Q - P) ** 2).sum()), rel=1e-9)
+    assert result.objective <= solve(P, margins).objective * (1.0 + 1e-4)
+    for p, q in zip(P.T, result.Q.T, strict=True):
+        apart = p[:, None] >= p[None, :] + order_tol
+        assert (q[:, None] - q[None, :])[apart].min(initial=0.0) >= -1e-12
+    assert (result.n_freed > 0) == (order_tol > 1e-5)
+
+
+def test_every_order_is_free_in_one_window() -> None:
+    P, margins = draw(3, 30)
+    result = solve(P, margins, order_tol=2.0, gap_tol=1e-7)
+    assert result.n_freed == 3 * 29
+    free = solve(P, margins, nearly=EpsilonSlack(1.0), gap_tol=1e-7)
+    assert result.objective == pytest.approx(free.objective, rel=1e-6)
+    with pytest.raises(InvalidInputError, match="order_tol"):
+        solve(P, margins, order_tol=0.1, nearly=EpsilonSlack(0.1))

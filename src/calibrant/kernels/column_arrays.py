@@ -23,7 +23,7 @@ class SortedColumns(NamedTuple):
 
     Place k of column j is row `order[j, k]`. A tie is a run of places that have to stay equal, of one place or more:
     those of column j start at `tie[j, : n_ties[j]]`, and `tie` has a single line where every place is a tie of its
-    own. Equal probabilities that may separate span the places from `free[r, 0]` to `free[r, 1]`, those of column j
+    own. Probabilities that need no order span the places from `free[r, 0]` to `free[r, 1]`, those of column j
     for r from `free_start[j]` to `free_start[j + 1]`.
     """
 
@@ -62,8 +62,18 @@ class SortedColumns(NamedTuple):
         return self._replace(p=self.p if p is None else p, order=self.order if order is None else order)
 
     def own_order(self) -> SortedColumns:
-        """Return columns whose order loops may change: a copy of it where equal probabilities may separate."""
-        return self.replace(order=self.order.copy()) if self.free.size else self
+        """Return columns whose order loops may change: a copy of it, and of p, where rows may change places."""
+        return self.replace(p=self.p.copy(), order=self.order.copy()) if self.free.size else self
+
+    def in_order(self, order: PlaceArray) -> SortedColumns:
+        """Return the columns with their rows in another order."""
+        if not self.free.size:
+            return self
+        p, by_row = np.empty_like(self.p), np.empty(self.p.shape[1])
+        for j, own in enumerate(self.order):
+            by_row[own] = self.p[j]
+            p[j] = by_row[order[j]]
+        return self.replace(p=p, order=order)
 
 
 class Workspace(NamedTuple):

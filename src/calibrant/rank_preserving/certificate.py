@@ -210,7 +210,7 @@ class Certificate:
             is_found = project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_steps)
         if not is_found:
             return False
-        objective = self.measure(q, columns)[0]
+        objective = self.measure(q, self.columns.in_order(mixed.order))[0]
         if objective < self.objective:
             self.order, self.objective = mixed.order, objective
             self.q = q if self.is_done() else q.copy()

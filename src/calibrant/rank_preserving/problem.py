@@ -196,8 +196,8 @@ class Problem:
         """Return the names of the columns, or their numbers."""
         return list(self.origin.container.columns or range(self.margins.size))
 
-    def columns(self, ties: Ties = "equal") -> SortedColumns:
-        """Sort each column by itself, and find the rows that have to stay equal there or may separate."""
+    def columns(self, ties: Ties = "equal", order_tol: float = 0.0) -> SortedColumns:
+        """Sort each column by itself, and find the rows that have to stay equal there or may change places."""
         n, n_columns = self.values.shape
         p = np.empty((n_columns, n))
         order = np.empty((n_columns, n), dtype=np.int32)
@@ -208,7 +208,9 @@ class Problem:
             order[j] = np.argsort(self.values[:, j], kind="stable")
             p[j] = self.values[order[j], j]
             edges = np.flatnonzero(np.concatenate(([True], p[j, 1:] > p[j, :-1], [True])))
-            if ties == "free":
+            if order_tol > 0.0:
+                edges = _windows(p[j], order_tol)
+            if ties == "free" or order_tol > 0.0:
                 free[j] = np.column_stack((edges[:-1], edges[1:]))[np.diff(edges) > 1]
             elif edges.size <= n:
                 n_ties[j], tied[j] = edges.size - 1, edges
@@ -218,6 +220,14 @@ class Problem:
         free_start = np.cumsum([0, *map(len, free)])
         free_rows, margins = np.concatenate(free), (self.margins, self.weight, self.room, self.give)
         return SortedColumns(p, order, tie, n_ties, free_rows, free_start, *margins)
+
+
+def _windows(p: FloatArray, width: float) -> IntArray:
+    """Return the edges of runs of rising entries that lie within `width` of their first one."""
+    edges = [0]
+    while edges[-1] < p.size:
+        edges.append(max(int(np.searchsorted(p, p[edges[-1]] + width)), edges[-1] + 1))
+    return np.array(edges)
 
 
 def largest_violation(columns: SortedColumns, q: FloatArray) -> float:

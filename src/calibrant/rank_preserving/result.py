@@ -75,6 +75,8 @@ class RankPreservingResult:
         The solver, and the seconds that it took.
     stuck : str
         Where the gap is above `gap_tol`: what keeps it there and what helps. Else empty.
+    n_freed : int
+        Neighbours in a column, summed over the columns, whose order `order_tol` did not ask for.
     floor, floor_price : float
         Least entry that was asked for, and the share by which the objective is above that without it.
     margins_given, margins_used : ndarray of shape (K,) or None
@@ -103,6 +105,7 @@ class RankPreservingResult:
     method: str
     time_s: float
     stuck: str = field(default="", repr=False)
+    n_freed: int = 0
     floor: float = 0.0
     floor_price: float = 0.0
     margins_given: FloatArray | None = field(default=None, repr=False)

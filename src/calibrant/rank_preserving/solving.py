@@ -58,6 +58,7 @@ def solve(
     method: Method = "auto",
     nearly: Nearly | None = None,
     ties: Ties = "equal",
+    order_tol: float = 0.0,
     margin_kind: MarginKind = "totals",
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
@@ -95,6 +96,9 @@ def solve(
     ties : {"equal", "free"}
         Whether rows with equal entries in a column stay equal there. "equal" is the definition below; "free" lets
         them separate, and then only rows that differ are ordered.
+    order_tol : float
+        Entries of a column within a window of this width keep no order among each other: what is noise need not be
+        kept, and without it there is more room. How many neighbours that frees is in the result.
     margin_kind : {"totals", "rates"}
         Whether margins are sums over the rows or means.
     on_mismatch : {"raise", "rescale"}
@@ -160,14 +164,14 @@ def solve(
     >>> result.converged
     True
     """
-    options = SolveOptions(method, nearly, ties, tol, gap_tol, max_iter, rho, floor, callback)
+    options = SolveOptions(method, nearly, ties, order_tol, tol, gap_tol, max_iter, rho, floor, callback)
     rows = check_rows(P, sample_weight, normalise=normalise)
     gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch, may_give=True)
     if groups is not None:
         return _solve_groups(rows, margins, groups, options, gate)
     problem = gate(rows, margins)
     del rows  # memory: sorted columns take the place of rows that are not the caller's own
-    columns, origin, given = problem.columns(ties), problem.origin, problem.margins_given
+    columns, origin, given = problem.columns(ties, order_tol), problem.origin, problem.margins_given
     del problem
     result = replace(find_nearest(columns, origin, options), margins_given=given)
     warn_of_gap(result, options)
@@ -181,6 +185,7 @@ class SolveOptions:
     method: Method = "auto"
     nearly: Nearly | None = None
     ties: Ties = "equal"
+    order_tol: float = 0.0
     tol: float = 1e-9
     gap_tol: float | None = None
     max_iter: int = 20_000
@@ -196,6 +201,7 @@ class SolveOptions:
             check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
         check_integer("max_iter", self.max_iter, minimum=1)
         check_number("floor", self.floor, minimum=0.0)
+        check_number("order_tol", self.order_tol, minimum=0.0)
         if self.rho is not None:
             check_number("rho", self.rho, minimum=0.0, is_open=True)
             if self.chosen_method == "dykstra":
@@ -213,10 +219,10 @@ class SolveOptions:
                 f'nearly={self.nearly!r} is a price, and method="dykstra" projects, which takes a limit. '
                 'Leave method out, or pass "admm".'
             )
-        if self.method == "adaptive" or self.ties == "free":
+        if self.method == "adaptive" or self.ties == "free" or self.order_tol:
             raise InvalidInputError(
                 f'nearly={self.nearly!r} goes with method="admm" and ties="equal", and EpsilonSlack with '
-                'method="dykstra" too. Leave method and ties out.'
+                'method="dykstra" too. Leave method, ties and order_tol out.'
             )
 
     @property
@@ -276,7 +282,7 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
             if exact is not None:
                 certificate.propose(exact[0], exact[1:])
     q = certificate.best()
-    _, row_residual, margin_residual = certificate.measure(q, columns.replace(order=certificate.order))
+    _, row_residual, margin_residual = certificate.measure(q, columns.in_order(certificate.order))
     rank_residual = largest_violation(columns, q)
     beyond_allowed = rank_residual - (0.0 if relaxed is None else relaxed.allowed)
     is_feasible = max(row_residual, margin_residual, beyond_allowed) <= criteria.tol
@@ -297,6 +303,7 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
         method=method,
         time_s=criteria.elapsed(),
         stuck=certificate.stuck(method),
+        n_freed=int(np.diff(columns.free, axis=1).sum() - len(columns.free)) if options.order_tol else 0,
         margins_used=used,
         margin_prices=certificate.prices * room - (certificate.prices * room).mean() * columns.is_exact,
         nearly=options.nearly,
@@ -336,7 +343,7 @@ def _solve_groups(
             problem = gate(own, target)
         except CalibrantError as error:
             raise type(error)(f"group {group!r}: {error}") from None
-        found_one = find_nearest(problem.columns(options.ties), problem.origin, options)
+        found_one = find_nearest(problem.columns(options.ties, options.order_tol), problem.origin, options)
         results[group] = replace(found_one, margins_given=problem.margins_given)
         q[is_own] = results[group].Q
     parts = list(results.values())
@@ -362,6 +369,7 @@ def _solve_groups(
         method=options.chosen_method,
         time_s=time.perf_counter() - start,
         stuck=" ".join(dict.fromkeys(part.stuck for part in parts if part.stuck)),
+        n_freed=sum(part.n_freed for part in parts),
         floor=options.floor,
         floor_price=objective / max(sum(part.objective / (1.0 + part.floor_price) for part in parts), _TINY) - 1.0,
         groups=results,

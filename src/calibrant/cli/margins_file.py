@@ -1,0 +1,134 @@
+"""The margins of `rank-preserve`: read from JSON or CSV, by class or by group and class, or counted from labels."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from calibrant import persistence
+from calibrant.errors import DocumentError, InvalidInputError
+from calibrant.numerics import FloatArray
+from calibrant.phrases import listed
+from calibrant.rank_preserving import Margins
+
+#: A total, or the ends of the interval that it has to lie in.
+Total: TypeAlias = float | tuple[float, float]
+Totals: TypeAlias = dict[str, Total]
+#: Headings of a CSV that has a line per class.
+_CLASS, _TOTAL, _LOW, _HIGH = "class", "total", "low", "high"
+_AS_CSV = "a CSV has the columns class and total, or class, low and high; with --group the group's too"
+
+
+def read_margins(path: str, group: str | None) -> dict[str, Any]:
+    """Return the total of each class, or that of each class by group, from a file.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file holds no totals by name; the message says how to write them.
+    """
+    if Path(path).suffix.lower() == ".csv":
+        return _read_csv(path, group)
+    is_grouped = group is not None
+    try:
+        found: Any = persistence.read_plain(path)
+    except DocumentError as error:
+        raise InvalidInputError(f'{error} Write margins so: {{"cat": 120, "dog": 80}}, or as CSV.') from None
+    values = found.values() if isinstance(found, dict) and is_grouped else [found]
+    if not isinstance(found, dict) or not found or not all(isinstance(each, dict) and each for each in values):
+        what = '{"north": {"cat": 20, "dog": 30}} with --group' if is_grouped else '{"cat": 120, "dog": 80}'
+        raise InvalidInputError(f"{path} holds no margins by name. Write it so: {what}.")
+    if not is_grouped:
+        return _numbers(found, path)
+    return {label: _numbers(each, path) for label, each in found.items()}
+
+
+def _numbers(totals: dict[str, Any], path: str) -> Totals:
+    """Return totals of one matrix, each a number or a pair of them."""
+    checked: Totals = {}
+    for name, value in totals.items():
+        ends = value if isinstance(value, list) and len(value) == 2 else [value]
+        if any(isinstance(end, bool) or not isinstance(end, (int, float)) for end in ends):
+            fix = "Name the column of groups with --group." if isinstance(value, dict) else "Write one, or [low, high]."
+            raise InvalidInputError(f"{path}: the margin of {name!r} is {value!r:.60}, no number. {fix}")
+        checked[name] = (ends[0], ends[1]) if len(ends) == 2 else value
+    return checked
+
+
+def _read_csv(path: str, group: str | None) -> dict[str, Any]:
+    """Return the totals of a CSV, with a line per class, or per group with a column per class."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInputError(f"{path} can't be read as CSV: {error}. Write it as UTF-8 text.") from None
+    names = [] if not lines else [name for name in lines[0] if name is not None]
+    if group is not None and group not in names:
+        raise InvalidInputError(f"{path} has the columns {listed(names)}, and none is {group!r}, the --group.")
+    has_ends = {_CLASS, _LOW, _HIGH} <= set(names)
+    if not has_ends and not {_CLASS, _TOTAL} <= set(names):
+        if group is None:
+            raise InvalidInputError(f"{path} has the columns {listed(names)}: {_AS_CSV}.")
+        return {
+            line[group]: {name: _number(line, name, path, k) for name in names if name != group}
+            for k, line in enumerate(lines, 2)
+        }
+    found: dict[str, Any] = {}
+    for k, line in enumerate(lines, 2):
+        own: dict[str, Any] = found if group is None else found.setdefault(line[group], {})
+        if line[_CLASS] in own:
+            raise InvalidInputError(f"{path} line {k}: {line[_CLASS]!r} has a line already. Write one per class.")
+        ends = [_number(line, name, path, k) for name in ((_LOW, _HIGH) if has_ends else (_TOTAL,))]
+        own[line[_CLASS]] = (ends[0], ends[1]) if has_ends else ends[0]
+    return found
+
+
+def _number(line: dict[str, Any], name: str, path: str, k: int) -> float:
+    try:
+        return float(line[name])
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{path} line {k}, column {name!r}: {line[name]!r} is no number.") from None
+
+
+def count_labels(labels: Any, classes: list[str], by: Any, weight: FloatArray | None) -> dict[str, Any]:
+    """Return how often each class occurs among labels, by group where there are groups."""
+    named = np.array([str(label) for label in labels.to_pylist()], dtype=object)
+    w = np.ones(named.size) if weight is None else weight
+    missing = sorted(set(named.tolist()) - set(classes))
+    if missing:
+        raise InvalidInputError(f"--label has {missing[0]!r}, and the columns are those of {listed(classes)}.")
+
+    def count(rows: Any) -> Totals:
+        return {label: float(w[rows & (named == label)].sum()) for label in classes}
+
+    if by is None:
+        return count(np.ones(named.size, dtype=bool))
+    groups = np.array(by.to_pylist(), dtype=object)
+    return {label: count(groups == label) for label in dict.fromkeys(groups.tolist())}
+
+
+def as_targets(totals: dict[str, Any], tolerance: str | None, *, is_grouped: bool) -> dict[str, Any] | Margins:
+    """Return what `solve` takes for totals that may lie within a tolerance, a number or a percentage of each."""
+    if is_grouped:
+        return {group: as_targets(own, tolerance, is_grouped=False) for group, own in totals.items()}
+    has_ends = any(isinstance(value, tuple) for value in totals.values())
+    if tolerance is None and not has_ends:
+        return totals
+    if has_ends:
+        if tolerance is not None:
+            raise InvalidInputError("--tolerance goes with totals, and the margins are intervals. Leave it out.")
+        ends = {name: value if isinstance(value, tuple) else (value, value) for name, value in totals.items()}
+        return Margins(low={k: v[0] for k, v in ends.items()}, high={k: v[1] for k, v in ends.items()})
+    text = str(tolerance)
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise InvalidInputError(f"--tolerance {text!r} is no number. Write one, or a percentage such as 2%.") from None
+    if not 0.0 <= number < float("inf"):
+        raise InvalidInputError(f"--tolerance {text} is not at least 0. Write a number, or a percentage such as 2%.")
+    if text.endswith("%"):
+        return Margins(totals, tolerance={name: 0.01 * number * value for name, value in totals.items()})
+    return Margins(totals, tolerance=number)
