@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.rank_preserving import diagnose, rake, solve
+from calibrant.rank_preserving import EpsilonSlack, diagnose, rake, solve
 
 RNG = np.random.default_rng(5)
 P = RNG.dirichlet(np.ones(3), 90)
@@ -38,6 +38,8 @@ def test_figures_of_columns_are_those_counted_pair_by_pair() -> None:
             assert column.flattened == pytest.approx(np.mean(equal))
             below = [any(p[b] <= p[a] and q[b] > q[a] + 1e-9 for b in range(90)) for a in range(90)]
             assert column.overtaken == pytest.approx(np.mean(below))
+            falls = [q[a] - q[b] for a in range(90) for b in range(90) if p[a] <= p[b]]
+            assert column.worst_fall == pytest.approx(max(falls), abs=1e-12)
             assert column.mean_after == pytest.approx(q.mean())
             assert column.mean_move == pytest.approx(np.abs(q - p).mean())
             assert column.largest_move == np.abs(q - p).max()
@@ -46,6 +48,17 @@ def test_figures_of_columns_are_those_counted_pair_by_pair() -> None:
             assert column.auc_after == pytest.approx(roc_auc_score(Y == j, q), abs=1e-3)
             median = np.sort(q - p)[44]
             assert column.quantiles[2] == pytest.approx(median)
+
+
+def test_worst_fall_is_printed_where_an_order_is_broken() -> None:
+    result = solve(P, MARGINS, nearly=EpsilonSlack(0.03))
+    found = diagnose(P, result)
+    assert max(column.worst_fall for column in found.columns) == pytest.approx(result.rank_residual, abs=1e-15)
+    assert result.rank_residual == pytest.approx(0.03)
+    lines = str(found).splitlines()
+    assert lines[1].endswith("worst fall")
+    assert max(float(line.split()[-1]) for line in lines[2:5]) == 0.03
+    assert "worst fall" not in str(diagnose(P, solve(P, MARGINS)))
 
 
 def test_auc_is_unchanged_where_the_order_is_strict() -> None:

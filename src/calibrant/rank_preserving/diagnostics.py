@@ -47,6 +47,7 @@ _FIGURES = (
     ("levels", "steps_before", ",.1f"),
     ("after", "steps_after", ",.1f"),
 )
+_WORST_FALL = (("worst fall", "worst_fall", ".2g"),)
 _AUCS = (("AUC before", "auc_before", ".4f"), ("after", "auc_after", ".4f"))
 
 
@@ -74,6 +75,8 @@ class ColumnChange:
         none do. Flattened neighbours are at one level.
     overtaken : float
         Share of rows that lie below one that was not above them before; 0 where the order is kept.
+    worst_fall : float
+        Largest amount by which a row lies below one that was not above it before; 0 where the order is kept.
     auc_before, auc_after : float
         Area under the ROC curve of the column's class against the rest; NaN without labels, or with one class only.
         Unchanged where the order is strict: only ties can change it.
@@ -92,6 +95,7 @@ class ColumnChange:
     steps_before: float
     steps_after: float
     overtaken: float
+    worst_fall: float
     auc_before: float
     auc_after: float
     curve: tuple[tuple[float, float, float], ...]
@@ -137,7 +141,9 @@ class Diagnostics(Plain):
 
     def __str__(self) -> str:
         has_auc = any(math.isfinite(c.auc_before) for c in self.columns)
-        table = text_table([str(c.column) for c in self.columns], "column", self.columns, _FIGURES + has_auc * _AUCS)
+        is_broken = any(c.worst_fall for c in self.columns)
+        figures = _FIGURES + is_broken * _WORST_FALL + has_auc * _AUCS
+        table = text_table([str(c.column) for c in self.columns], "column", self.columns, figures)
         moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
         top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
         worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
@@ -319,6 +325,7 @@ def _column_change(
 ) -> ColumnChange:
     move, pair = q - p, SortedPair.of(p, q, weight)
     before, after = (_deviation(values, weight) for values in (p, q))
+    fall = pair.largest_violation()
     return ColumnChange(
         column=name,
         mean_before=float(np.average(p, weights=weight)),
@@ -331,6 +338,7 @@ def _column_change(
         steps_before=SortedPair.of(p, p, weight).n_levels(),
         steps_after=pair.n_levels(),
         overtaken=pair.overtaken_share(),
+        worst_fall=fall if fall > FLAT else 0.0,
         auc_before=auc_before,
         auc_after=auc_after,
         curve=pair.curve(),
