@@ -13,8 +13,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import calibrant as cb
-from calibrant.errors import InvalidInputError, UnknownNameError
-from calibrant.rank_preserving import LambdaPenalty, compare, rake, solve
+from calibrant.errors import InvalidInputError, InvalidTypeError, UnknownNameError
+from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, Nearly, compare, rake, solve
 
 RNG = np.random.default_rng(6)
 P = RNG.dirichlet(np.full(3, 2.0), 150)
@@ -77,6 +77,22 @@ def test_each_method_keeps_its_promise_and_is_the_nearest_that_does() -> None:
     assert math.isnan(TABLE["isotonic"].log_loss)
 
 
+@pytest.mark.parametrize("nearly", [EpsilonSlack(0.02), LambdaPenalty(0.01), LambdaPenalty(1e-4, "all")])
+def test_order_that_may_be_broken_is_a_row_between_the_kept_and_the_free_one(nearly: Nearly) -> None:
+    margins, methods = [15.0, 90.0, 45.0], ["rank_preserving", "margins_only"]
+    table = compare(P, margins, methods=methods, nearly=nearly)
+    assert [row.method for row in table.rows] == ["rank_preserving", "nearly", "margins_only"]
+    strict, row, free = table.rows
+    result = solve(P, margins, nearly=nearly)
+    np.testing.assert_array_equal(row.Q, result.Q)
+    assert row.rank_residual == pytest.approx(result.rank_residual, abs=1e-15)
+    assert strict.rank_residual < 1e-12 < 1e-3 < row.rank_residual < free.rank_residual
+    assert strict.distance > row.distance > free.distance
+    assert row.margin_residual < 1e-8
+    assert "nearly" in str(table)
+    assert "nearly" in [each.method for each in compare(P, margins, nearly=nearly).rows]
+
+
 def test_printed_it_is_a_table_and_plain_it_is_json() -> None:
     lines = str(TABLE).splitlines()
     assert lines[0].split()[:3] == ["method", "distance", "KL"]
@@ -124,6 +140,10 @@ def test_wrong_arguments_are_named() -> None:
         compare(P, RATES, margin_kind="rates", methods=["rakin"])
     with pytest.raises(InvalidInputError, match=r'"isotonic" is fitted to labels. Pass y'):
         compare(P, RATES, margin_kind="rates", methods=["isotonic"])
+    with pytest.raises(InvalidInputError, match=r'"nearly" is the method of a slack or a price. Pass nearly too'):
+        compare(P, RATES, margin_kind="rates", methods=["nearly"])
+    with pytest.raises(InvalidTypeError, match=r"nearly=0\.1 is no slack"):
+        compare(P, RATES, margin_kind="rates", nearly=0.1)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="unknown method 'sigmoid'"):
         TABLE["sigmoid"]
     with pytest.raises(InvalidInputError, match="y has 149"):

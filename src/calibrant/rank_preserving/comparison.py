@@ -20,6 +20,7 @@ from calibrant.rank_preserving.problem import (
     LambdaPenalty,
     MarginKind,
     Mismatch,
+    Nearly,
     Origin,
     Problem,
     affine_columns,
@@ -37,6 +38,7 @@ from calibrant.validation import NUMPY, ArrayLike, Labels, Scores
 METHODS = (
     "none",
     "rank_preserving",
+    "nearly",
     "straight",
     "margins_only",
     "raking",
@@ -146,6 +148,7 @@ def compare(
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
     classes: ArrayLike | None = None,
+    nearly: Nearly | None = None,
     tol: float = 1e-9,
     gap_tol: float | None = None,
     max_iter: int = 20_000,
@@ -160,6 +163,8 @@ def compare(
         Labels of the rows: adds log loss, Brier score and the change of the AUC, and the method "isotonic", which
         is fitted to these very labels and so looks better than it is. Columns are those of the sorted classes,
         unless their names are the classes in another order.
+    nearly : EpsilonSlack or LambdaPenalty, optional
+        As for `solve`: adds the method "nearly", what "rank_preserving" is where the order may be broken so.
     classes : array-like of shape (K,), optional
         All classes, sorted, where `y` may lack some.
     methods : list of str, optional
@@ -188,11 +193,8 @@ def compare(
     >>> table["rank_preserving"].overtaken, table["raking"].overtaken > 0.5
     (0.0, True)
     """
-    wanted = METHODS if methods is None else methods
-    for name in wanted:
-        if name not in METHODS:
-            raise unknown_name("method", name, METHODS)
-    options = SolveOptions(tol=tol, gap_tol=gap_tol, max_iter=max_iter)
+    options = SolveOptions(nearly=nearly, tol=tol, gap_tol=gap_tol, max_iter=max_iter)
+    wanted = _wanted(methods, nearly)
     given = check_rows(P, sample_weight)
     problem = check_problem(given, margins, margin_kind=margin_kind, on_mismatch=on_mismatch)
     labels = labels_of(y, classes, Scores(given.scores, given.container))
@@ -204,7 +206,7 @@ def compare(
     columns = problem.columns()
     rows, left_out = [], {}
     for name in METHODS:
-        if name not in wanted or (name == "isotonic" and labels is None):
+        if name not in wanted or (name == "isotonic" and labels is None):  # as it is by default
             continue
         start = time.perf_counter()
         try:
@@ -218,13 +220,26 @@ def compare(
     return MatrixComparison(tuple(rows), left_out, len(problem.values))
 
 
+def _wanted(methods: list[str] | None, nearly: Nearly | None) -> set[str]:
+    """Return the methods that are asked for: "nearly" is one where there is something to take it from."""
+    wanted = set(METHODS if methods is None else methods)
+    for name in methods or ():
+        if name not in METHODS:
+            raise unknown_name("method", name, METHODS)
+    if nearly is not None:
+        return wanted | {"nearly"}
+    if methods is not None and "nearly" in wanted:
+        raise InvalidInputError('"nearly" is the method of a slack or a price. Pass nearly too, or leave it out.')
+    return wanted - {"nearly"}
+
+
 def _make(
     name: str, problem: Problem, columns: SortedColumns, labels: Labels | None, options: SolveOptions
 ) -> tuple[FloatArray, bool]:
     """Return the matrix of a method, and whether it converged."""
     p = problem.values
-    if name in ("rank_preserving", "margins_only"):
-        nearly = LambdaPenalty(0.0) if name == "margins_only" else None
+    if name in ("rank_preserving", "nearly", "margins_only"):
+        nearly = {"nearly": options.nearly, "margins_only": LambdaPenalty(0.0)}.get(name)
         result = find_nearest(columns, problem.origin, replace(options, nearly=nearly))
         return result.Q, result.converged
     if name in ("raking", "isotonic_raking"):
