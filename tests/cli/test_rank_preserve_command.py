@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from calibrant.rank_preserving import rake, solve
+from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, Nearly, rake, solve
 
 Run = Callable[..., Result]
 NAMES = ["p_cat", "p_dog", "p_eel"]
-NAMES_OF_ARGUMENTS = re.compile(r"margin_kind|on_mismatch|gap_tol|max_iter|sample_weight|\btol=")
+NAMES_OF_ARGUMENTS = re.compile(
+    r"margin_kind|on_mismatch|gap_tol|max_iter|sample_weight|nearly=|method=|ties=|EpsilonSlack|LambdaPenalty|\btol="
+)
 TOTALS = {"eel": 60, "cat": 80, "dog": 60}
 
 
@@ -79,6 +81,73 @@ def test_raking_is_a_method(run: Run, folder: Path, matrix: np.ndarray, method: 
     assert done.output.startswith(f"{method}: converged after ")
     expected = rake(matrix, [80, 60, 60], keep_order=method != "raking", max_iter=50_000).Q
     np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "nearly"),
+    [
+        ("epsilon=0.01", EpsilonSlack(0.01)),
+        ("lambda=0.001", LambdaPenalty(0.001)),
+        ("lambda-all=1e-5", LambdaPenalty(1e-5, "all")),
+    ],
+)
+def test_an_order_may_be_broken_and_the_line_says_by_how_much(
+    run: Run, folder: Path, matrix: np.ndarray, text: str, nearly: Nearly
+) -> None:
+    (folder / "m.json").write_text(json.dumps({"eel": 120, "cat": 20, "dog": 60}))
+    done = run(f"rank-preserve P.parquet --margins m.json --score p_* --nearly {text} -o Q.parquet --report page.html")
+    assert done.exit_code == 0, done.output
+    expected = solve(matrix, [20, 60, 120], nearly=nearly)
+    assert expected.rank_residual > 0.005
+    assert f"; order broken by {expected.rank_residual:.2g} at most" in done.output.splitlines()[0]
+    np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]), expected.Q, atol=1e-9)
+    page = (folder / "page.html").read_text("utf-8")
+    assert (
+        f"The order is broken by {expected.rank_residual:.2g} at most, as was allowed, and the margins are met" in page
+    )
+
+
+def test_a_slack_goes_with_dykstra_and_with_groups(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run(
+        "rank-preserve P.parquet --margins m.json --score p_* --nearly epsilon=.05 --method dykstra -o Q.parquet"
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("dykstra: converged after")
+    shares = {"cat": 0.1, "dog": 0.3, "eel": 0.6}
+    (folder / "g.json").write_text(json.dumps({"north": shares, "south": shares}))
+    done = run(
+        "rank-preserve P.parquet --margins g.json --rates --group place --score p_* --nearly epsilon=.01 -o Q.parquet"
+    )
+    assert "order broken by 0.01 at most" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(
+            (f"--nearly {text}", f"--nearly '{text}' is none of epsilon=E, lambda=L and lambda-all=L with a number")
+            for text in ("0.1", "slack=0.1", "epsilon", "epsilon=x", "epsilon=-1", "epsilon=inf", "lambda=nan")
+        ),
+        (
+            "--nearly lambda=1 --method dykstra",
+            "--nearly is a price, and --method dykstra projects, which takes a limit",
+        ),
+        (
+            "--nearly epsilon=1 --method adaptive",
+            "--nearly goes with --method admm and --ties equal, and --nearly epsilon",
+        ),
+        ("--nearly epsilon=1 --ties free", "Leave --method and --ties out."),
+        ("--nearly epsilon=1 --method raking", "--method raking takes none of --group, --ties free and --nearly"),
+    ],
+)
+def test_what_no_order_can_be_broken_by_is_named(
+    run: Run, folder: Path, matrix: np.ndarray, options: str, message: str
+) -> None:
+    done = run(f"rank-preserve P.parquet --margins m.json --score p_* -o Q.parquet {options}")
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not NAMES_OF_ARGUMENTS.search(done.output)
+    assert not (folder / "Q.parquet").exists()
 
 
 def test_rounded_rows_need_to_be_normalised_and_weights_count(run: Run, folder: Path, matrix: np.ndarray) -> None:
@@ -161,7 +230,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         (
             '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0, "eel": 0}}',
             "--score p_* --rates --group place --method raking",
-            "--method raking takes neither --group nor --ties free",
+            "--method raking takes none of --group, --ties free and --nearly",
         ),
     ],
 )

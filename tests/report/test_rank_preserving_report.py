@@ -12,7 +12,7 @@ import pytest
 
 import calibrant as cb
 from calibrant.errors import ShapeError
-from calibrant.rank_preserving import diagnose, rake, solve
+from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, diagnose, rake, solve
 
 RNG = np.random.default_rng(0)
 P = pd.DataFrame(RNG.dirichlet(np.ones(3), 120), columns=["cat", "dog", "<b>eel</b>"])
@@ -54,6 +54,35 @@ def test_order_that_is_broken_and_spread_that_is_lost_are_said() -> None:
     assert far["state"] == "unclear"
     assert "Little of what told rows apart is left" in far["advice"]
     assert "calibrant.prior.prior_shift" in far["advice"]
+
+
+FAR = [20.0, 70.0, 30.0]
+
+
+def test_order_that_may_be_broken_is_shown_with_what_it_was_allowed_and_what_it_took() -> None:
+    result = solve(P, FAR, nearly=EpsilonSlack(0.03))
+    report = cb.RankPreservingReport(P, result)
+    summary, text = report.summary(), report.html()
+    assert summary["headline"] == "The order is broken by 0.03 at most, as was allowed, and the margins are met"
+    assert summary["state"] == "unclear"
+    assert summary["solver"]["rank_residual"] == pytest.approx(0.03)
+    assert max(column["worst_fall"] for column in summary["columns"]) == pytest.approx(0.03)
+    assert "It may be broken by 0.03 at most." in text
+    assert "No matrix with these margins and this slack is nearer by more than" in text
+    assert "order 3.0e-02" in text
+    assert "Worst fall" in text
+    assert json.loads(report.json()) == summary
+    strict = cb.RankPreservingReport(P, solve(P, FAR, nearly=EpsilonSlack(0.0)))
+    assert strict.summary()["headline"] == "The order is kept and the margins are met"
+    assert "No matrix with these margins and this order is nearer by more than" in strict.html()
+    assert "Worst fall" not in strict.html()
+
+
+@pytest.mark.parametrize(("pairs", "words"), [("neighbours", "neighbours"), ("all", "all pairs of rows")])
+def test_order_at_a_price_is_shown_with_the_price(pairs: str, words: str) -> None:
+    text = cb.RankPreservingReport(P, solve(P, FAR, nearly=LambdaPenalty(0.001, pairs))).html()  # type: ignore[arg-type]
+    assert f"It may be broken at a price: the squared distance plus 0.001 times the violations of {words}." in text
+    assert "No matrix with these margins costs less by more than" in text
 
 
 def test_groups_are_counted() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -17,7 +19,17 @@ from calibrant.cli.data import called, check_output, format_option, split_names
 from calibrant.errors import CalibrantError, ConvergenceWarning, DocumentError, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.phrases import count, listed
-from calibrant.rank_preserving import Method, RankPreservingResult, Ties, diagnose, rake, solve
+from calibrant.rank_preserving import (
+    EpsilonSlack,
+    LambdaPenalty,
+    Method,
+    Nearly,
+    RankPreservingResult,
+    Ties,
+    diagnose,
+    rake,
+    solve,
+)
 from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
 from calibrant.validation import as_groups, as_probabilities, column_places
 
@@ -44,6 +56,18 @@ _OPTIONS = {
     "max_iter=": "--max-iter ",
     "max_iter": "--max-iter",
     "sample_weight": "--weight",
+    'method="admm"': "--method admm",
+    'method="dykstra"': "--method dykstra",
+    'ties="equal"': "--ties equal",
+    'Leave method out, or pass "admm".': "Leave --method out.",
+    "Leave method and ties out.": "Leave --method and --ties out.",
+    "EpsilonSlack": "--nearly epsilon=",
+}
+#: What --nearly takes before its number.
+_NEARLY: dict[str, Callable[[float], Nearly]] = {
+    "epsilon": EpsilonSlack,
+    "lambda": LambdaPenalty,
+    "lambda-all": partial(LambdaPenalty, pairs="all"),
 }
 
 
@@ -69,6 +93,9 @@ _OPTIONS = {
 @click.option(
     "--ties", type=click.Choice(get_args(Ties)), default="equal", help="Whether rows with equal entries stay equal."
 )
+@click.option(
+    "--nearly", metavar="epsilon=E|lambda=L|lambda-all=L", help="How far, or at what price, an order may be broken."
+)
 @click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
 @click.option("--max-iter", type=int, default=20_000, metavar="N", help="Most iterations.")
 @click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
@@ -84,6 +111,7 @@ def command(
     group: str | None,
     weight: str | None,
     column: str,
+    nearly: str | None,
     report: str | None,
     format: str | None,
     **options: Any,
@@ -104,6 +132,7 @@ def command(
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
     if Path(file).is_dir():
         raise InvalidInputError(f"{file} is a folder. Pass one file of it.")
+    options["nearly"] = None if nearly is None else _read_nearly(nearly)
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")
     wanted = _read_margins(margins, is_grouped=group is not None)
@@ -158,15 +187,20 @@ def _solved(
         "max_iter": options["max_iter"],
     }
     if method.endswith("raking"):
-        if by is not None or options["ties"] != "equal":
-            raise InvalidInputError(f"--method {method} takes neither --group nor --ties free. Leave them out.")
+        if by is not None or options["ties"] != "equal" or options["nearly"] is not None:
+            raise InvalidInputError(
+                f"--method {method} takes none of --group, --ties free and --nearly. Leave them out."
+            )
         raked = rake(p, targets, keep_order=method == "isotonic-raking", **common)
         how = "converged" if raked.converged else "stopped before it had converged"
         return _numbers(raked.Q), f"{method}: {how} after {count(raked.n_iter, 'iteration')}", None
-    result = solve(p, targets, groups=by, method=method, ties=options["ties"], gap_tol=options["gap"], **common)
+    common |= {"groups": by, "ties": options["ties"], "nearly": options["nearly"], "gap_tol": options["gap"]}
+    result = solve(p, targets, method=method, **common)
     how = "converged" if result.converged else "stopped before it had converged"
     parts = "" if result.groups is None else f" over {count(len(result.groups), 'group')}"
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
+    if options["nearly"] is not None:
+        line += f"; order broken by {result.rank_residual:.2g} at most"
     return _numbers(result.Q), line, result
 
 
@@ -186,9 +220,21 @@ def _names_of_options() -> Iterator[None]:
 
 
 def _renamed(text: str) -> str:
+    text = re.sub(r"nearly=\w+\(.*?\)", "--nearly", text)
     for name, option in _OPTIONS.items():
         text = text.replace(name, option)
     return text
+
+
+def _read_nearly(text: str) -> Nearly:
+    name, _, number = text.partition("=")
+    try:
+        return _NEARLY[name](float(number))
+    except (KeyError, ValueError):  # refusals of the library are ValueErrors too
+        raise InvalidInputError(
+            f"--nearly {text!r:.60} is none of epsilon=E, lambda=L and lambda-all=L with a number of at least 0. "
+            "Write it so: --nearly epsilon=0.01."
+        ) from None
 
 
 def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:

@@ -10,7 +10,7 @@ from calibrant._version import __version__
 from calibrant.displays import RankPreservingDisplay, draw_column
 from calibrant.metrics import State, Verdict
 from calibrant.phrases import clean, shorten
-from calibrant.rank_preserving import Diagnostics, RankPreservingResult, diagnose
+from calibrant.rank_preserving import Diagnostics, EpsilonSlack, Nearly, RankPreservingResult, diagnose
 from calibrant.report import pages
 from calibrant.report.figures import inline_axes, strip
 from calibrant.validation import ArrayLike
@@ -129,6 +129,10 @@ def _ranking(found: dict[str, Any]) -> pages.Section:
         "equal now. Overtaken: rows below one that was not above them. Levels: the effective number of different "
         "probabilities."
     )
+    is_broken = any(column["worst_fall"] for column in found["columns"])
+    if is_broken:
+        lead += " Worst fall: by how much a row lies below one that was not above it, at most."
+    falls = [("Worst fall", lambda each: pages.off_cell(f"{each['worst_fall']:.2g}", bool(each["worst_fall"])))]
     ranking = pages.table(
         "Ranking",
         found["columns"],
@@ -137,10 +141,11 @@ def _ranking(found: dict[str, Any]) -> pages.Section:
             ("Spread left", lambda each: "" if each["spread"] is None else f"{each['spread']:.0%}"),
             ("Flattened", lambda each: f"{each['flattened']:.0%}"),
             ("Overtaken", lambda each: pages.off_cell(f"{each['overtaken']:.0%}", bool(each["overtaken"]))),
+            *(falls if is_broken else ()),
             ("Levels", lambda each: pages.count(round(each["steps_before"]))),
             ("Levels after", lambda each: pages.count(round(each["steps_after"]))),
         ],
-        wide=(4,),
+        wide=(5,) if is_broken else (4,),
     )
     return pages.Section("What is left of the ranking", [pages.Text(lead), ranking])
 
@@ -179,12 +184,13 @@ def _solver(solver: dict[str, Any]) -> pages.Section:
     over = "" if solver["n_groups"] is None else f" over {solver['n_groups']:,} groups"
     ended = "converged" if solver["converged"] else "stopped before it had converged"
     rows, margins, order = (f"{solver[f'{what}_residual']:.1e}" for what in ("row", "margin", "rank"))
-    nearer = f"nearer by more than {solver['gap']:.2g} of the squared distance"
     facts = [
         ("Method", f"{solver['method']}, {solver['n_iter']:,} iterations{over}; {ended}"),
-        ("Gap", f"No matrix with these margins and this order is {nearer}."),
+        ("Gap", f"No matrix with these margins {solver['goal']} by more than {solver['gap']:.2g} of {solver['of']}."),
         ("Residuals", f"Rows {rows}, margins {margins} per row, order {order}."),
     ]
+    if solver["allowed"] is not None:
+        facts.insert(1, ("Order", solver["allowed"]))
     return pages.Section("How the solver ended", [pages.Facts(facts)])
 
 
@@ -213,11 +219,7 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
     for column in columns:
         column["column"] = clean(column["column"])
     worst = [{**row, "source": clean(row["source"]), "target": clean(row["target"])} for row in plain["worst"]]
-    said, solver = _verdict(found, has_solver=result is not None), None
-    if result is not None:
-        names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
-        solver = {name: getattr(result, name) for name in names}
-        solver["n_groups"] = None if result.groups is None else len(result.groups)
+    said, solver = _verdict(found, result), None if result is None else _solved(result)
     return {
         "title": title,
         "version": __version__,
@@ -232,12 +234,41 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
     }
 
 
-def _verdict(found: Diagnostics, *, has_solver: bool) -> Verdict:
-    """Say whether the order is kept, and what is left of it."""
+def _solved(result: RankPreservingResult) -> dict[str, Any]:
+    """Return how the solver ended, what it was allowed, and what its gap is a share of."""
+    names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
+    solver = {name: getattr(result, name) for name in names}
+    solver["n_groups"] = None if result.groups is None else len(result.groups)
+    nearly = None if result.nearly is None or result.nearly.is_strict else result.nearly
+    solver["allowed"] = None if nearly is None else _allowed(nearly)
+    solver["goal"], solver["of"] = "and this order is nearer", "the squared distance"
+    if isinstance(nearly, EpsilonSlack):
+        solver["goal"] = "and this slack is nearer"
+    elif nearly is not None:
+        solver["goal"], solver["of"] = "costs less", "the squared distance and the price of its violations"
+    return solver
+
+
+def _allowed(nearly: Nearly) -> str:
+    """Say how far, or at what price, the order might be broken."""
+    if isinstance(nearly, EpsilonSlack):
+        return f"It may be broken by {nearly.eps:g} at most."
+    of_what = "neighbours" if nearly.pairs == "neighbours" else "all pairs of rows"
+    return f"It may be broken at a price: the squared distance plus {nearly.lam:g} times the violations of {of_what}."
+
+
+def _verdict(found: Diagnostics, result: RankPreservingResult | None) -> Verdict:
+    """Say whether the order is kept, and what is left of it; one that is broken as it may be is no fault."""
     overtaken = max(column.overtaken for column in found.columns)
     is_kept, is_flat = overtaken == 0.0, found.spread < _LITTLE
-    headline = "The order is kept" if is_kept else f"The order is broken: up to {overtaken:.0%} of a column's rows"
-    if has_solver and is_kept:
+    is_allowed = result is not None and result.nearly is not None
+    headline = "The order is kept"
+    if not is_kept and is_allowed:
+        worst = max(column.worst_fall for column in found.columns)
+        headline = f"The order is broken by {worst:.2g} at most, as was allowed,"
+    elif not is_kept:
+        headline = f"The order is broken: up to {overtaken:.0%} of a column's rows"
+    if result is not None and (is_kept or is_allowed):
         headline += " and the margins are met"
     left = f"{found.flattened:.0%} of neighbours that differed are equal now."
     if not math.isnan(found.spread):
@@ -247,5 +278,9 @@ def _verdict(found: Diagnostics, *, has_solver: bool) -> Verdict:
             " Little of what told rows apart is left: these margins are far from the matrix. If only the base rates of "
             "the classes have changed, calibrant.prior.prior_shift keeps more."
         )
-    state: State = "miscalibrated" if not is_kept else "unclear" if is_flat else "calibrated"
+    state: State = "calibrated"
+    if not is_kept:
+        state = "unclear" if is_allowed else "miscalibrated"
+    elif is_flat:
+        state = "unclear"
     return Verdict(state, headline, left, headline, what_to_do=left)
