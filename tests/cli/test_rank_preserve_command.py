@@ -136,8 +136,8 @@ def test_a_slack_goes_with_dykstra_and_with_groups(run: Run, folder: Path, matri
             "--nearly epsilon=1 --method adaptive",
             "--nearly goes with --method admm and --ties equal, and --nearly epsilon",
         ),
-        ("--nearly epsilon=1 --ties free", "Leave --method and --ties out."),
-        ("--nearly epsilon=1 --method raking", "--method raking takes none of --group, --ties free and --nearly"),
+        ("--nearly epsilon=1 --ties free", "Leave --method, --ties and --order-tol out."),
+        ("--nearly epsilon=1 --method raking", "--method raking takes none of --group, --ties free, --nearly"),
     ],
 )
 def test_what_no_order_can_be_broken_by_is_named(
@@ -191,7 +191,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
     [
         ("{", "", "m.json: the JSON ends too early"),
         ("[1, 2]", "", 'm.json holds no margins by name. Write it so: {"cat": 120, "dog": 80}.'),
-        ('{"cat": "many"}', "", "m.json: the margin of 'cat' is 'many', no number. Write a number."),
+        ('{"cat": "many"}', "", "m.json: the margin of 'cat' is 'many', no number. Write one, or [low, high]."),
         ('{"north": {"cat": 1}}', "", "no number. Name the column of groups with --group."),
         ('{"cat": 1, "dog": 2}', "--group place", 'holds no margins by name. Write it so: {"north": {"cat": 20'),
         ('{"cat": 120, "dog": 80}', "", "m.json names 'cat', which is no column of the file. Name the columns with"),
@@ -230,7 +230,7 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         (
             '{"north": {"cat": 1, "dog": 0, "eel": 0}, "south": {"cat": 1, "dog": 0, "eel": 0}}',
             "--score p_* --rates --group place --method raking",
-            "--method raking takes none of --group, --ties free and --nearly",
+            "--method raking takes none of --group, --ties free, --nearly",
         ),
     ],
 )
@@ -257,3 +257,91 @@ def test_output_takes_the_place_of_the_source_whole(run: Run, folder: Path, matr
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in folder.iterdir()) == ["P.parquet", "m.json"]
     assert "q_cat" in pq.read_schema(folder / "P.parquet").names
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.csv", "class,total\ndog,60\ncat,80\neel,60\n"),
+        ("m.csv", "class,low,high\ndog,60,60\ncat,80,80\neel,60,60\n"),
+        ("m.json", '{"dog": [60, 60], "cat": 80, "eel": 60}'),
+    ],
+)
+def test_margins_of_a_csv_and_intervals(run: Run, folder: Path, matrix: np.ndarray, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    done = run(f"rank-preserve P.parquet --margins {name} --score p_* -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    found = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"])
+    np.testing.assert_allclose(found, solve(matrix, [80, 60, 60]).Q, atol=5e-4)
+
+
+def test_totals_of_groups_with_a_tolerance_from_either_kind_of_csv(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    (folder / "wide.csv").write_text("place,cat,dog,eel\nnorth,25,14,11\nsouth,40,60,50.5\n")
+    (folder / "long.csv").write_text(
+        "place,class,total\nnorth,cat,25\nnorth,dog,14\nnorth,eel,11\nsouth,cat,40\nsouth,dog,60\nsouth,eel,50.5\n"
+    )
+    answers = []
+    for name in ("wide.csv", "long.csv"):
+        done = run(
+            f"rank-preserve P.parquet --margins {name} --score p_* --group place --tolerance 2% -o Q.parquet "
+            "--report p.html"
+        )
+        assert done.exit_code == 0, done.output
+        answers.append(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]))
+    np.testing.assert_array_equal(*answers)
+    north = np.arange(200) % 4 == 0
+    for rows, totals in ((north, [25.0, 14.0, 11.0]), (~north, [40.0, 60.0, 50.5])):
+        met = answers[0][rows].sum(axis=0)
+        assert (np.abs(met - totals) <= 0.02 * np.array(totals) + 1e-6).all()
+        assert np.abs(met - totals).max() > 0.01
+    page = (folder / "p.html").read_text()
+    assert "Wanted" in page
+    assert "north" in page
+
+
+def test_labels_give_the_margins(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    table = pq.read_table(folder / "P.parquet")
+    y = np.array(["cat", "dog", "eel"])[np.random.default_rng(0).integers(0, 3, 200)]
+    pq.write_table(table.append_column("y", pa.array(y.tolist())), folder / "L.parquet")
+    done = run("rank-preserve L.parquet --label y --score p_* -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    met = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]).sum(axis=0)
+    np.testing.assert_allclose(met, [(y == name).sum() for name in ("cat", "dog", "eel")], atol=1e-6)
+    by_place = run("rank-preserve L.parquet --label y --score p_* --group place --weight w -o Q.parquet")
+    assert by_place.exit_code == 0, by_place.output
+
+
+def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    done = run("rank-preserve P.parquet --margins m.json --score p_* --floor 0.01 --order-tol 0.05 -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    found = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"])
+    assert found.min() >= 0.01 - 1e-12
+    np.testing.assert_allclose(found, solve(matrix, [80, 60, 60], floor=0.01, order_tol=0.05).Q, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "Pass one of --margins and --label"),
+        ("--margins m.json --label place", "Pass one of --margins and --label"),
+        ("--margins m.json --tolerance x", "--tolerance 'x' is no number"),
+        ("--margins m.json --tolerance -1", "--tolerance -1 is not at least 0"),
+        ("--margins i.json --tolerance 1", "the margins are intervals"),
+        ("--margins t.csv", "class,total"),
+        ("--margins n.csv", "n.csv line 3, column 'total': 'x' is no number"),
+        ("--margins two.csv", "two.csv line 3: 'cat' has a line already"),
+        ("--margins m.json --tolerance 1 --method raking", "Leave the tolerance out"),
+        ("--margins m.json --floor 0.5", "--floor 0.5 leaves nothing"),
+        ("--margins m.json --floor 0.1 --method raking", "--floor"),
+        ("--label place", "--label place 2 margins, north, south"),
+    ],
+)
+def test_margins_that_cannot_be_used(run: Run, folder: Path, matrix: np.ndarray, options: str, message: str) -> None:
+    (folder / "i.json").write_text('{"dog": [50, 60], "cat": 80, "eel": 60}')
+    (folder / "t.csv").write_text("name,count\ncat,80\n")
+    (folder / "n.csv").write_text("class,total\ncat,80\ndog,x\n")
+    (folder / "two.csv").write_text("class,total\ncat,80\ncat,60\n")
+    done = run(f"rank-preserve P.parquet {options} --score p_* -o Q.parquet")
+    assert done.exit_code == 2
+    assert message.replace("class,total", "the columns class and total") in done.output
+    assert not (folder / "Q.parquet").exists()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 import numpy as np
 
-from calibrant import persistence
-from calibrant.cli.common import echo, new_command
+from calibrant.cli.common import echo, new_command, progress
 from calibrant.cli.data import called, check_output, format_option, split_names
-from calibrant.errors import CalibrantError, ConvergenceWarning, DocumentError, InvalidInputError, ShapeError
+from calibrant.cli.margins_file import as_targets, count_labels, read_margins
+from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.phrases import count, listed
 from calibrant.rank_preserving import (
@@ -48,7 +48,10 @@ _OPTIONS = {
     "Use solve,": "Use --method auto,",
     'method="auto"': "--method auto",
     'ties="free"': "--ties free",
-    "Margins with a tolerance, or": "or",
+    "Margins with a tolerance, or": "--tolerance, or",
+    "are for solve alone. Pass totals.": "go with --method auto. Leave the tolerance out.",
+    "order_tol": "--order-tol",
+    "floor=": "--floor ",
     "Raise max_iter or tol.": "Raise --max-iter.",
     "above tol=": "above ",
     "gap_tol=": "--gap ",
@@ -60,7 +63,7 @@ _OPTIONS = {
     'method="dykstra"': "--method dykstra",
     'ties="equal"': "--ties equal",
     'Leave method out, or pass "admm".': "Leave --method out.",
-    "Leave method and ties out.": "Leave --method and --ties out.",
+    "Leave method, ties and order_tol out.": "Leave --method, --ties and --order-tol out.",
     "EpsilonSlack": "--nearly epsilon=",
 }
 #: What --nearly takes before its number.
@@ -77,14 +80,14 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
     "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
 )
 @click.argument("file")
-@click.option(
-    "--margins", required=True, metavar="FILE", help="JSON: the total of each class, or of each class by group."
-)
+@click.option("--margins", metavar="FILE", help="JSON or CSV: the total of each class, or of each class by group.")
+@click.option("--label", metavar="COLUMN", help="Column of labels, whose counts are the margins, instead of a file.")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write; - is standard output.")
 @click.option(
     "--score", multiple=True, metavar="COLUMNS", help="Column of each class.  [default: those that the margins name]"
 )
 @click.option("--rates", is_flag=True, help="The margins are shares of the rows, and not totals.")
+@click.option("--tolerance", metavar="T|P%", help="How far a total may lie from its margin.  [default: 0]")
 @click.option("--rescale", is_flag=True, help="Multiply margins that don't sum to the rows by one number.")
 @click.option("--normalise", is_flag=True, help="Divide rows by their sums first, as rounded ones need.")
 @click.option("--group", metavar="COLUMN", help="Column of the groups, each of which has margins of its own.")
@@ -96,6 +99,8 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
 @click.option(
     "--nearly", metavar="epsilon=E|lambda=L|lambda-all=L", help="How far, or at what price, an order may be broken."
 )
+@click.option("--order-tol", type=float, default=0.0, metavar="D", help="Entries this close keep no order.")
+@click.option("--floor", type=float, default=0.0, metavar="F", help="Least entry of the answer.")
 @click.option("--gap", type=float, metavar="SHARE", help="Gap that is good enough.  [default: 1e-4, or less if small]")
 @click.option("--max-iter", type=int, default=20_000, metavar="N", help="Most iterations.")
 @click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
@@ -103,10 +108,12 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
 @format_option
 def command(
     file: str,
-    margins: str,
+    margins: str | None,
+    label: str | None,
     output: str,
     score: tuple[str, ...],
     rates: bool,
+    tolerance: str | None,
     normalise: bool,
     group: str | None,
     weight: str | None,
@@ -121,13 +128,17 @@ def command(
     The answer is the nearest matrix of distributions whose columns sum to the margins and rise where the old ones
     do. Same rows, same order, and every other column as it was; OUT appears whole or not at all.
 
-    The margins are JSON: {"cat": 120, "dog": 80}, and with --group {"north": {"cat": 20, "dog": 30}, ...}. Their
-    names are those of the columns, or what is left of these without a common prefix, such as p_.
+    The margins are JSON: {"cat": 120, "dog": [75, 85]}, and with --group {"north": {"cat": 20, "dog": 30}, ...}; or
+    CSV with the columns class and total, or class, low and high, and with --group the group's, or a column per class.
+    Their names are those of the columns, or what is left of these without a common prefix, such as p_.
 
     Margins far from the file's own flatten the columns: look at the line on spread. If only base rates have
     changed, calibrant.prior.prior_shift is the better tool.
     """
-    check_output(output, margins)
+    if (margins is None) == (label is None):
+        raise InvalidInputError("margins come from a file or from labels. Pass one of --margins and --label.")
+    source = margins or f"--label {label}"
+    check_output(output, *([] if margins is None else [margins]))
     if file == "-":
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
     if Path(file).is_dir():
@@ -135,14 +146,19 @@ def command(
     options["nearly"] = None if nearly is None else _read_nearly(nearly)
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")
-    wanted = _read_margins(margins, is_grouped=group is not None)
     opened = open_rows(file, format=format)
-    classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
-    names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, margins)
+    labels = None
+    if label is not None:
+        labels = opened.read([label]).column(label)
+        wanted, classes = {}, sorted({str(value) for value in labels.to_pylist()})
+    else:
+        wanted = read_margins(str(margins), group)
+        classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
+    names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, source)
     others = [name for name in (group, weight) if name is not None]
     found = opened.read(list(dict.fromkeys([*names, *others])))
     if len(names) == 1:
-        raise ShapeError(f"{margins} has one margin, and one column is no matrix. Name at least two classes.")
+        raise ShapeError(f"{source} has one margin, and one column is no matrix. Name at least two classes.")
     for name in names:
         check_numbers(found.column(name), called(name, file))
     p = as_probabilities(found.select(names), name=file).values
@@ -152,14 +168,16 @@ def command(
     if group is not None:
         as_groups(by, name=called(group, file))  # refused here, where the column has a name
     w = None if weight is None else found.column(weight)
-    matrix = _framed(p, classes)
+    if labels is not None:
+        wanted = count_labels(labels, classes, by, None if w is None else w.to_numpy())
+    matrix, targets = _framed(p, classes), as_targets(wanted, tolerance, is_grouped=group is not None)
     with _names_of_options():
-        q, line, result = _solved(matrix, wanted, by, w, "rates" if rates else "totals", options)
+        q, line, result = _solved(matrix, targets, by, w, "rates" if rates else "totals", options)
     if report is not None:
         from calibrant.report import RankPreservingReport
 
         after = _framed(q, classes) if result is None else result
-        page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {margins}")
+        page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {source}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
     done = append_columns(file, output, columns=NewColumns(names, outputs, _part_by_part(q)), format=format)
@@ -187,15 +205,20 @@ def _solved(
         "max_iter": options["max_iter"],
     }
     if method.endswith("raking"):
-        if by is not None or options["ties"] != "equal" or options["nearly"] is not None:
+        more = by is not None or options["ties"] != "equal" or options["nearly"] is not None
+        if more or options["floor"] or options["order_tol"]:
             raise InvalidInputError(
-                f"--method {method} takes none of --group, --ties free and --nearly. Leave them out."
+                f"--method {method} takes none of --group, --ties free, --nearly, --floor and --order-tol. Leave them "
+                "out."
             )
         raked = rake(p, targets, keep_order=method == "isotonic-raking", **common)
         how = "converged" if raked.converged else "stopped before it had converged"
         return _numbers(raked.Q), f"{method}: {how} after {count(raked.n_iter, 'iteration')}", None
     common |= {"groups": by, "ties": options["ties"], "nearly": options["nearly"], "gap_tol": options["gap"]}
-    result = solve(p, targets, method=method, **common)
+    with progress("Solving:", "iterations") as show:
+        shown = None if show is None else lambda check: show(check.n_iter)
+        more = {"floor": options["floor"], "order_tol": options["order_tol"], "callback": shown}
+        result = solve(p, targets, method=method, **common, **more)
     how = "converged" if result.converged else "stopped before it had converged"
     parts = "" if result.groups is None else f" over {count(len(result.groups), 'group')}"
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
@@ -246,23 +269,6 @@ def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:
         return values[starts[-2] : starts[-1]]
 
     return following
-
-
-def _read_margins(path: str, *, is_grouped: bool) -> dict[str, Any]:
-    try:
-        found: Any = persistence.read_plain(path)
-    except DocumentError as error:
-        raise InvalidInputError(f'{error} Write margins so: {{"cat": 120, "dog": 80}}.') from None
-    values = found.values() if isinstance(found, dict) and is_grouped else [found]
-    if not isinstance(found, dict) or not found or not all(isinstance(each, dict) and each for each in values):
-        what = '{"north": {"cat": 20, "dog": 30}} with --group' if is_grouped else '{"cat": 120, "dog": 80}'
-        raise InvalidInputError(f"{path} holds no margins by name. Write it so: {what}.")
-    for each in values:
-        for name, value in each.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                more = " Name the column of groups with --group." if isinstance(value, dict) else " Write a number."
-                raise InvalidInputError(f"{path}: the margin of {name!r} is {value!r:.60}, no number.{more}")
-    return found
 
 
 def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...], path: str) -> list[str]:

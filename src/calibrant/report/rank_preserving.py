@@ -6,6 +6,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from calibrant._version import __version__
 from calibrant.displays import RankPreservingDisplay, draw_column
 from calibrant.metrics import State, Verdict
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Below this share of the spread that is left, the page advises against.
 _LITTLE = 0.5
+#: Prices below this are none; groups beyond so many have no table of totals.
+_NO_PRICE, _MOST_GROUPS = 1e-6, 30
 _SHORT = 60
 
 
@@ -75,7 +79,8 @@ class RankPreservingReport(pages.PageReport):
             pages.Answer("How much moved?", moved),
             pages.Answer("What is left of the ranking?", found["advice"]),
         ]
-        sections = [self._moves(), _ranking(found)]
+        totals = [_totals(found["totals"])] if found["totals"] else []
+        sections = [*totals, self._moves(), _ranking(found)]
         if found["has_auc"]:
             sections.append(_auc(found))
         sections.append(_worst(found))
@@ -148,6 +153,46 @@ def _ranking(found: dict[str, Any]) -> pages.Section:
         wide=(5,) if is_broken else (4,),
     )
     return pages.Section("What is left of the ranking", [pages.Text(lead), ranking])
+
+
+def _totals(totals: list[dict[str, Any]]) -> pages.Section:
+    lead = (
+        "Wanted and met. Price: how much the squared distance rises per unit by which a total is raised; where totals "
+        "have room, those without a price do not bind."
+    )
+    has_groups = any(each["group"] is not None for each in totals)
+    table = pages.table(
+        "Totals",
+        totals,
+        [
+            *((("Group", lambda each: pages.name(each["group"], _SHORT)),) if has_groups else ()),
+            ("Column", _name),
+            ("Wanted", lambda each: f"{each['wanted']:,.6g}"),
+            ("Met", lambda each: f"{each['met']:,.6g}"),
+            ("Price", lambda each: "" if abs(each["price"]) < _NO_PRICE else f"{each['price']:.3g}"),
+        ],
+    )
+    return pages.Section("Totals", [pages.Text(lead), table])
+
+
+def _totals_of(result: RankPreservingResult | None, names: list[str]) -> list[dict[str, Any]]:
+    """Return the totals that were asked for, those that were met, and their prices, by group and column."""
+    if result is None:
+        return []
+    parts = {None: result} if result.groups is None else result.groups
+    if len(parts) > _MOST_GROUPS:
+        return []
+    return [
+        {"group": None if group is None else clean(str(group)), "column": name, **_total(part, j)}
+        for group, part in parts.items()
+        for j, name in enumerate(names)
+        if part.margins_given is not None
+    ]
+
+
+def _total(part: RankPreservingResult, j: int) -> dict[str, float]:
+    found = {"wanted": part.margins_given, "met": part.margins_used, "price": part.margin_prices}
+    return {name: float(np.asarray(values)[j]) for name, values in found.items()}
 
 
 def _auc(found: dict[str, Any]) -> pages.Section:
@@ -231,6 +276,7 @@ def _summary(found: Diagnostics, result: RankPreservingResult | None, title: str
         "has_auc": any(column["auc_before"] is not None for column in columns),
         **{key: plain[key] for key in ("n_rows", "mean_moved", "largest_moved", "top_changed", "spread", "flattened")},
         "solver": solver,
+        "totals": _totals_of(result, [column["column"] for column in columns]),
     }
 
 
