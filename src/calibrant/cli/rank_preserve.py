@@ -50,6 +50,7 @@ _OPTIONS = {
     'ties="free"': "--ties free",
     "Margins with a tolerance, or": "--tolerance, or",
     "are for solve alone. Pass totals.": "go with --method auto. Leave the tolerance out.",
+    "Leave method, ties and order_tol out.": "Leave --method, --ties and --order-tol out.",
     "order_tol": "--order-tol",
     "floor=": "--floor ",
     "Raise max_iter or tol.": "Raise --max-iter.",
@@ -63,7 +64,6 @@ _OPTIONS = {
     'method="dykstra"': "--method dykstra",
     'ties="equal"': "--ties equal",
     'Leave method out, or pass "admm".': "Leave --method out.",
-    "Leave method, ties and order_tol out.": "Leave --method, --ties and --order-tol out.",
     "EpsilonSlack": "--nearly epsilon=",
 }
 #: What --nearly takes before its number.
