@@ -22,6 +22,7 @@ from calibrant.phrases import count, listed
 from calibrant.rank_preserving import (
     EpsilonSlack,
     LambdaPenalty,
+    Margins,
     Method,
     Nearly,
     RankPreservingResult,
@@ -224,6 +225,9 @@ def _solved(
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
     if options["nearly"] is not None:
         line += f"; order broken by {result.rank_residual:.2g} at most"
+    targets = list(targets.values()) if by is not None else [targets]
+    if any(isinstance(each, Margins) for each in targets):
+        line += f"; {np.count_nonzero(result.binds):,} of {result.binds.size:,} totals bind"
     return _numbers(result.Q), line, result
 
 

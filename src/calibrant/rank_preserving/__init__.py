@@ -21,15 +21,13 @@ from calibrant.rank_preserving.margins import (
     margins_from_estimate as margins_from_estimate,
     margins_from_labels as margins_from_labels,
 )
-from calibrant.rank_preserving.problem import (
+from calibrant.rank_preserving.nearly import (
     EpsilonSlack as EpsilonSlack,
     LambdaPenalty as LambdaPenalty,
-    MarginKind as MarginKind,
-    Mismatch as Mismatch,
     Nearly as Nearly,
     Pairs as Pairs,
-    Ties as Ties,
 )
+from calibrant.rank_preserving.problem import MarginKind as MarginKind, Mismatch as Mismatch, Ties as Ties
 from calibrant.rank_preserving.raking import RakedResult as RakedResult, rake as rake
 from calibrant.rank_preserving.result import Progress as Progress, RankPreservingResult as RankPreservingResult
 from calibrant.rank_preserving.solving import Method as Method, solve as solve

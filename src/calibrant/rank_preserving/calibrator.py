@@ -17,13 +17,10 @@ from calibrant.kernels import SortedColumns, Workspace
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
+from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, Pairs
 from calibrant.rank_preserving.problem import (
-    EpsilonSlack,
-    LambdaPenalty,
     MarginKind,
     Mismatch,
-    Nearly,
-    Pairs,
     Problem,
     affine_point,
     check_problem,

@@ -17,13 +17,8 @@ import numpy as np
 from calibrant import kernels
 from calibrant.kernels import Rule, SortedColumns, Workspace
 from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.problem import (
-    Nearly,
-    affine_columns,
-    affine_feasible_point,
-    largest_violation,
-    reachable_totals,
-)
+from calibrant.rank_preserving.nearly import Nearly
+from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point, largest_violation, reachable_totals
 from calibrant.rank_preserving.projection import (
     Errors,
     Multipliers,

@@ -16,11 +16,10 @@ from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
+from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
-    LambdaPenalty,
     MarginKind,
     Mismatch,
-    Nearly,
     Origin,
     Problem,
     affine_columns,

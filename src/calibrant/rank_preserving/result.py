@@ -7,8 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from calibrant.numerics import FloatArray
-from calibrant.rank_preserving.problem import Nearly
+import numpy as np
+
+from calibrant.numerics import BoolArray, FloatArray
+from calibrant.rank_preserving.nearly import Nearly
+
+#: Totals with prices below this do not bind.
+_NO_PRICE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,12 @@ class RankPreservingResult:
     margin_prices: FloatArray | None = field(default=None, repr=False)
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
     nearly: Nearly | None = None
+
+    @property
+    def binds(self) -> BoolArray:
+        """Whether each total has a price, shape (K,); with groups those of each, one after the other."""
+        prices = [np.asarray(part.margin_prices, dtype=float) for part in (self.groups or {None: self}).values()]
+        return np.abs(np.concatenate(prices)) > _NO_PRICE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ import numpy as np
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError, warn
 from calibrant.kernels import SortedColumns
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
+from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
-    LambdaPenalty,
     MarginKind,
     Mismatch,
-    Nearly,
     Origin,
     Problem,
     Ties,

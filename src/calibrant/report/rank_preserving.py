@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: Below this share of the spread that is left, the page advises against.
 _LITTLE = 0.5
-#: Prices below this are none; groups beyond so many have no table of totals.
-_NO_PRICE, _MOST_GROUPS = 1e-6, 30
+#: Groups beyond so many have no table of totals.
+_MOST_GROUPS = 30
 _SHORT = 60
 
 
@@ -169,7 +169,7 @@ def _totals(totals: list[dict[str, Any]]) -> pages.Section:
             ("Column", _name),
             ("Wanted", lambda each: f"{each['wanted']:,.6g}"),
             ("Met", lambda each: f"{each['met']:,.6g}"),
-            ("Price", lambda each: "" if abs(each["price"]) < _NO_PRICE else f"{each['price']:.3g}"),
+            ("Price", lambda each: f"{each['price']:.3g}" if each["binds"] else ""),
         ],
     )
     return pages.Section("Totals", [pages.Text(lead), table])
@@ -190,9 +190,9 @@ def _totals_of(result: RankPreservingResult | None, names: list[str]) -> list[di
     ]
 
 
-def _total(part: RankPreservingResult, j: int) -> dict[str, float]:
+def _total(part: RankPreservingResult, j: int) -> dict[str, float | bool]:
     found = {"wanted": part.margins_given, "met": part.margins_used, "price": part.margin_prices}
-    return {name: float(np.asarray(values)[j]) for name, values in found.items()}
+    return {"binds": bool(part.binds[j])} | {name: float(np.asarray(values)[j]) for name, values in found.items()}
 
 
 def _auc(found: dict[str, Any]) -> pages.Section:
