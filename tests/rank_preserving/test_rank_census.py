@@ -103,6 +103,7 @@ def test_intervals_hold_and_prices_say_which_ends_bind() -> None:
     assert not inside.all()
     assert np.abs(result.margin_prices[inside]).max() < 1e-6
     assert np.abs(result.margin_prices[~inside]).min() > 1e-4
+    np.testing.assert_array_equal(result.binds, ~inside)
 
 
 def test_a_price_is_what_a_unit_of_the_total_costs() -> None:

@@ -123,7 +123,7 @@ class RankPreservingResult:
     def binds(self) -> BoolArray:
         """Whether each total has a price, shape (K,); with groups those of each, one after the other."""
         prices = [np.asarray(part.margin_prices, dtype=float) for part in (self.groups or {None: self}).values()]
-        return np.abs(np.concatenate(prices)) > _NO_PRICE
+        return np.asarray(np.abs(np.concatenate(prices)) > _NO_PRICE)
 
 
 @dataclass(frozen=True, slots=True)
