@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
+from pathlib import Path
 
+import clarabel
 import numpy as np
 import pandas as pd
 import pytest
-from exact_matrices import order_rows
+from exact_matrices import order_rows, sum_rows
+from scipy import sparse
 from scipy.optimize import linprog, minimize
 
 from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
@@ -37,6 +41,71 @@ def least_divergence(P: np.ndarray, margins: np.ndarray, weight: np.ndarray, *, 
     )
     assert found.success, found.message
     return found.x.reshape(n, k)
+
+
+def least_divergence_of_cones(P: np.ndarray, margins: np.ndarray) -> float:
+    """Return the least divergence with the order of P kept, by Clarabel's exponential cones (Q, and bounds t of it)."""
+    n, k = P.shape
+    m = n * k
+    sums = np.hstack((sum_rows(n, k, np.ones(n))[:-1], np.zeros((n + k - 1, m))))
+    entry = np.arange(m).reshape(n, k)
+    steps = []
+    for j in range(k):
+        by_size = entry[np.argsort(P[:, j]), j]
+        rows = np.zeros((n - 1, 2 * m))
+        rows[np.arange(n - 1), by_size[:-1]] = 1.0
+        rows[np.arange(n - 1), by_size[1:]] = -1.0
+        steps.append(rows)
+    cones = np.zeros((3 * m, 2 * m))  # (-t, q, p): q exp(-t / q) <= p
+    cones[3 * np.arange(m), m + np.arange(m)] = 1.0
+    cones[3 * np.arange(m) + 1, np.arange(m)] = -1.0
+    limits = np.zeros(3 * m)
+    limits[2::3] = P.ravel()
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solution = clarabel.DefaultSolver(
+        sparse.csc_matrix((2 * m, 2 * m)),
+        np.repeat([0.0, 1.0], m),
+        sparse.csc_matrix(np.vstack((sums, *steps, cones))),
+        np.concatenate((np.ones(n), margins[:-1], np.zeros((n - 1) * k), limits)),
+        [clarabel.ZeroConeT(n + k - 1), clarabel.NonnegativeConeT((n - 1) * k), *[clarabel.ExponentialConeT()] * m],
+        settings,
+    ).solve()
+    assert str(solution.status) == "Solved"
+    return float(solution.obj_val)
+
+
+def softmax_outputs(n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return confident predictions of `k` classes, as networks make them, and the classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(k, size=n)
+    z = rng.normal(0.0, 1.5, (n, k))
+    z[np.arange(n), y] += rng.gamma(4.0, 2.2, n)
+    P = np.exp(z - z.max(axis=1, keepdims=True))
+    return P / P.sum(axis=1, keepdims=True), y
+
+
+def margins_of(P: np.ndarray, y: np.ndarray, target: str) -> np.ndarray:
+    """Return the counts of the classes, equal ones, or ones far from what P sums to."""
+    n, k = P.shape
+    if target == "true":
+        return np.bincount(y, minlength=k).astype(float)
+    if target == "uniform":
+        return np.full(k, n / k)
+    far = P.sum(axis=0) * np.exp(0.8 * np.random.default_rng(77).normal(size=k))
+    return far * (n / far.sum())
+
+
+def assert_nearest_in_order(P: np.ndarray, margins: np.ndarray) -> None:
+    """Assert that `rake` meets the sums to its `tol`, keeps the order exactly, and proves its divergence to 0.01%."""
+    found = rake(P, margins, keep_order=True, on_mismatch="rescale")
+    assert found.converged
+    assert max(found.row_residual, found.margin_residual) <= 1e-8
+    assert found.divergence - found.bound <= max(1e-4 * found.divergence, 1e-8 * len(P))
+    for p, q in zip(P.T, found.Q.T, strict=True):
+        order = np.argsort(p, kind="stable")
+        assert (np.diff(q[order]) >= 0.0).all()
+        assert (np.diff(q[order])[np.diff(p[order]) == 0.0] == 0.0).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -88,6 +157,53 @@ def test_order_is_kept_at_the_optimum_of_larger_matrices_too(n: int, k: int) -> 
     for j in range(k):
         assert (np.diff(found.Q[np.argsort(P[:, j]), j]) >= 0.0).all()
     np.testing.assert_allclose(found.Q.mean(axis=0), rates / rates.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["true", "uniform", "far"])
+@pytest.mark.parametrize("k", [3, 6])
+def test_bound_and_divergence_of_softmax_outputs_enclose_the_optimum_of_clarabel(k: int, target: str) -> None:
+    P, y = softmax_outputs(40, k, seed=k)
+    margins = margins_of(P, y, target)
+    found = rake(P, margins, keep_order=True)
+    expected = least_divergence_of_cones(P, margins)
+    assert found.converged
+    assert found.bound <= expected * (1.0 + 1e-6)
+    assert found.divergence == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("target", ["true", "uniform", "far"])
+@pytest.mark.parametrize(("n", "k"), [(300, 10), (2_000, 4)])
+def test_order_is_kept_at_the_optimum_of_softmax_outputs(n: int, k: int, target: str) -> None:
+    P, y = softmax_outputs(n, k, seed=1)
+    assert_nearest_in_order(P, margins_of(P, y, target))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["true", "uniform", "far"])
+@pytest.mark.parametrize(
+    ("file", "model"),
+    [("hpc_cv_4class", None), ("tabular_models_fetal_health_3class", "logreg"), ("cifar10_vgg16", None)],
+)
+def test_order_is_kept_at_the_optimum_of_real_outputs(file: str, model: str | None, target: str) -> None:
+    folder = os.environ.get("CALIBRANT_DATA")
+    if not folder:
+        pytest.skip(f"CALIBRANT_DATA doesn't name a folder with scores/{file}.parquet and others")
+    table = pd.read_parquet(Path(folder) / "scores" / f"{file}.parquet")
+    table = table if model is None else table[table["model"] == model]
+    P = table.filter(regex=r"^(log)?p_?\w*$").to_numpy(dtype=float)
+    P = np.exp(P) if "logp0" in table else P
+    rows = np.random.default_rng(0).permutation(len(P))[: 1_000 if file == "cifar10_vgg16" else None]
+    P, y = P[rows] / P[rows].sum(axis=1, keepdims=True), table["y"].to_numpy(dtype=int)[rows]
+    assert_nearest_in_order(P, margins_of(P, y, target))
+
+
+def test_too_few_iterations_leave_a_feasible_matrix_and_its_gap() -> None:
+    P, y = softmax_outputs(200, 4, seed=2)
+    with pytest.warns(ConvergenceWarning, match="after 30 passes the divergence, .* proven to be at least .* only"):
+        found = rake(P, margins_of(P, y, "uniform"), keep_order=True, max_iter=30)
+    assert not found.converged
+    assert max(found.row_residual, found.margin_residual) <= 1e-8
+    assert 0.0 < found.bound < found.divergence
 
 
 def test_odds_of_all_rows_change_by_the_same_factor() -> None:
@@ -160,6 +276,9 @@ def test_what_cannot_be_reached_is_named() -> None:
         )
         with pytest.raises(InvalidInputError, match=text):
             rake([[1.0, 0.0], [0.5, 0.5]], [0.5, 1.5], max_iter=200, keep_order=keep_order)
+    # the zero of row 0 keeps row 1, which lies below it in column 1, from the 1 that column 0 would need
+    with pytest.raises(InvalidInputError, match=r"no matrix with them keeps both the order of P and its zeros"):
+        rake([[0.0, 0.5, 0.5], [0.5, 0.4, 0.1]], [0.9, 1.05, 0.05], keep_order=True)
     with pytest.warns(ConvergenceWarning, match="after 1 passes row sums are .* off, above tol=1e-08. Raise max_iter"):
         assert not rake([[0.7, 0.3], [0.5, 0.5]], [0.5, 1.5], max_iter=1).converged
     with pytest.raises(InvalidTypeError, match="keep_order=1 is "):

@@ -42,10 +42,11 @@ _LEAST_FACTOR = TINY**0.5
 #: Passes that show which columns raking leaves short.
 _PASSES_OF_CHECK = 1_000
 #: With the order kept, the gap that is good enough as a share of the divergence. Matrices of so few entries are taken
-#: on to a gap of `tol` per unit of weight, until so many iterations, by goals each of which is this share of the last.
-_GAP, _FEW_ENTRIES, _MOST_FOR_FEW, _NEXT_GOAL = 1e-4, 5_000, 2_000, 0.1
+#: on until so many iterations, by goals each of which is this share of the last gap, to this share of `tol` per unit
+#: of weight: entries are as near to the optimum as the gap's square root.
+_GAP, _FEW_ENTRIES, _MOST_FOR_FEW, _NEXT_GOAL, _LEAST_GOAL = 1e-4, 5_000, 2_000, 0.1, 0.01
 #: The splitting: its relaxation, its first penalty, and eigenvalues of the sums' system that count as 0.
-_RELAXATION, _FIRST_PENALTY, _RANK_TOLERANCE = 1.6, 1_000.0, 1e-10
+_RELAXATION, _FIRST_PENALTY, _RANK_TOLERANCE = 1.8, 1_000.0, 1e-10
 #: Iterations up to the first check, their growth from check to check, and most between two.
 _FIRST_CHECK, _GROWTH, _LONGEST_INTERVAL = 30, 1.1, 100
 #: The penalty rises where the sums are off by more than this many times what the objective is. The largest change of
@@ -97,7 +98,7 @@ def rake(
     on_mismatch: Mismatch = "raise",
     sample_weight: ArrayLike | None = None,
     tol: float = 1e-8,
-    max_iter: int = 5_000,
+    max_iter: int = 20_000,
 ) -> RakedResult:
     """Find the matrix with given margins that is nearest to `P` in Kullback-Leibler divergence.
 
@@ -392,6 +393,7 @@ class _Search:
 
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem, self.tol, self.next_try = problem, tol, 0.0
+        self.least = _LEAST_GOAL * tol * problem.total
         self.q: FloatArray | None = None
         self.divergence = np.inf
         self.columns: SortedColumns | None = None
@@ -417,13 +419,12 @@ class _Search:
     def is_done(self, bound: float, n_iter: int) -> bool:
         """Say whether the divergence is proven to be near enough to the least one."""
         is_few = self.problem.values.size <= _FEW_ENTRIES and n_iter < _MOST_FOR_FEW
-        least = self.tol * self.problem.total
-        return self.divergence - bound <= (least if is_few else _allowed_gap(self.problem, bound, self.tol))
+        return self.divergence - bound <= (self.least if is_few else _allowed_gap(self.problem, bound, self.tol))
 
     def project(self, q: FloatArray, divergence: float, bound: float, n_iter: int) -> None:
         """Search near an iterate whose divergence is near to the bound, for a gap that is enough or a tenth of it."""
         allowed, gap = _allowed_gap(self.problem, bound, self.tol), self.divergence - bound
-        goal = allowed if gap > allowed else max(_NEXT_GOAL * gap, self.tol * self.problem.total)
+        goal = allowed if gap > allowed else max(_NEXT_GOAL * gap, self.least)
         if self.columns is None or n_iter < self.next_try or abs(divergence - bound) > goal:
             return
         share = _SHARE_OF_GAP * goal / max(self.affine_divergence - bound, goal)
