@@ -88,7 +88,10 @@ def test_order_at_a_price_is_shown_with_the_price(pairs: str, words: str) -> Non
 def test_groups_are_counted() -> None:
     by = np.arange(120) % 2
     result = solve(P, {0: [20.0, 20.0, 20.0], 1: [30.0, 20.0, 10.0]}, groups=by)
-    assert "iterations over 2 groups" in cb.RankPreservingReport(P, result).html()
+    page = cb.RankPreservingReport(P, result)
+    assert "iterations over 2 groups" in page.html()
+    assert page.summary()["headline"] == "The order is kept within each group and the margins are met"
+    assert [(each["group"], each["wanted"]) for each in page.summary()["totals"]][3:5] == [("1", 30.0), ("1", 20.0)]
 
 
 def test_it_is_written_whole(tmp_path: Path) -> None:

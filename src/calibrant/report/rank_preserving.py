@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Below this share of the spread that is left, the page advises against.
 _LITTLE = 0.5
+#: An order that is broken by less is kept.
+_ROUNDING = 1e-12
 #: Groups beyond so many have no table of totals.
 _MOST_GROUPS = 30
 _SHORT = 60
@@ -304,12 +306,18 @@ def _allowed(nearly: Nearly) -> str:
 
 
 def _verdict(found: Diagnostics, result: RankPreservingResult | None) -> Verdict:
-    """Say whether the order is kept, and what is left of it; one that is broken as it may be is no fault."""
+    """Say whether the order is kept, and what is left of it; one that is broken as it may be is no fault.
+
+    Where groups have margins of their own, the order is asked for within each of them alone.
+    """
     overtaken = max(column.overtaken for column in found.columns)
     is_kept, is_flat = overtaken == 0.0, found.spread < _LITTLE
     is_allowed = result is not None and result.nearly is not None
+    is_by_group = result is not None and result.groups is not None and result.rank_residual <= _ROUNDING
     headline = "The order is kept"
-    if not is_kept and is_allowed:
+    if not is_kept and is_by_group:
+        is_kept, headline = True, "The order is kept within each group"
+    elif not is_kept and is_allowed:
         worst = max(column.worst_fall for column in found.columns)
         headline = f"The order is broken by {worst:.2g} at most, as was allowed,"
     elif not is_kept:
