@@ -15,9 +15,9 @@ from calibrant.numerics import FloatArray
 
 #: Entries of the matrix below which a step takes less time than waking a thread.
 _WORTH_A_THREAD = 300_000
-#: Share of the rows on either side of a row that its spacing is measured over, and the power by which its penalty
-#: falls with it, between these two logarithms.
-_NEIGHBOURHOOD, _POWER, _LEAST_SCALE, _LARGEST_SCALE = 0.01, 0.25, -7.0, 9.0
+#: Share of the rows on either side of a row that its spacing is measured over, the least spacing that counts, and the
+#: power by which a row's penalty falls with it.
+_NEIGHBOURHOOD, _LEAST_SPACING, _POWER = 0.01, 1e-6, 0.25
 
 
 class ColumnWorkers:
@@ -102,8 +102,9 @@ def row_scale(columns: SortedColumns) -> FloatArray:
         place = np.arange(first.size)
         low, high = np.maximum(place - near, 0), np.minimum(place + near, first.size - 1)
         level = p[first]
-        spacing[order] += np.repeat(np.log((level[high] - level[low]) / (high - low)), np.diff(np.append(first, n)))
+        apart = np.maximum((level[high] - level[low]) / (high - low), _LEAST_SPACING)
+        spacing[order] += np.repeat(np.log(apart), np.diff(np.append(first, n)))
     spacing *= -_POWER / n_columns
     spacing -= spacing.mean()
-    scale: FloatArray = np.exp(np.clip(spacing, _LEAST_SCALE, _LARGEST_SCALE, out=spacing), out=spacing)
+    scale: FloatArray = np.exp(spacing, out=spacing)
     return scale

@@ -244,14 +244,14 @@ def _rake(problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int,
 def _rake_in_order(problem: Problem, tol: float, max_iter: int) -> tuple[FloatArray, int, float]:
     """Return the matrix, the number of iterations, and a proven lower bound of the divergence of what is feasible."""
     splitting, search = _Splitting(problem), _Search(problem, tol)
-    interval, n_iter = float(_FIRST_CHECK), 0
+    interval, n_iter, largest = float(_FIRST_CHECK), 0, _largest_divergence(problem)
     while True:
         n_steps = min(int(interval), max_iter - n_iter)
         splitting.take_steps(n_steps)
         n_iter += n_steps
         divergence = splitting.measure()
         search.take(splitting.q)
-        if search.is_done(splitting.bound, n_iter) or splitting.bound > _largest_divergence(problem):
+        if search.is_done(splitting.bound, n_iter) or splitting.bound > largest:
             break
         search.project(splitting.q, divergence, splitting.bound, n_iter)
         if search.is_done(splitting.bound, n_iter) or n_iter >= max_iter:
