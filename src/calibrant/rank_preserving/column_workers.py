@@ -17,7 +17,7 @@ from calibrant.numerics import FloatArray
 _WORTH_A_THREAD = 300_000
 #: Share of the rows on either side of a row that its spacing is measured over, the least spacing that counts, and the
 #: power by which a row's penalty falls with it.
-_NEIGHBOURHOOD, _LEAST_SPACING, _POWER = 0.01, 1e-6, 0.25
+_NEIGHBOURHOOD, _LEAST_SPACING, _POWER = 0.01, 1e-8, 0.25
 
 
 class ColumnWorkers:
