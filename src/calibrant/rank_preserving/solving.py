@@ -281,7 +281,7 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
             if exact is not None:
                 certificate.propose(exact[0], exact[1:])
     q = certificate.best()
-    _, row_residual, margin_residual = certificate.measure(q, columns.in_order(certificate.order))
+    certificate.objective, row_residual, margin_residual = certificate.measure(q, columns.in_order(certificate.order))
     rank_residual = largest_violation(columns, q)
     beyond_allowed = rank_residual - (0.0 if relaxed is None else relaxed.allowed)
     is_feasible = max(row_residual, margin_residual, beyond_allowed) <= criteria.tol

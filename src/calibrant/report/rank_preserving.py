@@ -173,6 +173,7 @@ def _totals(totals: list[dict[str, Any]]) -> pages.Section:
             ("Met", lambda each: f"{each['met']:,.6g}"),
             ("Price", lambda each: f"{each['price']:.3g}" if each["binds"] else ""),
         ],
+        wide=(4,) if has_groups else (),
     )
     return pages.Section("Totals", [pages.Text(lead), table])
 
