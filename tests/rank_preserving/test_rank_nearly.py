@@ -182,7 +182,7 @@ def test_more_slack_is_never_worse() -> None:
         (
             lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), method="adaptive"),
             InvalidInputError,
-            'goes with method="admm" and ties="equal", and EpsilonSlack with method="dykstra" too. Leave method, ties and',
+            'goes with method="admm" and ties="equal", and EpsilonSlack with method="dykstra" too. Leave method, ties',
         ),
         (
             lambda: solve([[0.5, 0.5]], [0.5, 0.5], nearly=EpsilonSlack(0.1), ties="free"),
