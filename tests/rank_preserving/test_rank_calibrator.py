@@ -47,7 +47,7 @@ def worst_break(before: np.ndarray, after: np.ndarray) -> float:
 def test_rows_of_the_fit_become_the_matrix_of_solve() -> None:
     expected = solve(P, RATES, margin_kind="rates").Q
     np.testing.assert_allclose(RISING.transform(P), expected, atol=4e-6)
-    exact = cb.RankPreservingCalibrator(knot_tol=0.0).fit(P, **KEPT)
+    exact = cb.RankPreservingCalibrator(knot_tol=0.0, floor=0.0).fit(P, **KEPT)
     np.testing.assert_allclose(exact.transform(P), expected, atol=1e-8)
     assert exact.order_bound(P) < 1e-7
     np.testing.assert_allclose(exact.transform(P).mean(axis=0), RATES, atol=1e-8)
@@ -69,7 +69,7 @@ def test_maps_of_a_broken_order_are_the_rising_ones_nearest_to_it(nearly: Nearly
     coarse = np.array([RNG.multinomial(50, row) for row in P]) / 50.0  # with ties
     weight = RNG.integers(0, 3, 300).astype(float)
     kept = weight > 0.0
-    made = cb.RankPreservingCalibrator(nearly=nearly, knot_tol=0.0).fit(coarse, sample_weight=weight, **FAR)
+    made = cb.RankPreservingCalibrator(nearly=nearly, knot_tol=0.0, floor=0.0).fit(coarse, sample_weight=weight, **FAR)
     Q = solve(coarse, nearly=nearly, sample_weight=weight, **FAR).Q
     np.testing.assert_array_equal(made.result_.Q, Q)
     broken = made.result_.rank_residual
@@ -126,7 +126,7 @@ def test_straight_maps_keep_every_order_and_every_sum() -> None:
     np.testing.assert_allclose(STRAIGHT.transform(P).mean(axis=0), RATES, atol=1e-14)
     slopes = {round(float(np.diff(column.y)[0]), 12) for column in STRAIGHT.map_.maps}
     mean = P.mean(axis=0)
-    assert slopes == {round(min(1.0, float((RATES / mean).min())), 12)}
+    assert slopes == {round(min(1.0, float(((RATES - 1e-6) / mean).min())), 12)}
 
 
 def test_two_columns_keep_order_and_sums_on_any_row() -> None:
@@ -185,6 +185,7 @@ def test_it_is_an_estimator_that_can_be_cloned() -> None:
         "gap_tol": None,
         "max_iter": 20_000,
         "nearly": None,
+        "floor": 1e-6,
     }
     assert repr(made.set_params(knot_tol=1e-6)) == "RankPreservingCalibrator(maps='straight')"
     with pytest.raises(CalibrantError, match=r"unknown parameter of RankPreservingCalibrator 'knots'"):
@@ -275,6 +276,29 @@ def test_how_the_order_may_be_broken_is_kept(tmp_path: Path, nearly: Nearly, suf
     assert loaded.get_params() == made.get_params()
     assert loaded.nearly == clone(made).nearly == nearly
     np.testing.assert_array_equal(loaded.transform(NEW), made.transform(NEW))
+
+
+@pytest.mark.parametrize("maps", ["rising", "straight"])
+def test_no_class_becomes_impossible(maps: Any) -> None:
+    sparse = np.random.default_rng(2).dirichlet(np.full(3, 0.05), 300)
+    wanted: dict[str, Any] = {"margins": np.array([0.05, 0.55, 0.4]), "margin_kind": "rates"}
+    made = cb.RankPreservingCalibrator(maps=maps, floor=1e-3).fit(sparse, **wanted)
+    without = cb.RankPreservingCalibrator(maps=maps, floor=0.0).fit(sparse, **wanted)
+    rows = np.vstack((sparse, NEW, np.eye(3)))
+    assert without.transform(rows).min() == 0.0
+    assert made.floor_ == 1e-3
+    least = (made.transform(rows) * made.row_sums(rows)[:, None]).min()
+    assert least == pytest.approx(1e-3, rel=1e-3)
+    np.testing.assert_allclose(made.transform(sparse).mean(axis=0), wanted["margins"], atol=1e-5)
+    assert cb.persistence.from_document(cb.persistence.to_document(made)).floor_ == 1e-3
+
+
+def test_a_rare_class_has_half_its_rate_for_a_floor() -> None:
+    made = cb.RankPreservingCalibrator().fit(P, margins=[0.6, 0.4 - 1e-6, 1e-6], margin_kind="rates")
+    assert made.floor_ == 5e-7
+    none = cb.RankPreservingCalibrator().fit(P, margins=[0.6, 0.4, 0.0], margin_kind="rates")
+    assert none.floor_ == 0.0
+    assert none.transform(NEW)[:, 2].max() == 0.0
 
 
 def test_documents_of_a_strict_order_say_nothing_of_it() -> None:

@@ -35,6 +35,7 @@ def least(
     floor: float = 0.0,
     penalty: float = 0.0,
     wanted: np.ndarray | None = None,
+    slack: float = 0.0,
 ) -> tuple[float, np.ndarray]:
     """Return the least squared distance, with the cost of totals, and the matrix, by an interior-point solver."""
     n, k = P.shape
@@ -45,7 +46,7 @@ def least(
         slope -= 2.0 * penalty / n * columns.T @ wanted
         low, high = np.zeros(k), np.full(k, float(n))
     system = np.vstack((rows, -columns, columns, -np.eye(n * k), -order_rows(P)))
-    limits = np.concatenate((np.ones(n), -low, high, np.full(n * k, -floor), np.zeros(len(order_rows(P)))))
+    limits = np.concatenate((np.ones(n), -low, high, np.full(n * k, -floor), np.full(len(order_rows(P)), slack)))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
@@ -81,6 +82,18 @@ def test_totals_at_a_price_give_the_matrix_of_the_exact_solver(penalty: float) -
     assert result.objective == pytest.approx(best, rel=1e-4)
     assert result.bound <= best * (1.0 + 1e-7)
     assert result.margin_residual == 0.0
+
+
+@pytest.mark.parametrize("penalty", [0.5, 20.0])
+@pytest.mark.parametrize("slack", [0.02, 0.1])
+def test_totals_at_a_price_go_with_slack(penalty: float, slack: float) -> None:
+    for seed in (11, 12, 13):
+        P, margins = draw(seed)
+        result = solve(P, Margins(margins, penalty=penalty), nearly=EpsilonSlack(slack), gap_tol=1e-5)
+        best, _ = least(P, margins, margins, penalty=penalty, wanted=margins, slack=slack)
+        assert result.converged
+        assert result.bound <= best * (1.0 + 1e-7)
+        assert result.objective == pytest.approx(best, rel=2e-5)
 
 
 def test_a_price_leads_from_the_matrix_itself_to_exact_totals() -> None:
@@ -230,8 +243,13 @@ def test_a_floor_that_leaves_nothing_is_refused() -> None:
     P, margins = draw(0)
     with pytest.raises(InvalidInputError, match=r"floor=0\.4 leaves nothing of a row of 3 entries"):
         solve(P, margins, floor=0.4)
-    with pytest.raises(InvalidInputError, match=r"is below the .* that floor=0\.3 gives"):
+    with pytest.raises(InvalidInputError, match=r"of column 1: 1 is below the 3\.6 that floor=0\.3 gives"):
         solve(P, [10.0, 1.0, 1.0], floor=0.3)
+    named = pd.DataFrame(P, columns=["a", "b", "c"])
+    with pytest.raises(InvalidInputError, match=r"of column 'b': 2 is below .* a floor of at most 0\.166667"):
+        solve(named, Margins(low=[1.0, 1.0, 3.0], high=[8.0, 2.0, 9.0]), floor=0.3)
+    with pytest.raises(InvalidInputError, match="of column 'c': low=5 is above high=4"):
+        solve(named, Margins(low=[1.0, 1.0, 5.0], high=[8.0, 2.0, 4.0]))
 
 
 def test_rows_of_float32_pass_and_decimals_pass_on_request() -> None:
@@ -287,6 +305,19 @@ def test_orders_within_a_window_are_free_and_all_others_kept(order_tol: float) -
         apart = p[:, None] >= p[None, :] + order_tol
         assert (q[:, None] - q[None, :])[apart].min(initial=0.0) >= -1e-12
     assert (result.n_freed > 0) == (order_tol > 1e-5)
+
+
+def test_alternating_projections_free_the_same_orders() -> None:
+    P, _ = draw(3, 120)
+    margins = P.sum(axis=0) + np.array([15.0, -9.0, -6.0])
+    expected = solve(P, margins, order_tol=0.01, gap_tol=1e-6)
+    found = solve(P, margins, order_tol=0.01, gap_tol=1e-6, method="dykstra", max_iter=100_000)
+    assert found.converged
+    assert found.n_freed == expected.n_freed > 0
+    assert found.objective == pytest.approx(expected.objective, rel=3e-6)
+    assert found.history[-1].objective == pytest.approx(found.objective, rel=1e-5)  # of the rows in their free order
+    assert found.objective < solve(P, margins).objective * 0.999
+    np.testing.assert_allclose(found.Q, expected.Q, rtol=0, atol=1e-3)
 
 
 def test_every_order_is_free_in_one_window() -> None:

@@ -160,7 +160,7 @@ def command(
     found = opened.read(list(dict.fromkeys([*names, *others])))
     if len(names) == 1:
         raise ShapeError(f"{source} has one margin, and one column is no matrix. Name at least two classes.")
-    for name in names:
+    for name in [*names, *([] if weight is None else [weight])]:
         check_numbers(found.column(name), called(name, file))
     p = as_probabilities(found.select(names), name=file).values
     if normalise:
@@ -206,8 +206,8 @@ def _solved(
         "max_iter": options["max_iter"],
     }
     if method.endswith("raking"):
-        more = by is not None or options["ties"] != "equal" or options["nearly"] is not None
-        if more or options["floor"] or options["order_tol"]:
+        is_of_solve = by is not None or options["ties"] != "equal" or options["nearly"] is not None
+        if is_of_solve or options["floor"] or options["order_tol"]:
             raise InvalidInputError(
                 f"--method {method} takes none of --group, --ties free, --nearly, --floor and --order-tol. Leave them "
                 "out."
@@ -218,8 +218,8 @@ def _solved(
     common |= {"groups": by, "ties": options["ties"], "nearly": options["nearly"], "gap_tol": options["gap"]}
     with progress("Solving:", "iterations") as show:
         shown = None if show is None else lambda check: show(check.n_iter)
-        more = {"floor": options["floor"], "order_tol": options["order_tol"], "callback": shown}
-        result = solve(p, targets, method=method, **common, **more)
+        common |= {"floor": options["floor"], "order_tol": options["order_tol"], "callback": shown}
+        result = solve(p, targets, method=method, **common)
     how = "converged" if result.converged else "stopped before it had converged"
     parts = "" if result.groups is None else f" over {count(len(result.groups), 'group')}"
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"

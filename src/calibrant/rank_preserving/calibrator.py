@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -46,11 +46,14 @@ class RankPreservingCalibrator(Configured, MapFitted):
     ----------
     maps : {"rising", "straight"}
         "rising" takes the maps from P to Q of each column of the nearest rank-preserving matrix; "straight" takes
-        a_j + c p with the largest c in [0, 1] that leaves all a_j at 0 or above.
+        a_j + c p with the largest c in [0, 1] that leaves all a_j at `floor` or above.
     knot_tol : float
         Farthest that the stored map may lie from the fitted one: 0 keeps a knot for every distinct probability.
     tol, gap_tol, max_iter
         As for `solve`, which "rising" calls.
+    floor : float
+        Least entry that the maps give, before a row is divided by its sum: no class becomes an impossible event, whose
+        log loss would be infinite. Where half the least margin is less, that is taken; 0 is none.
     nearly : EpsilonSlack or LambdaPenalty, optional
         As for `solve`, with "rising" alone. A map rises even so: see Notes.
 
@@ -61,6 +64,8 @@ class RankPreservingCalibrator(Configured, MapFitted):
     margins_, classes_ : ndarray of shape (K,)
         The margins, as rates, and the labels, sorted, where labels or an estimate gave the margins; else 0 to K - 1.
         Columns follow this order.
+    floor_ : float
+        The least entry that the maps give: `floor`, or half the least margin where that is less.
     n_rows_ : int
         Rows of positive weight that it was fitted to.
     score_names_ : tuple of str or None
@@ -113,8 +118,10 @@ class RankPreservingCalibrator(Configured, MapFitted):
     gap_tol: float | None = None
     max_iter: int = 20_000
     nearly: Nearly | None = None
+    floor: float = 1e-6
     map_: OneVsRestMap = field(init=False)
     margins_: FloatArray = field(init=False)
+    floor_: float = field(init=False)
     result_: RankPreservingResult = field(init=False)
 
     def fit(
@@ -148,6 +155,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
         """
         check_choice("maps", self.maps, get_args(MapKind))
         knot_tol = check_number("knot_tol", self.knot_tol, minimum=0.0, maximum=1.0)
+        floor = check_number("floor", self.floor, minimum=0.0)
         options = SolveOptions(nearly=self.nearly, tol=self.tol, gap_tol=self.gap_tol, max_iter=self.max_iter)
         if self.nearly is not None and self.maps == "straight":
             raise InvalidInputError(
@@ -160,12 +168,15 @@ class RankPreservingCalibrator(Configured, MapFitted):
         target = margins if y is None else margins_from_labels(y, classes=classes)
         rows = check_rows(P, sample_weight)
         problem = check_problem(rows, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
+        self.floor_ = min(floor, 0.5 * float(problem.rates.min()))
         if self.maps == "rising":
-            self.result_ = find_nearest(problem.columns(), problem.origin, options)
+            options = replace(options, floor=self.floor_)
+            self.result_ = find_nearest(problem.columns(), problem.origin, options, has_price=False)
             warn_of_gap(self.result_, options)
             columns = _rising(problem, self.result_, options, knot_tol)
         else:
-            columns = _straight(problem.rates, np.average(problem.values, axis=0, weights=problem.weight))
+            mean = np.average(problem.values, axis=0, weights=problem.weight)
+            columns = _straight(problem.rates, mean, self.floor_)
         names, estimate = column_names(rows.container), as_margins(target)
         self.classes_: npt.NDArray[Any] = np.arange(len(columns)) if estimate is None else estimate.classes
         places = None if names is None else match_classes(names, self.classes_.tolist(), name="P")
@@ -213,7 +224,9 @@ class RankPreservingCalibrator(Configured, MapFitted):
         self.check_fitted()
         settings = self.get_params()
         nearly = settings.pop("nearly")
-        settings |= {} if nearly is None else {"nearly": asdict(nearly)}  # left out where it is none, as it always was
+        if settings["floor"] == 0.0:  # what older documents lack is left out where it is none
+            del settings["floor"]
+        settings |= {} if nearly is None else {"nearly": asdict(nearly)}
         kept = {"settings": settings, "classes": self.classes_, "n_rows": self.n_rows_}
         kept |= {"score_names": self.score_names_, "margins": self.margins_, "map": self.map_.encode()}
         return {name: plain(value) for name, value in kept.items()}
@@ -221,21 +234,23 @@ class RankPreservingCalibrator(Configured, MapFitted):
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
         parts = body.members(("settings", "classes", "n_rows", "score_names", "margins", "map"))
-        more = [name for name in ("nearly",) if name in parts["settings"].object()]
+        more = [name for name in ("nearly", "floor") if name in parts["settings"].object()]
         settings = parts["settings"].members(("maps", "knot_tol", "tol", "gap_tol", "max_iter", *more))
-        has_gap = settings["gap_tol"].value is not None
-        numbers = {key: settings[key].number() for key in ("knot_tol", "tol", *(("gap_tol",) if has_gap else ()))}
+        optional = [key for key in ("gap_tol", "floor") if key in settings and settings[key].value is not None]
+        numbers = {key: settings[key].number() for key in ("knot_tol", "tol", *optional)}
         for key, value in numbers.items():
-            if value < 0.0 or (value == 0.0 and key != "knot_tol"):
-                settings[key].refuse("is no tolerance")
+            if value < 0.0 or (value == 0.0 and key in ("tol", "gap_tol")):
+                settings[key].refuse("is no tolerance" if key != "floor" else "is negative")
+        numbers.setdefault("floor", 0.0)
         max_iter = settings["max_iter"].integer(minimum=1)
-        nearly = _decode_nearly(settings["nearly"]) if more else None
+        nearly = _decode_nearly(settings["nearly"]) if "nearly" in more else None
         made = cls(maps=settings["maps"].choice(get_args(MapKind)), max_iter=max_iter, nearly=nearly, **numbers)
-        if more and made.maps == "straight":
+        if nearly is not None and made.maps == "straight":
             settings["nearly"].refuse("does not go with straight maps")
         made.classes_, made.n_rows_ = parts["classes"].labels(minimum=2), parts["n_rows"].integer(minimum=1)
         made.score_names_ = None if parts["score_names"].value is None else parts["score_names"].names()
         made.margins_, made.map_ = parts["margins"].probabilities(), decode_map(parts["map"], OneVsRestMap)
+        made.floor_ = min(made.floor, 0.5 * float(made.margins_.min()))
         if made.map_.is_logit or made.map_.coupling != "normalise":
             parts["map"].refuse("is no map of columns of probabilities that are divided by their sum")
         for key, values in (("map", made.map_.maps), ("margins", made.margins_), ("score_names", made.score_names_)):
@@ -282,10 +297,10 @@ def _nearest_rising(q: FloatArray, columns: SortedColumns) -> FloatArray:
     return unsorted(by_place, columns.order)
 
 
-def _straight(rates: FloatArray, mean: FloatArray) -> list[InterpolatedMap]:
-    """Return the maps a_j + c p with a_j = rate_j - c mean_j, none of them below 0."""
-    constant, c = affine_point(rates, mean, np.zeros_like(mean))
-    starts = np.maximum(constant, 0.0)
+def _straight(rates: FloatArray, mean: FloatArray, floor: float) -> list[InterpolatedMap]:
+    """Return the maps a_j + c p with a_j = rate_j - c mean_j, none of them below the floor."""
+    constant, c = affine_point(rates - floor, mean, np.zeros_like(mean))
+    starts = np.maximum(constant, 0.0) + floor
     return [InterpolatedMap(np.array([0.0, 1.0]), np.array([a, min(a + c, 1.0)])) for a in starts.tolist()]
 
 

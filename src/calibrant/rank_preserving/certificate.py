@@ -4,8 +4,9 @@ Every check measures the iterate, turns its multipliers into a lower bound of th
 Lagrangian), and searches for a feasible matrix near it. The gap between the two is what stops the solver.
 
 Of a strict order the feasible matrix comes in two steps: some of the affine feasible point is mixed in, which lies
-strictly inside the order, and the mixture is projected. The more is mixed in, the easier the projection and the
-larger the gap, so the share is the largest that the gap which is asked for allows. Where the order may be broken there
+strictly inside the order, and the mixture is projected, by Newton steps or, where these fail, by steps of the
+splitting. The more is mixed in, the easier the projection and the larger the gap, so the share is the largest that the
+gap which is asked for allows. Where the order may be broken there
 is room around every iterate: its sums are corrected in closed form, and as much of an affine point is mixed in as the
 signs and the slack ask for.
 """
@@ -20,29 +21,26 @@ from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.nearly import Nearly
 from calibrant.rank_preserving.problem import affine_columns, affine_feasible_point, largest_violation, reachable_totals
 from calibrant.rank_preserving.projection import (
+    SHARE_OF_GAP,
+    SHARES_AT_THE_END,
     Errors,
     Multipliers,
     dual_value,
+    mix_in,
     multiplier_terms,
-    project,
-    project_by_steps,
+    project_either,
 )
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
-#: Shares of the affine point that are mixed in, the least first, where an iteration ends before it has converged.
-_SHARES_AT_THE_END = (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
 #: Passes of a projection by Newton steps, which cost a fifth of an iteration each: at least, per iteration so far, and
-#: at most. Steps of one by the splitting: at least, and per iteration so far.
+#: at most.
 _LEAST_PASSES, _PASSES_PER_ITERATION, _MOST_PASSES = 500, 1.5, 1_000
-_LEAST_STEPS, _STEPS_PER_ITERATION = 500, 0.25
 #: Checks without a projection after one that failed, at first; after each further failure as many more.
 _PAUSE_AFTER_FAILURE = 3
-#: Sums that a projection aims at, as a share of `tol`.
-_PROJECTION_AIM = 0.01
-#: Share of the gap that is allowed which mixing may use up.
-_SHARE_OF_GAP = 0.7
 #: Iterations after which what is good enough is not taken on to the smaller gap.
 _MOST_FOR_TARGET = 5_000
+#: Distance per entry below which gaps are shares of this one, as rounding would decide.
+_LEAST_DISTANCE = 1e-9
 #: Entries up to which a relaxed order is taken on to the smaller gap, which needs many more iterations there.
 _FEW_ENTRIES = 600
 
@@ -59,7 +57,7 @@ class Certificate:
         self.columns, self.criteria, self.order = columns, criteria, columns.order
         self.work = Workspace.of(columns)
         self.affine = affine_feasible_point(columns, share=self.share_of_slope)
-        self.floor = columns.total * columns.p.shape[0] * criteria.tol**2
+        self.floor = columns.total * columns.p.shape[0] * max(criteria.tol, _LEAST_DISTANCE) ** 2
         self.bound, self.goal, self.target = 0.0, criteria.gap_tol, criteria.target_gap
         self.history: list[Progress] = []
         self.is_overwritten = False
@@ -79,7 +77,7 @@ class Certificate:
         if abs(last.objective - self.bound) <= self.criteria.gap_tol * max(last.objective, self.floor):
             return (
                 "The bound is there: what is stuck is a feasible matrix near the iterate, whose sums are off by "
-                f'{last.residual:.1e}. A larger gap_tol helps, or ties="free".'
+                f"{last.residual:.1e}. A larger gap_tol helps at once, a larger max_iter slowly."
             )
         return (
             f"The iterate has an objective of {last.objective:.6g} and sums off by {last.residual:.1e}, and the bound "
@@ -111,13 +109,18 @@ class Certificate:
     def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
         """Return the objective of sorted columns, and the largest distances of a row sum and of a column mean."""
         columns = self.columns if columns is None else columns
-        row, total = self.work.row, self.work.total
-        objective = kernels.measure_columns(columns, q, row, total)
-        off = np.abs(total - columns.margins)
-        gives = columns.give > 0.0
-        self.cost_of_margins = float((np.square(off[gives]) / columns.give[gives]).sum())
+        return self._with_sums(self.distance(q, columns), columns)
+
+    def distance(self, q: FloatArray, columns: SortedColumns) -> float:
+        """Return the objective of sorted columns but for the cost of totals; their sums are left in `work`."""
+        return float(kernels.measure_columns(columns, q, self.work.row, self.work.total))
+
+    def _with_sums(self, distance: float, columns: SortedColumns) -> tuple[float, float, float]:
+        """Return the objective and the residuals where the sums are those in `work`."""
+        off, gives = np.abs(self.work.total - columns.margins), columns.give > 0.0
+        cost = float((np.square(off[gives]) / columns.give[gives]).sum())
         beyond = float(np.where(gives, 0.0, off - columns.room).max())
-        return objective + self.cost_of_margins, float(np.abs(row).max()), max(beyond, 0.0) / columns.total
+        return distance + cost, float(np.abs(self.work.row).max()), max(beyond, 0.0) / columns.total
 
     def check(
         self, n_iter: int, q: FloatArray, columns: SortedColumns, multipliers: Multipliers, *, may_project: bool = True
@@ -126,9 +129,9 @@ class Certificate:
 
         Where the search overwrites the iterate, `is_overwritten` says so.
         """
-        objective, *residuals = self.measure(q, columns)
-        errors = Errors.of(self.columns, self.work, objective - self.cost_of_margins, multipliers)
-        errors = errors.less(self.take_bound(multipliers))
+        distance = self.distance(q, columns)
+        objective, *residuals = self._with_sums(distance, columns)
+        errors = Errors.of(columns, self.work, distance, multipliers).less(self.take_bound(multipliers))
         self.record_progress(n_iter, max(residuals), objective)
         self.is_overwritten = False
         if max(residuals) <= 0.5 * self.criteria.tol and objective < self.objective:
@@ -161,7 +164,7 @@ class Certificate:
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Search for the best feasible matrix near the last iterate; `spare` is overwritten."""
-        for share in (self._share(), *_SHARES_AT_THE_END):
+        for share in (self._share(), *SHARES_AT_THE_END):
             if self.is_done() or share > 0.99:
                 return
             spare[:] = q
@@ -174,7 +177,7 @@ class Certificate:
     def _share(self) -> float:
         """Return the share of the affine point that takes most of the gap that is allowed."""
         excess = self.affine_objective - self.bound
-        return min(_SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
+        return min(SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
         """Project where the iterate is near enough, and projections have not failed lately."""
@@ -189,21 +192,14 @@ class Certificate:
     def _try_projection(self, q: FloatArray, columns: SortedColumns, share: float) -> bool:
         """Project a mixture of an iterate and the affine point, in place, and keep the result where it is better."""
         self.is_overwritten = True
-        constant, slope = self.affine
-        for j, p in enumerate(columns.p):
-            q[j] *= 1.0 - share
-            q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
+        mix_in(q, columns, self.affine, share)
         columns = columns.own_order()
         self.measure(q, columns)
         mixed = columns.at(reachable_totals(columns, self.work.total)).replace(p=q)
-        tol = self.criteria.tol
-        n_iter = self.history[-1].n_iter
+        tol, n_iter = self.criteria.tol, self.history[-1].n_iter
         max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
-        max_steps = _LEAST_STEPS + int(_STEPS_PER_ITERATION * n_iter)
-        is_found = project(mixed, self.work, aim=_PROJECTION_AIM * tol, tol=0.5 * tol, max_passes=max_passes)
-        if not is_found and self._n_failures:  # they cost more: not before the cheaper way has failed once before
-            is_found = project_by_steps(mixed, self.work, tol=0.5 * tol, max_steps=max_steps)
-        if not is_found:
+        may_step = self._n_failures > 0  # steps cost more: not before Newton's have failed once before
+        if not project_either(mixed, self.work, tol=tol, max_passes=max_passes, n_iter=n_iter, may_step=may_step):
             return False
         objective = self.measure(q, self.columns.in_order(mixed.order))[0]
         if objective < self.objective:
@@ -227,9 +223,8 @@ class RelaxedCertificate(Certificate):
     def rule(self, penalty: float) -> Rule:
         return self.nearly.rule(penalty)
 
-    def measure(self, q: FloatArray, columns: SortedColumns | None = None) -> tuple[float, float, float]:
-        distance, *residuals = super().measure(q, columns)
-        return distance + self.nearly.cost(self.columns, q), residuals[0], residuals[1]
+    def distance(self, q: FloatArray, columns: SortedColumns) -> float:
+        return super().distance(q, columns) + self.nearly.cost(self.columns, q)
 
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has searched for the best feasible matrix near its iterate."""
@@ -238,7 +233,7 @@ class RelaxedCertificate(Certificate):
         columns = self.columns
         least = columns.p - multipliers[0][columns.order] - multipliers[1][:, None]
         kernels.pool_columns(columns.replace(p=least), self.work, columns.weight, self.rule(1.0), least)
-        return self.measure(least)[0] + 2.0 * multiplier_terms(columns, self.work, multipliers)
+        return self.distance(least, columns) + 2.0 * multiplier_terms(columns, self.work, multipliers)
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:  # noqa: ARG002
         found = self._repair(q)

@@ -17,6 +17,7 @@ from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
 from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
+from calibrant.rank_preserving.ordered_raking import row_divergence
 from calibrant.rank_preserving.problem import (
     MarginKind,
     Mismatch,
@@ -28,7 +29,7 @@ from calibrant.rank_preserving.problem import (
     check_rows,
     unsorted,
 )
-from calibrant.rank_preserving.raking import rake_problem, row_divergence
+from calibrant.rank_preserving.raking import rake_problem
 from calibrant.rank_preserving.solving import SolveOptions, find_nearest
 from calibrant.results import Plain
 from calibrant.rows import Rows

@@ -204,7 +204,11 @@ def _read_side(given: Any, names: Sequence[str] | None, n_columns: int, name: st
         if values.shape != (n_columns,):
             raise ShapeError(f"{name} has shape {values.shape} for the {n_columns} columns of P. Pass one per column.")
         if name != "margins" and (values < 0.0).any():
-            raise InvalidInputError(f"{name} has the negative entry {values.min().item()!r}. Pass 0 or more.")
+            column = (names or range(n_columns))[int(values.argmin())]
+            raise InvalidInputError(
+                f"{name} of column {column!r}: {values.min().item()!r} is negative ({(values < 0.0).sum():,} of "
+                f"{n_columns:,}). Pass 0 or more."
+            )
         return values, False
     classes = estimate.classes.tolist()
     if len(classes) != n_columns:

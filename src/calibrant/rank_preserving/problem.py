@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -39,10 +39,11 @@ _ROUNDING = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 5e-2}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an answer goes back into: the container that P came in, and which of its rows have weight."""
+    """What an answer goes back to: the container of P, which of its rows have weight, and the totals asked for."""
 
     container: Container
     is_kept: BoolArray | None
+    margins_given: FloatArray | None = None
 
     def wrap(self, q: FloatArray) -> Any:
         """Return a matrix of the rows that have weight as the kind that came in; the other rows are NaN."""
@@ -62,7 +63,6 @@ class Problem:
     margins: FloatArray
     room: FloatArray
     give: FloatArray
-    margins_given: FloatArray
     origin: Origin
 
     @property
@@ -131,22 +131,26 @@ def unsorted(q: FloatArray, order: npt.NDArray[np.int32]) -> FloatArray:
     return out
 
 
-def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
-    """Return columns and margins as shares of what is left above the least entry `floor`, in place of `columns.p`."""
+def check_floor(columns: SortedColumns, floor: float, names: Sequence[Any]) -> None:
+    """Refuse a least entry that leaves nothing of a row, or that a total lies below."""
     n_columns, total = len(columns.p), columns.total
-    room = 1.0 - n_columns * floor
-    if room <= 0.0:
+    if n_columns * floor >= 1.0:
         raise InvalidInputError(
             f"floor={floor:g} leaves nothing of a row of {n_columns} entries. Pass less than {1.0 / n_columns:.6g}."
         )
-    high = columns.margins + columns.room - floor * total
-    if (high < 0.0).any():
-        j = int(high.argmin())
-        highest = columns.margins + columns.room
+    highest = np.where(columns.give > 0.0, total, columns.margins + columns.room)
+    if (highest < floor * total).any():
+        j = int(highest.argmin())
         raise InvalidInputError(
-            f"margins of column {j}: {highest[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} gives "
-            f"{total:,.12g} rows. Pass a floor of at most {highest.min() / total:.6g}."
+            f"margins of column {names[j]!r}: {highest[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} "
+            f"gives {total:,.12g} rows. Pass a floor of at most {highest.min() / total:.6g}."
         )
+
+
+def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
+    """Return columns and margins as shares of what is left above the least entry `floor`, in place of `columns.p`."""
+    total, room = columns.total, 1.0 - len(columns.p) * floor
+    high = columns.margins + columns.room - floor * total
     low = np.maximum(columns.margins - columns.room - floor * total, 0.0)
     margins = np.where(columns.room > 0.0, 0.5 * (low + high), columns.margins - floor * total)
     columns.p[:] -= floor
@@ -278,20 +282,21 @@ def check_problem(
         raise InvalidInputError("margins with a tolerance, an interval or a penalty are for solve alone. Pass totals.")
     kind = "rates" if wanted.is_rate else margin_kind
     whole = total if kind == "totals" else 1.0
-    _check_margins(wanted.values, rows.container.columns or range(n_columns), whole, kind, on_mismatch)
+    names = rows.container.columns or range(n_columns)
+    _check_margins(wanted.values, names, whole, kind, on_mismatch)
     scale = total / whole
     given = wanted.values * scale
     if wanted.is_exact:
         margins, room = _rescaled(given, total, kind, whole, on_mismatch), np.zeros(n_columns)
     elif wanted.penalty is None:
-        margins, room = _check_intervals(wanted.low * scale, wanted.high * scale, total)
+        margins, room = _check_intervals(wanted.low * scale, wanted.high * scale, total, names)
     else:
         margins, room = given, np.zeros(n_columns)
     give = np.full(n_columns, 0.0 if wanted.penalty is None else total / wanted.penalty)
-    return Problem(values, weight, margins, room, give, given, Origin(rows.container, is_kept))
+    return Problem(values, weight, margins, room, give, Origin(rows.container, is_kept, given))
 
 
-def _check_margins(wanted: FloatArray, labels: Iterable[Any], whole: float, kind: str, on_mismatch: Mismatch) -> None:
+def _check_margins(wanted: FloatArray, labels: Sequence[Any], whole: float, kind: str, on_mismatch: Mismatch) -> None:
     """Refuse margins that no column can have."""
     what = "the weight of all rows" if kind == "totals" else "all rows"
     for label, value in zip(labels, wanted.tolist(), strict=True):
@@ -327,11 +332,15 @@ def _rescaled(wanted: FloatArray, total: float, kind: str, whole: float, on_mism
     return wanted * factor
 
 
-def _check_intervals(low: FloatArray, high: FloatArray, total: float) -> tuple[FloatArray, FloatArray]:
+def _check_intervals(
+    low: FloatArray, high: FloatArray, total: float, names: Sequence[Any]
+) -> tuple[FloatArray, FloatArray]:
     """Return the middle of the intervals of the totals and how far their ends are, where totals of the rows fit."""
     if (low > high).any():
         j = int((low > high).argmax())
-        raise InvalidInputError(f"margins of column {j}: low={low[j]:.9g} is above high={high[j]:.9g}. Swap the two.")
+        raise InvalidInputError(
+            f"margins of column {names[j]!r}: low={low[j]:.9g} is above high={high[j]:.9g}. Swap the two."
+        )
     high = np.minimum(high, total)
     if low.sum() > total * (1.0 + MARGIN_TOLERANCE) or high.sum() < total * (1.0 - MARGIN_TOLERANCE):
         raise InvalidInputError(

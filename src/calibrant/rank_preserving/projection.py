@@ -5,7 +5,8 @@ maximises the dual of the least distance over one multiplier for each row and ea
 nearest rising columns come from pooling (`dual_value`, a lower bound of the least half squared distance), and the
 slope of the dual is what the sums are off. Newton steps solve the Hessian, which averages over the pooled blocks, by
 conjugate gradients with a diagonal preconditioner, and are halved until the dual rises. It stops where all sums are
-off by at most `aim`, or gives up after `max_passes` passes over the matrix.
+off by at most `aim`, or gives up after `max_passes` passes over the matrix. `project_by_steps` does the same by steps
+of the splitting, which get there where the blocks are too few for a quadratic model.
 
 `project_exactly` does the same for small matrices by an active set on dense systems, to the last digits.
 
@@ -34,8 +35,15 @@ _SUFFICIENT, _MAX_HALVINGS = 1e-4, 12
 #: Added to the averages, so that rows that only blocks at 0 hold have a finite multiplier; passes of a step at most.
 _RIDGE, _MAX_INNER_PASSES = 1e-9, 200
 #: A penalty rises where the sums are off by more than this many times what the objective is.
-_WEIGHT_OF_OBJECTIVE = 3.0
-#: Of `project_by_steps`: its penalty, its steps from check to check, and the checks before it may give up.
+WEIGHT_OF_OBJECTIVE = 3.0
+#: Share of the gap that is allowed which mixing may use up, and shares of the affine point that are mixed in, the least
+#: first, where an iteration ends before it has converged.
+SHARE_OF_GAP, SHARES_AT_THE_END = 0.7, (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
+#: Of `project_either`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`; steps of
+#: the splitting, at least and per iteration so far.
+_AIM, _GOOD_ENOUGH, _LEAST_STEPS, _STEPS_PER_ITERATION = 0.01, 0.5, 500, 0.25
+#: Of `project_by_steps`: its first penalty, its steps from check to check, and the checks before it may give up. The
+#: first change of the penalty's logarithm, and how fast changes fade with the checks.
 _STEPS_PENALTY, _STEPS, _FIRST_CHECKS = 100.0, 25, 8
 _CHANGE, _FADING = 0.7, 0.5
 #: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
@@ -72,7 +80,7 @@ class Errors(NamedTuple):
     """How far an iterate and its multipliers are from the optimum, in units of the objective.
 
     `sums` is what the multipliers make of what the sums are off, `objective` the iterate's Lagrangian less its least
-    value, and `gap` the iterate's objective less that value: below 0 where the sums are met too loosely.
+    value, and `gap` the iterate's distance less that value: below 0 where the sums are met too loosely.
     """
 
     sums: float
@@ -80,11 +88,10 @@ class Errors(NamedTuple):
     gap: float
 
     @classmethod
-    def of(cls, columns: SortedColumns, work: Workspace, objective: float, multipliers: Multipliers) -> Errors:
-        """Return what is off by the sums in `work`, with the objective in place of the gap to its least value."""
-        lagrangian = objective + 2.0 * multiplier_terms(columns, work, multipliers)
-        sums = 2.0 * multiplier_terms(columns, work, multipliers, is_absolute=True)
-        return cls(sums, lagrangian, objective)
+    def of(cls, columns: SortedColumns, work: Workspace, distance: float, multipliers: Multipliers) -> Errors:
+        """Return what an iterate of this distance is off by the sums in `work`, before `less` takes the least value."""
+        lagrangian = distance + 2.0 * multiplier_terms(columns, work, multipliers)
+        return cls(2.0 * multiplier_terms(columns, work, multipliers, is_absolute=True), lagrangian, distance)
 
     def less(self, bound: float) -> Errors:
         """Return the errors where the Lagrangian's least value is `bound`."""
@@ -93,11 +100,30 @@ class Errors(NamedTuple):
     @property
     def is_loose(self) -> bool:
         """Whether the sums are what is off most, so that the penalty should rise."""
-        return self.sums > _WEIGHT_OF_OBJECTIVE * self.objective
+        return self.sums > WEIGHT_OF_OBJECTIVE * self.objective
 
 
 def _inner(weight: FloatArray, a: FloatArray, b: FloatArray) -> float:
     return float(np.einsum("i,i,i->", weight, a, b))
+
+
+def mix_in(q: FloatArray, columns: SortedColumns, point: tuple[FloatArray, float], share: float) -> None:
+    """Mix a share of the affine point, a_j + c P_ij, into sorted columns, in place."""
+    constant, slope = point
+    for j, p in enumerate(columns.p):
+        q[j] *= 1.0 - share
+        q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
+
+
+def project_either(
+    columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, n_iter: int, may_step: bool = True
+) -> bool:
+    """Project by Newton steps, or where these fail by steps of the splitting, more of them after more iterations."""
+    good_enough = _GOOD_ENOUGH * tol
+    if project(columns, work, aim=_AIM * tol, tol=good_enough, max_passes=max_passes):
+        return True
+    max_steps = _LEAST_STEPS + int(_STEPS_PER_ITERATION * n_iter)
+    return may_step and project_by_steps(columns, work, tol=good_enough, max_steps=max_steps)
 
 
 def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, max_passes: int) -> bool:
@@ -161,7 +187,7 @@ def project_by_steps(columns: SortedColumns, work: Workspace, *, tol: float, max
         while True:
             row_multipliers = workers.take_steps(state, move, penalty, None, _STEPS)
             workers.pool(state, penalty, None, move)
-            objective = kernels.measure_columns(columns, move, work.row, work.total)
+            distance = kernels.measure_columns(columns, move, work.row, work.total)
             off = float(np.abs(work.total - columns.margins).max()) / columns.total
             residuals.append(max(float(np.abs(work.row).max()), off))
             if residuals[-1] <= tol:
@@ -173,7 +199,7 @@ def project_by_steps(columns: SortedColumns, work: Workspace, *, tol: float, max
             if n_left <= 0 or (last > _FIRST_CHECKS and pace * n_left > math.log(tol / residuals[last])):
                 return False
             multipliers = row_multipliers, workers.column_multipliers
-            errors = Errors.of(columns, work, objective, multipliers)
+            errors = Errors.of(columns, work, distance, multipliers)
             is_loose = errors.less(2.0 * dual_value(columns, work, multipliers)).is_loose
             change = math.exp(_CHANGE / (1.0 + _FADING * last))
             factor = change if is_loose else 1.0 / change

@@ -43,9 +43,17 @@ class Progress:
     time_s: float
     dual_residual: float = 0.0
 
-    def scaled(self, factor: float) -> Progress:
-        """Return the check with objective and bound times `factor`."""
-        return replace(self, objective=self.objective * factor, bound=self.bound * factor)
+    def scaled(self, room: float) -> Progress:
+        """Return the check of entries that are shares of `room`, in units of the entries themselves."""
+        if room == 1.0:
+            return self
+        return replace(
+            self,
+            residual=self.residual * room,
+            objective=self.objective * room**2,
+            bound=self.bound * room**2,
+            dual_residual=self.dual_residual * room,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +66,8 @@ class RankPreservingResult:
         The matrix, in the container that the probabilities came in. Rows of weight 0 are NaN.
     converged : bool
         Whether the residuals are at most `tol` and the gap at most `gap_tol`; of the order, what is broken beyond what
-        `nearly` allows. It is computed from `Q` itself and
-        from a feasible point of the dual problem: a certificate, not a guess.
+        `nearly` allows. It is computed from `Q` itself and from a feasible point of the dual problem: a certificate,
+        not a guess.
     n_iter : int
         Iterations, each about one pass over the matrix, with the passes that finding the start took.
     objective : float

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError, warn
 from calibrant.kernels import SortedColumns
+from calibrant.numerics import TINY
 from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
 from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import (
@@ -21,6 +22,7 @@ from calibrant.rank_preserving.problem import (
     Problem,
     Ties,
     above_floor,
+    check_floor,
     check_problem,
     check_rows,
     largest_violation,
@@ -45,7 +47,6 @@ from calibrant.validation import (
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
 #: The gap that is good enough, and the one that matrices of few entries are taken on to.
 _GAP = 1e-4
-_TINY = 1e-300
 _SMALL, _SMALL_GAP = 5_000, 1e-7
 
 
@@ -170,9 +171,9 @@ def solve(
         return _solve_groups(rows, margins, groups, options, gate)
     problem = gate(rows, margins)
     del rows  # memory: sorted columns take the place of rows that are not the caller's own
-    columns, origin, given = problem.columns(ties, order_tol), problem.origin, problem.margins_given
+    columns, origin = problem.columns(ties, order_tol), problem.origin
     del problem
-    result = replace(find_nearest(columns, origin, options), margins_given=given)
+    result = find_nearest(columns, origin, options)
     warn_of_gap(result, options)
     return result
 
@@ -248,13 +249,18 @@ class SolveOptions:
         return StoppingCriteria(float(self.tol) / room, self.allowed_gap, target, self.callback)
 
 
-def find_nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> RankPreservingResult:
+def find_nearest(
+    columns: SortedColumns, origin: Origin, options: SolveOptions, *, has_price: bool = True
+) -> RankPreservingResult:
     """Solve a problem that has passed the gate; whether it converged is for the caller to say.
 
-    With a floor, `columns.p` is overwritten.
+    With a floor, `columns.p` is overwritten, and the price of it takes a second solution.
     """
     if options.floor == 0.0:
         return _nearest(columns, origin, options)
+    check_floor(columns, options.floor, origin.container.columns or range(len(columns.p)))
+    if not has_price:
+        return replace(_nearest(above_floor(columns, options.floor), origin, options), floor=options.floor)
     plain = _nearest(columns, origin, replace(options, floor=0.0, callback=None))
     found = _nearest(above_floor(columns, options.floor), origin, options)
     price = (found.objective - plain.objective) / max(plain.objective, columns.p.size * options.tol**2)
@@ -298,11 +304,12 @@ def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> R
         row_residual=row_residual * room,
         margin_residual=margin_residual * room,
         rank_residual=rank_residual * room,
-        history=tuple(check.scaled(room**2) for check in certificate.history),
+        history=tuple(check.scaled(room) for check in certificate.history),
         method=method,
         time_s=criteria.elapsed(),
         stuck=certificate.stuck(method),
         n_freed=int(np.diff(columns.free, axis=1).sum() - len(columns.free)) if options.order_tol else 0,
+        margins_given=origin.margins_given,
         margins_used=used,
         margin_prices=certificate.prices * room - (certificate.prices * room).mean() * columns.is_exact,
         nearly=options.nearly,
@@ -342,8 +349,7 @@ def _solve_groups(
             problem = gate(own, target)
         except CalibrantError as error:
             raise type(error)(f"group {group!r}: {error}") from None
-        found_one = find_nearest(problem.columns(options.ties, options.order_tol), problem.origin, options)
-        results[group] = replace(found_one, margins_given=problem.margins_given)
+        results[group] = find_nearest(problem.columns(options.ties, options.order_tol), problem.origin, options)
         q[is_own] = results[group].Q
     parts = list(results.values())
     late = [group for group, part in results.items() if not part.converged]
@@ -370,7 +376,7 @@ def _solve_groups(
         stuck=" ".join(dict.fromkeys(part.stuck for part in parts if part.stuck)),
         n_freed=sum(part.n_freed for part in parts),
         floor=options.floor,
-        floor_price=objective / max(sum(part.objective / (1.0 + part.floor_price) for part in parts), _TINY) - 1.0,
+        floor_price=objective / max(sum(part.objective / (1.0 + part.floor_price) for part in parts), TINY) - 1.0,
         groups=results,
         nearly=options.nearly,
     )

@@ -88,12 +88,8 @@ def split(
     state, move = columns.p.copy(), np.empty_like(columns.p)
     if start is not None:
         penalties.descend(start[0], max_iter - n_iter)
-        (constant, slope), by_place = certificate.affine, penalties.of_rows()
-        for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
-            # the state whose pooled columns are the affine point, and whose multipliers are those of the start
-            q = np.maximum(constant[j] + slope * p, 0.0)
-            state[j] = q + (p - q - start[0][order] - start[1][j]) / by_place[order]
-        del start, by_place
+        _place_at_affine(state, columns, certificate.affine, start[:2], penalties.of_rows())
+        del start
     columns = columns.own_order()
     mean: FloatArray | None = None
     row_multipliers: FloatArray | None = None
@@ -132,6 +128,20 @@ def split(
     return n_iter
 
 
+def _place_at_affine(
+    state: FloatArray,
+    columns: SortedColumns,
+    point: tuple[FloatArray, float],
+    multipliers: Multipliers,
+    penalty: FloatArray,
+) -> None:
+    """Set the state whose pooled columns are the affine point, and whose multipliers are these."""
+    constant, slope = point
+    for j, (p, order) in enumerate(zip(columns.p, columns.order, strict=True)):
+        q = np.maximum(constant[j] + slope * p, 0.0)
+        state[j] = q + (p - q - multipliers[0][order] - multipliers[1][j]) / penalty[order]
+
+
 def _dual_residual(
     columns: SortedColumns, state: FloatArray, q: FloatArray, multipliers: Multipliers, penalty: FloatArray
 ) -> float:
@@ -153,12 +163,8 @@ class _Penalties:
 
     def __init__(self, certificate: Certificate, *, by_row: bool, fixed: float | None) -> None:
         n = certificate.columns.weight.size
-        self.is_fixed, self.by_row, self.growth, self.fading_after = (
-            fixed is not None,
-            by_row,
-            certificate.growth,
-            certificate.fading_after,
-        )
+        self.is_fixed, self.by_row = fixed is not None, by_row
+        self.growth, self.fading_after = certificate.growth, certificate.fading_after
         self.common, self.ratio = certificate.first_penalty if fixed is None else fixed, np.ones(n)
         self.scale = row_scale(certificate.columns) if by_row else np.ones(n)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
@@ -295,12 +301,12 @@ def alternate(columns: SortedColumns, certificate: Certificate, *, max_iter: int
         q = projected
         n_iter += 1
         if n_iter >= min(next_check, max_iter):
-            by_place = _by_place(q, columns)
-            certificate.check(n_iter, by_place, columns, (row_multipliers, column_multipliers))
+            by_place, sorted_now = _by_place(q, columns), certificate.columns.in_order(columns.order)
+            certificate.check(n_iter, by_place, sorted_now, (row_multipliers, column_multipliers))
             interval = min(interval * _GROWTH, _LONGEST)
             next_check = n_iter + int(interval)
             if n_iter >= max_iter:
-                certificate.finish(_by_place(q, columns), columns, by_place)
+                certificate.finish(_by_place(q, columns), sorted_now, by_place)
                 break
     return n_iter
 
