@@ -108,8 +108,8 @@ REAL = (
     *(("tabular_models_fetal_health_3class", model, (300, None)) for model in ("nb", "logreg", "rf", "hgb", "mlp")),
     ("cifar100_wideresnet_16_4", None, (100, 300, 1_000)),
 )
-#: Sets and models that the constants of the solver were chosen on; the others, and the synthetic "confident" draws, took
-#: no part.
+#: Sets and models that the solver's constants were chosen on; the others and the synthetic "confident" draws took
+#: no part in it.
 CHOSEN_ON = {"cifar10_vgg16", "hpc_cv_4class", "nb", "rf"}
 
 
