@@ -232,7 +232,7 @@ def of_rank_preserving(p: Any, rates: Any) -> Any:
 
 #: What takes a matrix and numbers of its classes.
 TAKE_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "solve": lambda p, rates: cb.rank_preserving.solve(p, rates, margin_kind="rates", gap_tol=1e-3).Q,
+    "solve": lambda p, rates: cb.rank_preserving.solve(p, rates, margin_kind="rates", gap_tol=1e-11).Q,
     "rake": lambda p, rates: cb.rank_preserving.rake(p, rates, margin_kind="rates").Q,
     "RankPreservingCalibrator": of_rank_preserving,
     "prior_shift": lambda p, rates: cb.prior.prior_shift(p, old=RATES[CLASSES], new=rates),

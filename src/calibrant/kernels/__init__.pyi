@@ -12,6 +12,7 @@ from calibrant.kernels.column_arrays import (
     NEIGHBOURS as NEIGHBOURS,
     PAIRS as PAIRS,
     PENALTY as PENALTY,
+    RELAXATION as RELAXATION,
     ROW as ROW,
     SLACK as SLACK,
     WEIGHT as WEIGHT,

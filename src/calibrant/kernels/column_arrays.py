@@ -14,6 +14,8 @@ PlaceArray: TypeAlias = npt.NDArray[np.int32]
 #: is kept; the compiler then leaves out the branches of a relaxed one.
 Rule: TypeAlias = tuple[int, float]
 SLACK, NEIGHBOURS, PAIRS = 0, 1, 2
+#: Over-relaxation of the splitting's steps; between 1 and 2 all converge.
+RELAXATION = 1.85
 #: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
 PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
 

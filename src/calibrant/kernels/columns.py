@@ -18,13 +18,20 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.kernels._jit import compiled
-from calibrant.kernels.column_arrays import PENALTY, ROW, SUM, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
+from calibrant.kernels.column_arrays import (
+    PENALTY,
+    RELAXATION,
+    ROW,
+    SUM,
+    WEIGHT,
+    Rule,
+    SortedColumns,
+    SplittingArrays,
+    Workspace,
+)
 from calibrant.kernels.pav import push_block
 from calibrant.kernels.relaxed_order import fit_relaxed, merge_sort
 from calibrant.numerics import FloatArray
-
-#: Over-relaxation of the splitting's steps; between 1 and 2 all converge.
-RELAXATION = 1.85
 
 
 @compiled

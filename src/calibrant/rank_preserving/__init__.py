@@ -21,6 +21,7 @@ from calibrant.rank_preserving.margins import (
     margins_from_estimate as margins_from_estimate,
     margins_from_labels as margins_from_labels,
 )
+from calibrant.rank_preserving.nearest import Method as Method
 from calibrant.rank_preserving.nearly import (
     EpsilonSlack as EpsilonSlack,
     LambdaPenalty as LambdaPenalty,
@@ -29,5 +30,9 @@ from calibrant.rank_preserving.nearly import (
 )
 from calibrant.rank_preserving.problem import MarginKind as MarginKind, Mismatch as Mismatch, Ties as Ties
 from calibrant.rank_preserving.raking import RakedResult as RakedResult, rake as rake
-from calibrant.rank_preserving.result import Progress as Progress, RankPreservingResult as RankPreservingResult
-from calibrant.rank_preserving.solving import Method as Method, solve as solve
+from calibrant.rank_preserving.result import (
+    GroupTotals as GroupTotals,
+    Progress as Progress,
+    RankPreservingResult as RankPreservingResult,
+)
+from calibrant.rank_preserving.solving import solve as solve

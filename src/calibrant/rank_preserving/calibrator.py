@@ -17,6 +17,7 @@ from calibrant.kernels import SortedColumns, Workspace
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
+from calibrant.rank_preserving.nearest import SolveOptions, find_nearest, warn_of_gap
 from calibrant.rank_preserving.nearly import EpsilonSlack, LambdaPenalty, Nearly, Pairs
 from calibrant.rank_preserving.problem import (
     MarginKind,
@@ -29,7 +30,6 @@ from calibrant.rank_preserving.problem import (
     unsorted,
 )
 from calibrant.rank_preserving.result import RankPreservingResult
-from calibrant.rank_preserving.solving import SolveOptions, find_nearest, warn_of_gap
 from calibrant.results import plain
 from calibrant.settings import Configured
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes

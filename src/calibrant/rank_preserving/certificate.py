@@ -150,7 +150,7 @@ class Certificate:
 
     def take_bound(self, multipliers: Multipliers) -> float:
         """Return the lower bound that multipliers prove; the best is kept."""
-        bound = self._lower_bound(multipliers)
+        bound = self.lower_bound(multipliers)
         if bound > self.bound:
             self.bound, self.prices = bound, -2.0 * multipliers[1]
         return bound
@@ -171,7 +171,8 @@ class Certificate:
             if self._try_projection(spare, columns, share):
                 return
 
-    def _lower_bound(self, multipliers: Multipliers) -> float:
+    def lower_bound(self, multipliers: Multipliers) -> float:
+        """Return the lower bound that multipliers prove."""
         return 2.0 * dual_value(self.columns.own_order(), self.work, multipliers)
 
     def _share(self) -> float:
@@ -229,7 +230,7 @@ class RelaxedCertificate(Certificate):
     def finish(self, q: FloatArray, columns: SortedColumns, spare: FloatArray) -> None:
         """Do nothing: every check has searched for the best feasible matrix near its iterate."""
 
-    def _lower_bound(self, multipliers: Multipliers) -> float:
+    def lower_bound(self, multipliers: Multipliers) -> float:
         columns = self.columns
         least = columns.p - multipliers[0][columns.order] - multipliers[1][:, None]
         kernels.pool_columns(columns.replace(p=least), self.work, columns.weight, self.rule(1.0), least)
@@ -257,3 +258,8 @@ class RelaxedCertificate(Certificate):
         if violation > allowed:
             share = max(share, 1.0 - allowed / violation)
         return np.maximum((1.0 - share) * fixed + share * self.inside, 0.0)
+
+
+def certificate_of(columns: SortedColumns, criteria: StoppingCriteria, relaxed: Nearly | None) -> Certificate:
+    """Return the certificate of a strict order, or of one that may be broken as `relaxed` says."""
+    return Certificate(columns, criteria) if relaxed is None else RelaxedCertificate(columns, criteria, relaxed)

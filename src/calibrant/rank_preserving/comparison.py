@@ -16,6 +16,7 @@ from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
 from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
+from calibrant.rank_preserving.nearest import SolveOptions, find_nearest
 from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.ordered_raking import row_divergence
 from calibrant.rank_preserving.problem import (
@@ -30,7 +31,6 @@ from calibrant.rank_preserving.problem import (
     unsorted,
 )
 from calibrant.rank_preserving.raking import rake_problem
-from calibrant.rank_preserving.solving import SolveOptions, find_nearest
 from calibrant.results import Plain
 from calibrant.rows import Rows
 from calibrant.validation import NUMPY, ArrayLike, Labels, Scores

@@ -131,14 +131,13 @@ def unsorted(q: FloatArray, order: npt.NDArray[np.int32]) -> FloatArray:
     return out
 
 
-def check_floor(columns: SortedColumns, floor: float, names: Sequence[Any]) -> None:
-    """Refuse a least entry that leaves nothing of a row, or that a total lies below."""
-    n_columns, total = len(columns.p), columns.total
+def check_floor(floor: float, highest: FloatArray, total: float, names: Sequence[Any]) -> None:
+    """Refuse a least entry that leaves nothing of a row, or whose total lies above the `highest` that one may be."""
+    n_columns = highest.size
     if n_columns * floor >= 1.0:
         raise InvalidInputError(
             f"floor={floor:g} leaves nothing of a row of {n_columns} entries. Pass less than {1.0 / n_columns:.6g}."
         )
-    highest = np.where(columns.give > 0.0, total, columns.margins + columns.room)
     if (highest < floor * total).any():
         j = int(highest.argmin())
         raise InvalidInputError(

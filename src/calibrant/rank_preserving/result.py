@@ -56,6 +56,32 @@ class Progress:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTotals:
+    """The totals of one set of groups, where there are several.
+
+    Attributes
+    ----------
+    groups : tuple
+        The groups of the set, sorted.
+    given, used : ndarray of shape (groups, K)
+        The totals that were asked for, and those of the answer.
+    prices : ndarray of shape (groups, K)
+        How much the objective rises per unit by which a total is raised, 0 where it does not bind. Of exact totals,
+        none of which can be raised by itself, only differences count.
+    """
+
+    groups: tuple[Any, ...]
+    given: FloatArray
+    used: FloatArray
+    prices: FloatArray
+
+    @property
+    def binds(self) -> BoolArray:
+        """Whether each total has a price, shape (groups, K)."""
+        return np.asarray(np.abs(self.prices) > _NO_PRICE)
+
+
 @dataclass(frozen=True, slots=True)
 class RankPreservingResult:
     """The nearest matrix that a solver reached, with the proof of how near it is to the best one.
@@ -100,7 +126,11 @@ class RankPreservingResult:
         Of exact totals, which can't be raised one by one, only differences count, and the mean is 0.
     groups : dict or None
         The result of each group, where there are groups. Then `Q` holds the rows of all, `n_iter`, `objective` and
-        `bound` are sums, residuals are the largest, and `history` is left to the groups.
+        `bound` are sums, residuals are the largest, and `history` is left to the groups. With several sets of groups,
+        the result of each cell, by the tuple of its groups: its margins are those that the cell was left with.
+    sets : dict or None
+        The `GroupTotals` of each set, where there are several sets of groups. `history` is then that of the search for
+        what the cells are left with.
     nearly : EpsilonSlack, LambdaPenalty or None
         How the order might be broken, as it was passed.
     """
@@ -125,11 +155,14 @@ class RankPreservingResult:
     margins_used: FloatArray | None = field(default=None, repr=False)
     margin_prices: FloatArray | None = field(default=None, repr=False)
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
+    sets: Mapping[str, GroupTotals] | None = field(default=None, repr=False)
     nearly: Nearly | None = None
 
     @property
     def binds(self) -> BoolArray:
         """Whether each total has a price, shape (K,); with groups those of each, one after the other."""
+        if self.sets is not None:
+            return np.concatenate([each.binds.ravel() for each in self.sets.values()])
         prices = [np.asarray(part.margin_prices, dtype=float) for part in (self.groups or {None: self}).values()]
         return np.asarray(np.abs(np.concatenate(prices)) > _NO_PRICE)
 

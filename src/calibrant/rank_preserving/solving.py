@@ -4,50 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, InvalidTypeError, warn
-from calibrant.kernels import SortedColumns
 from calibrant.numerics import TINY
-from calibrant.rank_preserving.certificate import Certificate, RelaxedCertificate
-from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
-from calibrant.rank_preserving.problem import (
-    MarginKind,
-    Mismatch,
-    Origin,
-    Problem,
-    Ties,
-    above_floor,
-    check_floor,
-    check_problem,
-    check_rows,
-    largest_violation,
-    unsorted,
-)
-from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
-from calibrant.rank_preserving.result import Progress, RankPreservingResult, StoppingCriteria
-from calibrant.rank_preserving.splitting import alternate, split
+from calibrant.phrases import listed
+from calibrant.rank_preserving.crossed import read_crossed, solve_crossed
+from calibrant.rank_preserving.nearest import Method, SolveOptions, find_nearest, warn_of_gap
+from calibrant.rank_preserving.nearly import Nearly
+from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem, check_rows
+from calibrant.rank_preserving.result import Progress, RankPreservingResult
 from calibrant.rows import Rows
-from calibrant.validation import (
-    ArrayLike,
-    Container,
-    as_groups,
-    check_choice,
-    check_integer,
-    check_number,
-    check_same_length,
-    match_names,
-    read_names,
-)
-
-Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
-#: The gap that is good enough, and the one that matrices of few entries are taken on to.
-_GAP = 1e-4
-_SMALL, _SMALL_GAP = 5_000, 1e-7
+from calibrant.validation import ArrayLike, Container, Labels, as_groups, check_same_length, match_names, read_names
 
 
 def solve(
@@ -82,9 +54,12 @@ def solve(
         these; margins with names go with columns without names where the names are the numbers of the columns, or
         sorted. What `margins_from_labels` or an estimate of `calibrant.prior` gives are rates, whatever `margin_kind`
         says. With `groups`, a mapping from group to any of these, or a frame with the groups as its index and a
-        column for each of P.
-    groups : array-like of shape (n,), optional
+        column for each of P; with several sets of groups, a mapping from the name of each set to that.
+    groups : array-like of shape (n,), mapping or frame, optional
         The group of each row. Each group gets its own margins, and the order is kept within it, not across groups.
+        A mapping from names to groups, or a frame with a column of groups each, are several sets at once, such as
+        region and age, nested or crossed: the answer has the margins of all of them, and the order is kept among rows
+        that share their group in every set.
     method : {"auto", "adaptive", "admm", "dykstra"}
         "adaptive" is a Douglas-Rachford splitting with a penalty for each row, started from the affine feasible point
         where rows are many, "admm" the same with one penalty and no such start, "dykstra" alternating projections.
@@ -138,6 +113,8 @@ def solve(
     Q_aj <= Q_bj wherever P_aj <= P_bj, or what `nearly` makes of this order. Every answer is feasible: the sums to
     `tol`, the order (within the slack) and the signs exactly.
     Margins between 0 and the number of rows, with the right sum, are never at odds with the order: equal rows keep it.
+    Margins of several sets of groups may be at odds with each other. They are then refused, and the error names the
+    fewest that no matrix has together.
 
     The order leaves little room. Every column of Q is a rising function of that column of P, and functions of the
     columns that sum to 1 at very many different rows are all but straight lines: the answer then comes close to
@@ -168,6 +145,9 @@ def solve(
     rows = check_rows(P, sample_weight, normalise=normalise)
     gate = partial(check_problem, margin_kind=margin_kind, on_mismatch=on_mismatch, may_give=True)
     if groups is not None:
+        sets = _sets_of_groups(groups, rows.n_rows)
+        if sets is not None:
+            return _solve_sets(rows, margins, sets, options, gate)
         return _solve_groups(rows, margins, groups, options, gate)
     problem = gate(rows, margins)
     del rows  # memory: sorted columns take the place of rows that are not the caller's own
@@ -176,154 +156,6 @@ def solve(
     result = find_nearest(columns, origin, options)
     warn_of_gap(result, options)
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class SolveOptions:
-    """How `solve` goes about it; see its parameters."""
-
-    method: Method = "auto"
-    nearly: Nearly | None = None
-    ties: Ties = "equal"
-    order_tol: float = 0.0
-    tol: float = 1e-9
-    gap_tol: float | None = None
-    max_iter: int = 20_000
-    rho: float | None = None
-    floor: float = 0.0
-    callback: Callable[[Progress], object] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        check_choice("method", self.method, get_args(Method))
-        check_choice("ties", self.ties, get_args(Ties))
-        check_number("tol", self.tol, minimum=0.0, is_open=True)
-        if self.gap_tol is not None:
-            check_number("gap_tol", self.gap_tol, minimum=0.0, is_open=True)
-        check_integer("max_iter", self.max_iter, minimum=1)
-        check_number("floor", self.floor, minimum=0.0)
-        check_number("order_tol", self.order_tol, minimum=0.0)
-        if self.rho is not None:
-            check_number("rho", self.rho, minimum=0.0, is_open=True)
-            if self.chosen_method == "dykstra":
-                raise InvalidInputError(
-                    'rho is the penalty of a splitting, and method="dykstra" has none. Leave it out.'
-                )
-        if not isinstance(self.nearly, Nearly | None):
-            raise InvalidTypeError(f"nearly={self.nearly!r} is no slack. Pass EpsilonSlack, LambdaPenalty or None.")
-        if self.relaxed is not None:
-            self._check_relaxed()
-
-    def _check_relaxed(self) -> None:
-        if isinstance(self.nearly, LambdaPenalty) and self.method == "dykstra":
-            raise InvalidInputError(
-                f'nearly={self.nearly!r} is a price, and method="dykstra" projects, which takes a limit. '
-                'Leave method out, or pass "admm".'
-            )
-        if self.method == "adaptive" or self.ties == "free" or self.order_tol:
-            raise InvalidInputError(
-                f'nearly={self.nearly!r} goes with method="admm" and ties="equal", and EpsilonSlack with '
-                'method="dykstra" too. Leave method, ties and order_tol out.'
-            )
-
-    @property
-    def relaxed(self) -> Nearly | None:
-        """How an order may be broken; None where it may not."""
-        return None if self.nearly is None or self.nearly.is_strict else self.nearly
-
-    @property
-    def chosen_method(self) -> str:
-        """The method that "auto" stands for."""
-        return self.method if self.method != "auto" else "adaptive" if self.relaxed is None else "admm"
-
-    @property
-    def allowed_gap(self) -> float:
-        """The gap that is good enough."""
-        return _GAP if self.gap_tol is None else float(self.gap_tol)
-
-    def criteria(self, size: int, room: float = 1.0) -> StoppingCriteria:
-        """Return the stopping criteria for a matrix of so many entries, and start the timer.
-
-        Tolerances are of the answer, whose entries are `room` times those that are solved for.
-        """
-        target = _SMALL_GAP if self.gap_tol is None and size <= _SMALL else self.allowed_gap
-        return StoppingCriteria(float(self.tol) / room, self.allowed_gap, target, self.callback)
-
-
-def find_nearest(
-    columns: SortedColumns, origin: Origin, options: SolveOptions, *, has_price: bool = True
-) -> RankPreservingResult:
-    """Solve a problem that has passed the gate; whether it converged is for the caller to say.
-
-    With a floor, `columns.p` is overwritten, and the price of it takes a second solution.
-    """
-    if options.floor == 0.0:
-        return _nearest(columns, origin, options)
-    check_floor(columns, options.floor, origin.container.columns or range(len(columns.p)))
-    if not has_price:
-        return replace(_nearest(above_floor(columns, options.floor), origin, options), floor=options.floor)
-    plain = _nearest(columns, origin, replace(options, floor=0.0, callback=None))
-    found = _nearest(above_floor(columns, options.floor), origin, options)
-    price = (found.objective - plain.objective) / max(plain.objective, columns.p.size * options.tol**2)
-    return replace(found, floor=options.floor, floor_price=max(price, 0.0), time_s=found.time_s + plain.time_s)
-
-
-def _nearest(columns: SortedColumns, origin: Origin, options: SolveOptions) -> RankPreservingResult:
-    """Solve for columns that are shares of what is left above the floor."""
-    room = 1.0 - len(columns.p) * options.floor
-    criteria = options.criteria(columns.p.size, room)
-    relaxed, method = options.relaxed, options.chosen_method
-    relaxed = None if relaxed is None else relaxed.within(room)
-    if method == "dykstra" and not columns.is_exact:
-        raise InvalidInputError('method="dykstra" takes exact totals alone. Leave method out.')
-    certificate = Certificate(columns, criteria) if relaxed is None else RelaxedCertificate(columns, criteria, relaxed)
-    if method == "dykstra":
-        n_iter = alternate(columns, certificate, max_iter=options.max_iter)
-    else:
-        by_row = method == "adaptive"
-        n_iter = split(columns, certificate, max_iter=options.max_iter, by_row=by_row, penalty=options.rho)
-        is_small = columns.p.size <= LARGEST_EXACT and not columns.free.size and columns.is_exact
-        if is_small and relaxed is None and not certificate.is_done():
-            exact = project_exactly(columns)
-            if exact is not None:
-                certificate.propose(exact[0], exact[1:])
-    q = certificate.best()
-    certificate.objective, row_residual, margin_residual = certificate.measure(q, columns.in_order(certificate.order))
-    rank_residual = largest_violation(columns, q)
-    beyond_allowed = rank_residual - (0.0 if relaxed is None else relaxed.allowed)
-    is_feasible = max(row_residual, margin_residual, beyond_allowed) <= criteria.tol
-    used = certificate.work.total * room + options.floor * columns.total
-    q *= room
-    q += options.floor
-    return RankPreservingResult(
-        Q=origin.wrap(unsorted(q, certificate.order)),
-        converged=is_feasible and certificate.gap <= criteria.gap_tol,
-        n_iter=n_iter,
-        objective=certificate.objective * room**2,
-        bound=certificate.bound * room**2,
-        gap=certificate.gap,
-        row_residual=row_residual * room,
-        margin_residual=margin_residual * room,
-        rank_residual=rank_residual * room,
-        history=tuple(check.scaled(room) for check in certificate.history),
-        method=method,
-        time_s=criteria.elapsed(),
-        stuck=certificate.stuck(method),
-        n_freed=int(np.diff(columns.free, axis=1).sum() - len(columns.free)) if options.order_tol else 0,
-        margins_given=origin.margins_given,
-        margins_used=used,
-        margin_prices=certificate.prices * room - (certificate.prices * room).mean() * columns.is_exact,
-        nearly=options.nearly,
-    )
-
-
-def warn_of_gap(result: RankPreservingResult, options: SolveOptions) -> None:
-    """Warn if the gap is too large."""
-    if not result.converged:
-        warn(
-            f"{result.method} stopped after {result.n_iter:,} iterations with a gap of {result.gap:.2e}, above "
-            f"gap_tol={options.allowed_gap:g}. The answer is feasible. {result.stuck}",
-            ConvergenceWarning,
-        )
 
 
 def _solve_groups(
@@ -380,6 +212,47 @@ def _solve_groups(
         groups=results,
         nearly=options.nearly,
     )
+
+
+def _sets_of_groups(groups: Any, n: int) -> dict[str, Labels] | None:
+    """Return the labels of each set of groups, where `groups` is a mapping of several sets or a frame of columns."""
+    import narwhals as nw
+
+    table = nw.from_native(groups, eager_only=True, pass_through=True)
+    if isinstance(table, nw.DataFrame):
+        groups = {name: table[name] for name in table.columns}
+    if not isinstance(groups, Mapping):
+        return None
+    if not groups:
+        raise InvalidInputError("groups is an empty mapping. Pass the groups of each set by its name, or leave it out.")
+    labels = {str(name): as_groups(column, name=f"groups[{name!r}]") for name, column in groups.items()}
+    for name, of in labels.items():
+        check_same_length(n, of.codes.size, "P", f"groups[{name!r}]")
+    return labels
+
+
+def _solve_sets(
+    rows: Rows,
+    margins: Any,
+    sets: Mapping[str, Labels],
+    options: SolveOptions,
+    gate: Callable[[Rows, Any], Problem],
+) -> RankPreservingResult:
+    """Solve for the totals of several sets of groups at once."""
+    if not isinstance(margins, Mapping):
+        raise InvalidTypeError(
+            f"margins is a {type(margins).__name__}, and groups has {listed(list(sets))}. Pass a dict with the margins "
+            "of the groups of each."
+        )
+    places = match_names(list(margins), list(sets), name="margins", of="groups")
+    each = list(margins.values())
+    wanted = {
+        name: _margins_of_groups(each[place], of.classes.tolist())
+        for (name, of), place in zip(sets.items(), places or (), strict=True)
+    }
+    result = solve_crossed(rows, read_crossed(rows, sets, wanted, gate), options)
+    warn_of_gap(result, options)
+    return result
 
 
 def _margins_of_groups(margins: Any, found: list[Any]) -> list[Any]:
