@@ -301,3 +301,18 @@ def test_a_price_of_totals_is_for_one_set() -> None:
     margins["age"][1] = Margins(margins["age"][1], penalty=1.0)
     with pytest.raises(InvalidInputError, match="age 1: margins at a price are for one set of groups"):
         solve(P, margins, groups=groups)
+
+
+def test_cells_that_other_totals_leave_nothing_are_solved_too() -> None:
+    """The young of the south all have to be of class 1, and so no old one elsewhere is, though no total says so."""
+    P, groups, wanted = draw(8, n=48)
+    is_south, is_young = groups["region"] == "s", groups["age"] == 0
+    wanted[is_south & is_young] = [0.0, 1.0, 0.0]
+    wanted[~is_south & ~is_young, 1] = 0.0
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    margins = totals_of(wanted, groups)
+    assert min(totals.min() for of in margins.values() for totals in of.values()) > 0.5
+    result = solve(P, margins, groups=groups, gap_tol=1e-5)
+    assert_is_best(result, *least(P, groups, wanted))
+    assert result.Q[is_south & is_young, 1].min() > 1.0 - 1e-6
+    assert result.Q[~is_south & ~is_young, 1].max() < 1e-6

@@ -13,11 +13,13 @@ import numpy as np
 from scipy import sparse
 
 from calibrant.errors import InvalidInputError
-from calibrant.numerics import FloatArray
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.phrases import listed
 
 #: Totals that an error names at most, and seconds that the search for the smallest contradiction may take.
 _MOST_NAMED, _SEARCH_SECONDS = 12, 20.0
+#: An equal share of a cell below which there is no room, and a small one.
+_NO_ROOM, _SMALL_SHARE = 1e-7, 1e-3
 #: Share of the largest contradiction that a smaller one has to have to be named instead.
 _WORTH_NAMING = 1e-3
 
@@ -55,24 +57,59 @@ class CellTotals:
         """Return totals of the cells that are as far from every limit as can be; raise where there are none.
 
         The largest t for which each is at least t of an equal share of its cell, and each group's total at least t of
-        its room away from both ends.
+        its room away from both ends. Totals that are 0 in every matrix are 0.
         """
+        may_be = self.incidence @ (self.margins + self.room == 0.0) == 0.0
+        totals, t = self._innermost(may_be)
+        if t < _NO_ROOM:
+            totals, _ = self._innermost(self._support())
+        return totals
+
+    def _innermost(self, may_be: BoolArray) -> tuple[FloatArray, float]:
+        """Return the totals of `inside` and t, where those that may not be are 0."""
         from scipy.optimize import linprog
 
-        n = self.weight.size * len(self.columns)
+        n = may_be.size
         cells, groups = self._sums()
-        is_none = self.incidence @ (self.margins + self.room == 0.0) > 0.0
-        least = np.where(is_none, 0.0, self.weight[:, None] / len(self.columns)).reshape(-1, 1)
+        least = np.where(may_be, self.weight[:, None] / len(self.columns), 0.0).reshape(-1, 1)
         room = self.room.reshape(-1, 1)
         system = sparse.bmat([[-sparse.eye(n), least], [groups, room], [-groups, room]], format="csr")
-        high, low = (self.margins + self.room).ravel(), (self.margins - self.room).ravel()
-        limits = np.concatenate((np.zeros(n), high, -low))
         equal = sparse.hstack((cells, sparse.csr_matrix((cells.shape[0], 1))), format="csr")
-        aim, bounds = np.append(np.zeros(n), -1.0), [*[(0.0, None)] * n, (0.0, 1.0)]
-        found = linprog(aim, system, limits, equal, self.weight, bounds=bounds, method="highs")
+        most = np.where(may_be, self.weight[:, None], 0.0).ravel()
+        found = linprog(
+            np.append(np.zeros(n), -1.0),
+            system,
+            np.concatenate((np.zeros(n), *self._limits())),
+            equal,
+            self.weight,
+            bounds=[*zip(np.zeros(n), most, strict=True), (0.0, 1.0)],
+            method="highs",
+        )
         if found.x is None:
             raise InvalidInputError(self._contradiction())
-        return np.asarray(found.x[:-1], dtype=float).reshape(self.weight.size, -1)
+        return np.asarray(found.x[:-1], dtype=float).reshape(may_be.shape), float(found.x[-1])
+
+    def _support(self) -> BoolArray:
+        """Return which totals of the cells are above 0 in any matrix: those that are where small ones count alike."""
+        from scipy.optimize import linprog
+
+        cells, groups = self._sums()
+        n = self.weight.size * len(self.columns)
+        small = np.repeat(_SMALL_SHARE * self.weight / len(self.columns), len(self.columns))
+        found = linprog(  # totals are the sum of a small part, which counts, and a rest
+            np.append(-1.0 / small, np.zeros(n)),
+            sparse.hstack((sparse.vstack((groups, -groups)),) * 2, format="csr"),
+            np.concatenate(self._limits()),
+            sparse.hstack((cells, cells), format="csr"),
+            self.weight,
+            bounds=[*zip(np.zeros(n), small, strict=True), *[(0.0, None)] * n],
+            method="highs",
+        )
+        return np.reshape(found.x[:n] > _NO_ROOM * small, (self.weight.size, -1))
+
+    def _limits(self) -> tuple[FloatArray, FloatArray]:
+        """Return the upper ends of the groups' totals, and the lower ones with the other sign, each in one line."""
+        return (self.margins + self.room).ravel(), (self.room - self.margins).ravel()
 
     def nearest(self, totals: FloatArray, inside: FloatArray) -> FloatArray:
         """Return totals of the cells near `totals` that the groups may have, which are `inside` in part where need be.
@@ -85,8 +122,9 @@ class CellTotals:
         is_exact = self.room.ravel() == 0.0
         exact = sparse.vstack((cells, groups[np.flatnonzero(is_exact)]), format="csr")
         wanted = np.concatenate((self.weight, self.margins.ravel()[is_exact]))
-        root = np.sqrt(np.repeat(self.weight, len(self.columns)))
-        scaled, flat = exact @ sparse.diags(root), totals.ravel()
+        # totals that are 0 inside are 0 in every matrix, and stay so
+        root = np.sqrt(np.repeat(self.weight, len(self.columns)) * (inside.ravel() > 0.0))
+        scaled, flat = exact @ sparse.diags(root), np.where(inside > 0.0, totals, 0.0).ravel()
         for _ in range(3):  # the second and third time take off what rounding left
             flat = flat - root * lsqr(scaled, exact @ flat - wanted, atol=1e-15, btol=1e-15)[0]
         found = flat.reshape(totals.shape)
@@ -137,10 +175,10 @@ class CellTotals:
 
         cells, groups = self._sums()
         m, n_cells = groups.shape[0], self.weight.size
-        high, low = (self.margins + self.room).ravel(), np.maximum(self.margins - self.room, 0.0).ravel()
+        high, low = self._limits()
         # unknowns: a multiplier of each cell, of each upper end and of each lower end; then whether a total takes part
         covers = sparse.hstack((cells.T, groups.T, -groups.T), format="csr")
-        proof = np.concatenate((self.weight, high, -low))
+        proof = np.concatenate((self.weight, high, low))
         bounds = [*[(None, None)] * n_cells, *[(0.0, 1.0)] * (2 * m)]
         largest = linprog(proof, -covers, np.zeros(covers.shape[0]), bounds=bounds, method="highs")
         takes_part = sparse.hstack((sparse.csr_matrix((m, n_cells)), sparse.eye(m), sparse.eye(m), -sparse.eye(m)))
