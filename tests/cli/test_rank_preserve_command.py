@@ -299,6 +299,44 @@ def test_totals_of_groups_with_a_tolerance_from_either_kind_of_csv(run: Run, fol
     assert "north" in page
 
 
+def test_totals_of_two_sets_of_groups_hold_at_once(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    """By place from a CSV, by w from JSON; with a tolerance they bind, and totals at odds are named by column."""
+    north, w = np.arange(200) % 4 == 0, np.arange(200) % 3
+    wanted = matrix**1.2 / (matrix**1.2).sum(axis=1, keepdims=True)
+    lines = [
+        f"{name},{','.join(map(str, wanted[at].sum(axis=0).tolist()))}"
+        for name, at in (("north", north), ("south", ~north))
+    ]
+    (folder / "places.csv").write_text("\n".join(["place,cat,dog,eel", *lines]))
+    by_w = {
+        str(v): dict(zip(("cat", "dog", "eel"), wanted[w == v].sum(axis=0).tolist(), strict=True)) for v in range(3)
+    }
+    (folder / "w.json").write_text(json.dumps(by_w))
+    call = (
+        "rank-preserve P.parquet --score p_* --group place --margins places.csv --group w --margins w.json -o Q.parquet"
+    )
+    done = run(f"{call} --report page.html")
+    assert done.exit_code == 0, done.output
+    assert " over 6 cells; gap " in done.output
+    found = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"])
+    for at in (north, ~north, *(w == v for v in range(3))):
+        np.testing.assert_allclose(found[at].sum(axis=0), wanted[at].sum(axis=0), atol=1e-6)
+    page = (folder / "page.html").read_text()
+    assert "over 6 cells of place and w" in page
+    assert "w 2" in page
+    by_w["0"]["cat"] += 0.5
+    by_w["0"]["dog"] -= 0.5
+    (folder / "w.json").write_text(json.dumps(by_w))
+    at_odds = run(call)
+    assert at_odds.exit_code == 2
+    assert re.search(r"no matrix of these rows has these 5 totals.*of place 'north'", at_odds.output.replace("\n", " "))
+    assert "of w 0" in at_odds.output.replace("\n", " ")
+    assert not list(folder.glob("Q.parquet.*"))
+    near = run(f"{call} --tolerance 1")
+    assert near.exit_code == 0, near.output
+    assert re.search(r"\d+ of 15 totals bind", near.output)
+
+
 def test_labels_give_the_margins(run: Run, folder: Path, matrix: np.ndarray) -> None:
     table = pq.read_table(folder / "P.parquet")
     y = np.array(["cat", "dog", "eel"])[np.random.default_rng(0).integers(0, 3, 200)]
@@ -309,6 +347,13 @@ def test_labels_give_the_margins(run: Run, folder: Path, matrix: np.ndarray) -> 
     np.testing.assert_allclose(met, [(y == name).sum() for name in ("cat", "dog", "eel")], atol=1e-6)
     by_place = run("rank-preserve L.parquet --label y --score p_* --group place --weight w -o Q.parquet")
     assert by_place.exit_code == 0, by_place.output
+    by_both = run("rank-preserve L.parquet --label y --score p_* --group place --group w -o Q.parquet")
+    assert by_both.exit_code == 0, by_both.output
+    both = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"])
+    at = np.arange(200) % 3 == 1
+    np.testing.assert_allclose(
+        both[at].sum(axis=0), [(y[at] == name).sum() for name in ("cat", "dog", "eel")], atol=1e-6
+    )
 
 
 def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: np.ndarray) -> None:
@@ -324,6 +369,9 @@ def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: n
     [
         ("", "Pass one of --margins and --label"),
         ("--margins m.json --label place", "Pass one of --margins and --label"),
+        ("--margins m.json --margins m.json", "2 files of --margins and 0 columns of --group"),
+        ("--margins m.json --group place --group w", "1 file of --margins and 2 columns of --group"),
+        ("--margins m.json --group w --margins m.json --group w", "--group w is there twice"),
         ("--margins m.json --tolerance x", "--tolerance 'x' is no number"),
         ("--margins m.json --tolerance -1", "--tolerance -1 is not at least 0"),
         ("--margins i.json --tolerance 1", "the margins are intervals"),

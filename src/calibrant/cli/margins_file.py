@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,14 +23,27 @@ _CLASS, _TOTAL, _LOW, _HIGH = "class", "total", "low", "high"
 _AS_CSV = "a CSV has the columns class and total, or class, low and high; with --group the group's too"
 
 
-def read_margins(path: str, group: str | None) -> dict[str, Any]:
-    """Return the total of each class, or that of each class by group, from a file.
+def read_margins(paths: Sequence[str], groups: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the total of each class, by group where there are groups, and by set of groups where several; and classes.
 
     Raises
     ------
     InvalidInputError
-        If the file holds no totals by name; the message says how to write them.
+        If a file holds no totals by name, or two have other classes; the message says how to write them.
     """
+    found = [_read_one(path, group) for path, group in zip(paths, groups or (None,), strict=True)]
+    classes = [list(next(iter(each.values())) if groups else each) for each in found]
+    for path, own in zip(paths, classes, strict=True):
+        if set(own) != set(classes[0]):
+            raise InvalidInputError(
+                f"{path} has margins of {listed(own)}, and {paths[0]} of {listed(classes[0])}. Name the same classes."
+            )
+    wanted = found[0] if len(found) == 1 else dict(zip(groups, found, strict=True))
+    return wanted, classes[0]
+
+
+def _read_one(path: str, group: str | None) -> dict[str, Any]:
+    """Return the total of each class, or that of each class by group, from one file."""
     if Path(path).suffix.lower() == ".csv":
         return _read_csv(path, group)
     is_grouped = group is not None
@@ -93,8 +107,8 @@ def _number(line: dict[str, Any], name: str, path: str, k: int) -> float:
         raise InvalidInputError(f"{path} line {k}, column {name!r}: {line[name]!r} is no number.") from None
 
 
-def count_labels(labels: Any, classes: list[str], by: Any, weight: FloatArray | None) -> dict[str, Any]:
-    """Return how often each class occurs among labels, by group where there are groups."""
+def count_labels(labels: Any, classes: list[str], by: Mapping[str, Any], weight: FloatArray | None) -> dict[str, Any]:
+    """Return how often each class occurs among labels, by group and set of groups as `read_margins` does."""
     named = np.array([str(label) for label in labels.to_pylist()], dtype=object)
     w = np.ones(named.size) if weight is None else weight
     missing = sorted(set(named.tolist()) - set(classes))
@@ -104,16 +118,22 @@ def count_labels(labels: Any, classes: list[str], by: Any, weight: FloatArray | 
     def count(rows: Any) -> Totals:
         return {label: float(w[rows & (named == label)].sum()) for label in classes}
 
-    if by is None:
+    if not by:
         return count(np.ones(named.size, dtype=bool))
-    groups = np.array(by.to_pylist(), dtype=object)
-    return {label: count(groups == label) for label in dict.fromkeys(groups.tolist())}
+    found = {}
+    for name, column in by.items():
+        groups = np.array(column.to_pylist(), dtype=object)
+        found[name] = {label: count(groups == label) for label in dict.fromkeys(groups.tolist())}
+    return found if len(found) > 1 else next(iter(found.values()))
 
 
-def as_targets(totals: dict[str, Any], tolerance: str | None, *, is_grouped: bool) -> dict[str, Any] | Margins:
-    """Return what `solve` takes for totals that may lie within a tolerance, a number or a percentage of each."""
-    if is_grouped:
-        return {group: as_targets(own, tolerance, is_grouped=False) for group, own in totals.items()}
+def as_targets(totals: dict[str, Any], tolerance: str | None, *, depth: int) -> dict[str, Any] | Margins:
+    """Return what `solve` takes for totals that may lie within a tolerance, a number or a percentage of each.
+
+    `depth` is 0 for totals of the classes, 1 for those by group, and 2 by set and group.
+    """
+    if depth:
+        return {name: as_targets(own, tolerance, depth=depth - 1) for name, own in totals.items()}
     has_ends = any(isinstance(value, tuple) for value in totals.values())
     if tolerance is None and not has_ends:
         return totals

@@ -81,7 +81,12 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
     "calibrant rank-preserve P.csv --score 'p_*' --margins shares.json --rates --group region -o Q.csv",
 )
 @click.argument("file")
-@click.option("--margins", metavar="FILE", help="JSON or CSV: the total of each class, or of each class by group.")
+@click.option(
+    "--margins",
+    multiple=True,
+    metavar="FILE",
+    help="JSON or CSV: the total of each class, or of each class by group; one per --group.",
+)
 @click.option("--label", metavar="COLUMN", help="Column of labels, whose counts are the margins, instead of a file.")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write; - is standard output.")
 @click.option(
@@ -91,7 +96,12 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
 @click.option("--tolerance", metavar="T|P%", help="How far a total may lie from its margin.  [default: 0]")
 @click.option("--rescale", is_flag=True, help="Multiply margins that don't sum to the rows by one number.")
 @click.option("--normalise", is_flag=True, help="Divide rows by their sums first, as rounded ones need.")
-@click.option("--group", metavar="COLUMN", help="Column of the groups, each of which has margins of its own.")
+@click.option(
+    "--group",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of the groups, each of which has margins of its own; several hold at once.",
+)
 @click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
 @click.option("--method", type=click.Choice(_METHODS), default="auto", help="How to find the matrix.")
 @click.option(
@@ -109,14 +119,14 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
 @format_option
 def command(
     file: str,
-    margins: str | None,
+    margins: tuple[str, ...],
     label: str | None,
     output: str,
     score: tuple[str, ...],
     rates: bool,
     tolerance: str | None,
     normalise: bool,
-    group: str | None,
+    group: tuple[str, ...],
     weight: str | None,
     column: str,
     nearly: str | None,
@@ -131,15 +141,14 @@ def command(
 
     The margins are JSON: {"cat": 120, "dog": [75, 85]}, and with --group {"north": {"cat": 20, "dog": 30}, ...}; or
     CSV with the columns class and total, or class, low and high, and with --group the group's, or a column per class.
-    Their names are those of the columns, or what is left of these without a common prefix, such as p_.
+    Their names are those of the columns, or what is left of these without a common prefix, such as p_. With --group
+    region --margins regions.csv --group age --margins ages.csv the totals of both hold at once.
 
     Margins far from the file's own flatten the columns: look at the line on spread. If only base rates have
     changed, calibrant.prior.prior_shift is the better tool.
     """
-    if (margins is None) == (label is None):
-        raise InvalidInputError("margins come from a file or from labels. Pass one of --margins and --label.")
-    source = margins or f"--label {label}"
-    check_output(output, *([] if margins is None else [margins]))
+    source = _check_source(margins, label, group)
+    check_output(output, *margins)
     if file == "-":
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
     if Path(file).is_dir():
@@ -151,12 +160,12 @@ def command(
     labels = None
     if label is not None:
         labels = opened.read([label]).column(label)
-        wanted, classes = {}, sorted({str(value) for value in labels.to_pylist()})
+        wanted: dict[str, Any] = {}
+        classes = sorted({str(value) for value in labels.to_pylist()})
     else:
-        wanted = read_margins(str(margins), group)
-        classes = list(next(iter(wanted.values()))) if group is not None else list(wanted)
+        wanted, classes = read_margins(margins, group)
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, source)
-    others = [name for name in (group, weight) if name is not None]
+    others = [*group, *([] if weight is None else [weight])]
     found = opened.read(list(dict.fromkeys([*names, *others])))
     if len(names) == 1:
         raise ShapeError(f"{source} has one margin, and one column is no matrix. Name at least two classes.")
@@ -165,13 +174,13 @@ def command(
     p = as_probabilities(found.select(names), name=file).values
     if normalise:
         p = p / row_sum(p)[:, None]
-    by = None if group is None else found.column(group)
-    if group is not None:
-        as_groups(by, name=called(group, file))  # refused here, where the column has a name
+    by = {name: found.column(name) for name in group}
+    for name, column_of_groups in by.items():
+        as_groups(column_of_groups, name=called(name, file))  # refused here, where the column has a name
     w = None if weight is None else found.column(weight)
     if labels is not None:
         wanted = count_labels(labels, classes, by, None if w is None else w.to_numpy())
-    matrix, targets = _framed(p, classes), as_targets(wanted, tolerance, is_grouped=group is not None)
+    matrix, targets = _framed(p, classes), as_targets(wanted, tolerance, depth=min(len(group), 2))
     with _names_of_options():
         q, line, result = _solved(matrix, targets, by, w, "rates" if rates else "totals", options)
     if report is not None:
@@ -195,7 +204,12 @@ def command(
 
 
 def _solved(
-    p: pa.Table, targets: Any, by: Any, weight: Any, kind: Literal["rates", "totals"], options: dict[str, Any]
+    p: pa.Table,
+    targets: Any,
+    by: dict[str, Any],
+    weight: Any,
+    kind: Literal["rates", "totals"],
+    options: dict[str, Any],
 ) -> tuple[FloatArray, str, RankPreservingResult | None]:
     """Return the matrix, a line that says how it was found, and the solver's result if it was the solver's."""
     method = options["method"]
@@ -206,7 +220,7 @@ def _solved(
         "max_iter": options["max_iter"],
     }
     if method.endswith("raking"):
-        is_of_solve = by is not None or options["ties"] != "equal" or options["nearly"] is not None
+        is_of_solve = bool(by) or options["ties"] != "equal" or options["nearly"] is not None
         if is_of_solve or options["floor"] or options["order_tol"]:
             raise InvalidInputError(
                 f"--method {method} takes none of --group, --ties free, --nearly, --floor and --order-tol. Leave them "
@@ -215,20 +229,41 @@ def _solved(
         raked = rake(p, targets, keep_order=method == "isotonic-raking", **common)
         how = "converged" if raked.converged else "stopped before it had converged"
         return _numbers(raked.Q), f"{method}: {how} after {count(raked.n_iter, 'iteration')}", None
-    common |= {"groups": by, "ties": options["ties"], "nearly": options["nearly"], "gap_tol": options["gap"]}
+    groups = None if not by else by if len(by) > 1 else next(iter(by.values()))
+    common |= {"groups": groups, "ties": options["ties"], "nearly": options["nearly"], "gap_tol": options["gap"]}
     with progress("Solving:", "iterations") as show:
         shown = None if show is None else lambda check: show(check.n_iter)
         common |= {"floor": options["floor"], "order_tol": options["order_tol"], "callback": shown}
         result = solve(p, targets, method=method, **common)
     how = "converged" if result.converged else "stopped before it had converged"
-    parts = "" if result.groups is None else f" over {count(len(result.groups), 'group')}"
+    part = "group" if result.sets is None else "cell"
+    parts = "" if result.groups is None else f" over {count(len(result.groups), part)}"
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
     if options["nearly"] is not None:
         line += f"; order broken by {result.rank_residual:.2g} at most"
-    targets = list(targets.values()) if by is not None else [targets]
-    if any(isinstance(each, Margins) for each in targets):
+    if _has_room(targets):
         line += f"; {np.count_nonzero(result.binds):,} of {result.binds.size:,} totals bind"
     return _numbers(result.Q), line, result
+
+
+def _has_room(targets: Any) -> bool:
+    """Say whether any of the totals, by group or not, has a tolerance."""
+    return isinstance(targets, Margins) or (isinstance(targets, dict) and any(map(_has_room, targets.values())))
+
+
+def _check_source(margins: tuple[str, ...], label: str | None, group: tuple[str, ...]) -> str:
+    """Check that margins come from somewhere, for each set of groups; return what messages call that."""
+    if bool(margins) == (label is not None):
+        raise InvalidInputError("margins come from a file or from labels. Pass one of --margins and --label.")
+    repeated = sorted({name for name in group if group.count(name) > 1})
+    if repeated:
+        raise InvalidInputError(f"--group {repeated[0]} is there twice. Name each column once.")
+    if margins and len(margins) != max(len(group), 1):
+        raise InvalidInputError(
+            f"{count(len(margins), 'file')} of --margins and {count(len(group), 'column')} of --group. Pass a file of "
+            "margins for each --group, in the same order."
+        )
+    return ", ".join(margins) or f"--label {label}"
 
 
 @contextmanager

@@ -6,8 +6,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant._version import __version__
 from calibrant.displays import RankPreservingDisplay, draw_column
 from calibrant.metrics import State, Verdict
@@ -182,20 +180,28 @@ def _totals_of(result: RankPreservingResult | None, names: list[str]) -> list[di
     """Return the totals that were asked for, those that were met, and their prices, by group and column."""
     if result is None:
         return []
-    parts = {None: result} if result.groups is None else result.groups
-    if len(parts) > _MOST_GROUPS:
+    if result.sets is not None:
+        of = [
+            (f"{name} {group}", *totals)
+            for name, each in result.sets.items()
+            for group, *totals in zip(each.groups, each.given, each.used, each.prices, each.binds, strict=True)
+        ]
+    else:
+        parts = {None: result} if result.groups is None else result.groups
+        of = [
+            (group, part.margins_given, part.margins_used, part.margin_prices, part.binds)
+            for group, part in parts.items()
+            if part.margins_given is not None
+        ]
+    if len(of) > _MOST_GROUPS:
         return []
-    return [
-        {"group": None if group is None else clean(str(group)), "column": name, **_total(part, j)}
-        for group, part in parts.items()
-        for j, name in enumerate(names)
-        if part.margins_given is not None
-    ]
-
-
-def _total(part: RankPreservingResult, j: int) -> dict[str, float | bool]:
-    found = {"wanted": part.margins_given, "met": part.margins_used, "price": part.margin_prices}
-    return {"binds": bool(part.binds[j])} | {name: float(np.asarray(values)[j]) for name, values in found.items()}
+    found = []
+    for group, *values in of:
+        label = None if group is None else clean(str(group))
+        for name, wanted, met, price, binds in zip(names, *values, strict=True):
+            total = {"wanted": float(wanted), "met": float(met), "price": float(price), "binds": bool(binds)}
+            found.append({"group": label, "column": name, **total})
+    return found
 
 
 def _auc(found: dict[str, Any]) -> pages.Section:
@@ -229,7 +235,7 @@ def _worst(found: dict[str, Any]) -> pages.Section:
 
 
 def _solver(solver: dict[str, Any]) -> pages.Section:
-    over = "" if solver["n_groups"] is None else f" over {solver['n_groups']:,} groups"
+    over = "" if solver["n_groups"] is None else f" over {solver['n_groups']:,} {solver['parts']}"
     ended = "converged" if solver["converged"] else "stopped before it had converged"
     rows, margins, order = (f"{solver[f'{what}_residual']:.1e}" for what in ("row", "margin", "rank"))
     facts = [
@@ -288,6 +294,7 @@ def _solved(result: RankPreservingResult) -> dict[str, Any]:
     names = ("converged", "n_iter", "gap", "row_residual", "margin_residual", "rank_residual", "method")
     solver = {name: getattr(result, name) for name in names}
     solver["n_groups"] = None if result.groups is None else len(result.groups)
+    solver["parts"] = "groups" if result.sets is None else f"cells of {' and '.join(result.sets)}"
     nearly = None if result.nearly is None or result.nearly.is_strict else result.nearly
     solver["allowed"] = None if nearly is None else _allowed(nearly)
     solver["goal"], solver["of"] = "and this order is nearer", "the squared distance"
