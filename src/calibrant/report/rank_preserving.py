@@ -259,6 +259,7 @@ def _column_panel(column: ColumnChange, key: str) -> str:
         strip(ax)
         ax.set(xlabel="", ylabel="")
         ax.locator_params(nbins=3)
+        ax.set_position((0.19, 0.13, 0.78, 0.78))  # numbers of two decimals
 
     means = (
         f"Mean {column.mean_before:.3f} before, {column.mean_after:.3f} after; {pages.percent(column.flattened)} flat."
