@@ -11,9 +11,9 @@ from calibrant.kernels.binning import (
 from calibrant.kernels.column_arrays import (
     NEIGHBOURS as NEIGHBOURS,
     PAIRS as PAIRS,
-    PENALTY as PENALTY,
     RELAXATION as RELAXATION,
     ROW as ROW,
+    SHARE as SHARE,
     SLACK as SLACK,
     WEIGHT as WEIGHT,
     Rule as Rule,

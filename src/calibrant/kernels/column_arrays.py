@@ -16,8 +16,9 @@ Rule: TypeAlias = tuple[int, float]
 SLACK, NEIGHBOURS, PAIRS = 0, 1, 2
 #: Over-relaxation of the splitting's steps; between 1 and 2 all converge.
 RELAXATION = 1.85
-#: Columns of the table of rows that a pass reads at random: one memory access brings all of them.
-PENALTY, WEIGHT, ROW, SUM = 0, 1, 2, 3
+#: Columns of the table of rows that a pass reads at random, all by one memory access. With a penalty of r, in units of
+#: the weight, a row has the share 1 / (1 + r) of what the objective says.
+SHARE, WEIGHT, ROW, SUM = 0, 1, 2, 3
 
 
 class SortedColumns(NamedTuple):
@@ -114,6 +115,6 @@ class SplittingArrays(NamedTuple):
 
     state: FloatArray  # (K, n): the iterate by place
     move: FloatArray  # (K, n): what the second half of a step adds to it, but for the parts of rows and margins
-    rows: FloatArray  # (workers, n, 4): each worker's table of the rows, with the columns PENALTY to SUM
+    rows: FloatArray  # (workers, n, 4): each worker's table of the rows, with the columns SHARE to SUM
     column: FloatArray  # (K,): multipliers of the margins, less their mean where totals have room
     mean: FloatArray  # (1,): that mean

@@ -19,9 +19,9 @@ import numpy as np
 
 from calibrant.kernels._jit import compiled
 from calibrant.kernels.column_arrays import (
-    PENALTY,
     RELAXATION,
     ROW,
+    SHARE,
     SUM,
     WEIGHT,
     Rule,
@@ -122,17 +122,16 @@ def _pass(
     for j in range(worker, n_columns, splitting.rows.shape[0]):
         for k in range(n):
             i = order[j, k]
-            penalty = rows[i, PENALTY]
+            share = rows[i, SHARE]
             if not is_first:
-                share = rows[i, WEIGHT] / (rows[i, WEIGHT] + penalty)
                 state[j, k] += RELAXATION * (move[j, k] - rows[i, ROW] - column[j] * share)
-            weights[k] = penalty
+            weights[k] = rows[i, WEIGHT] * (1.0 / share - 1.0)
         if is_last:
             continue
         if columns.free_start[j + 1] > columns.free_start[j]:
             _sort_free(columns, j, state[j])
             for k in range(n):
-                weights[k] = rows[order[j, k], PENALTY]
+                weights[k] = rows[order[j, k], WEIGHT] * (1.0 / rows[order[j, k], SHARE] - 1.0)
         tie = columns.tie[min(j, columns.tie.shape[0] - 1)]
         if rule is None:
             _pool(columns, work, j, worker, state[j])
@@ -152,8 +151,7 @@ def _pass(
                 else:
                     end = k + 1
             i = order[j, k]
-            weight = rows[i, WEIGHT]
-            share = weight / (weight + weights[k])
+            weight, share = rows[i, WEIGHT], rows[i, SHARE]
             x = share * p[j, k] + (1.0 - share) * (2.0 * q - state[j, k])
             rows[i, SUM] += x
             total += weight * x
@@ -176,7 +174,7 @@ def join_workers(columns: SortedColumns, splitting: SplittingArrays) -> None:
             rows[worker, i, ROW] = excess
         weight = rows[0, i, WEIGHT]
         common += weight * excess
-        spread += weight**2 / (weight + rows[0, i, PENALTY])
+        spread += weight * rows[0, i, SHARE]
     for j in range(column.size):
         column[j] -= common
     splitting.mean[0] = 0.0

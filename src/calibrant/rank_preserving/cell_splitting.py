@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels import PENALTY, RELAXATION, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays
+from calibrant.kernels import RELAXATION, ROW, SHARE, WEIGHT, Rule, SortedColumns, SplittingArrays
 from calibrant.numerics import FloatArray
 from calibrant.rank_preserving.cell_totals import CellTotals
 from calibrant.rank_preserving.certificate import Certificate
@@ -88,9 +88,9 @@ class CellSplitting:
         for c, (columns, _, state, q, rows) in enumerate(self._cells()):
             table = np.empty((1, columns.weight.size, 4))
             table[0, :, WEIGHT] = columns.weight
-            table[0, :, PENALTY] = columns.weight * penalty[rows]
+            table[0, :, SHARE] = 1.0 / (1.0 + penalty[rows])
             arrays.append(SplittingArrays(state, q, table, np.empty(n_columns), np.zeros(1)))
-            spread[c] = float((columns.weight / (1.0 + penalty[rows])).sum())
+            spread[c] = float((columns.weight * table[0, :, SHARE]).sum())
         give = np.where(self.has_room, totals.of_groups / self.penalties.common, 0.0)
         system = np.linalg.pinv(
             totals.incidence.T @ (spread[:, None] * totals.incidence) + np.diag(give),
@@ -107,9 +107,9 @@ class CellSplitting:
                 mean = self._join(arrays, spread, system, give)
         self.multipliers += mean[:, None]
         of_cells = totals.incidence @ mean
-        for c, (columns, part, rows) in enumerate(zip(self.columns, arrays, self.rows, strict=True)):
+        for c, (part, rows) in enumerate(zip(arrays, self.rows, strict=True)):
             table = part.rows[0]
-            self.row_multipliers[rows] = (1.0 + table[:, PENALTY] / columns.weight) * table[:, ROW] - of_cells[c]
+            self.row_multipliers[rows] = table[:, ROW] / table[:, SHARE] - of_cells[c]
 
     def _join(
         self, arrays: Sequence[SplittingArrays], spread: FloatArray, system: FloatArray, give: FloatArray

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from calibrant import kernels
-from calibrant.kernels import PENALTY, ROW, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
+from calibrant.kernels import ROW, SHARE, WEIGHT, Rule, SortedColumns, SplittingArrays, Workspace
 from calibrant.numerics import FloatArray
 
 #: Entries of the matrix below which a step takes less time than waking a thread.
@@ -39,12 +39,9 @@ class ColumnWorkers:
         weight, row = self.columns.weight, self.work.row
         rows = np.empty((self.n_workers, weight.size, 4))
         rows[:, :, WEIGHT] = weight
-        rows[:, :, PENALTY] = penalty
-        rows[:, :, PENALTY] *= weight
+        rows[:, :, SHARE] = 1.0 / (1.0 + penalty)
         self._run(SplittingArrays(state, move, rows, self.column, self.mean), rule, n_steps)
-        np.add(rows[0, :, WEIGHT], rows[0, :, PENALTY], out=row)
-        row *= rows[0, :, ROW]
-        row /= weight
+        np.divide(rows[0, :, ROW], rows[0, :, SHARE], out=row)
         row -= self.mean[0]
         del rows  # memory for the copy
         return row.copy()

@@ -41,7 +41,7 @@ WEIGHT_OF_OBJECTIVE = 3.0
 SHARE_OF_GAP, SHARES_AT_THE_END = 0.7, (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
 #: Of `project_either`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`; steps of
 #: the splitting, at least and per iteration so far.
-_AIM, _GOOD_ENOUGH, _LEAST_STEPS, _STEPS_PER_ITERATION = 0.01, 0.5, 500, 0.25
+_AIM, _GOOD_ENOUGH, _LEAST_STEPS, _STEPS_PER_ITERATION = 0.01, 0.5, 1_000, 0.5
 #: Of `project_by_steps`: its first penalty, its steps from check to check, and the checks before it may give up. The
 #: first change of the penalty's logarithm, and how fast changes fade with the checks.
 _STEPS_PENALTY, _STEPS, _FIRST_CHECKS = 100.0, 25, 8
