@@ -30,7 +30,7 @@ LAYERS = (
     ("persistence",),
     ("tables",),
     ("engines",),
-    ("comparison", "forecasts", "grouped", "multilabel", "prior", "probability"),
+    ("comparison", "decisions", "forecasts", "grouped", "multilabel", "prior", "probability"),
     ("classifier", "rank_preserving"),
     ("displays",),
     ("report",),

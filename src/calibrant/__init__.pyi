@@ -1,6 +1,7 @@
 """What the package offers: the one place where its names are written."""
 
 from calibrant import (
+    decisions as decisions,
     engines as engines,
     errors as errors,
     forecasts as forecasts,

@@ -27,3 +27,10 @@ from calibrant.persistence.onnx_graph import (
     OnnxBuilder as OnnxBuilder,
     make_model as make_model,
 )
+from calibrant.persistence.sql import (
+    column_names as column_names,
+    score_columns as score_columns,
+    select_of as select_of,
+)
+from calibrant.persistence.sql_builder import SqlBuilder as SqlBuilder
+from calibrant.persistence.sql_query import Expression as Expression

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError
@@ -106,10 +106,34 @@ def to_sql(
     fitted.check_exportable()
     written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)
-    names = _names(_score_columns(fitted, columns), "columns", written_in)
-    kept = _names(keep, "keep", written_in)
-    (prefix,) = _names([output], "output")
-    outputs = _names(fitted.output_names(prefix, len(names)), "output", written_in)
+    names = column_names(score_columns(fitted, columns), "columns", written_in)
+    (prefix,) = column_names([output], "output")
+    outputs = column_names(fitted.output_names(prefix, len(names)), "output", written_in)
+
+    def make(builder: SqlBuilder, columns: Sequence[Expression]) -> Sequence[Expression]:
+        scores = [builder.source(column, *fitted.score_range) for column in columns]
+        found: Sequence[Expression] = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
+        return found
+
+    return select_of(dialect, names, outputs, make, table=table, keep=keep, largest_case=largest_case)
+
+
+def select_of(
+    dialect: DialectName,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    make: Callable[[SqlBuilder, Sequence[Expression]], Sequence[Expression]],
+    *,
+    table: str,
+    keep: Sequence[str],
+    largest_case: int = 128,
+) -> str:
+    """Return one SELECT of a table: the columns to keep, and the outputs that `make` makes of the columns `names`.
+
+    `make` takes the columns as expressions, and gives one for each output. For the rest see `to_sql`.
+    """
+    written_in = dialect_of(dialect)
+    kept = column_names(keep, "keep", written_in)
     _check_distinct(written_in, names, "the scores", "Pass each column once, under a shorter name.")
     _check_distinct(written_in, [*kept, *outputs], "the result", "Leave it out of keep, or pass another output.")
     try:
@@ -119,9 +143,7 @@ def to_sql(
     source = _source(sqlglot, table, dialect)
     written = [*names, *kept, *outputs]
     query = Query(written_in, _prefix([*written, table]))
-    builder = SqlBuilder(query, largest_case)
-    scores = [builder.source(column, *fitted.score_range) for column in _columns(sqlglot.exp, names, written_in)]
-    found = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
+    found = make(SqlBuilder(query, largest_case), _columns(sqlglot.exp, names, written_in))
     made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
     sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
     # Pretty text would indent a line break in a name, and make one of sqlglot's own word for it.
@@ -129,7 +151,7 @@ def to_sql(
     return str(sql.sql(dialect, pretty=is_plain))
 
 
-def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
+def score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
     """Return the names of the columns of scores in the order of the classes: as many as the calibrator takes."""
     if columns is None:
         if fitted.score_names_ is None and not fitted.takes_one:
@@ -139,7 +161,7 @@ def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[
             )
         names = list(fitted.score_names_ or ("score",))
     else:
-        names = _names([columns] if isinstance(columns, str) else columns, "columns")
+        names = column_names([columns] if isinstance(columns, str) else columns, "columns")
     fitted.check_width(len(names), f"columns={names!r:.80}")
     if sorted(names) == sorted(fitted.score_names_ or ()):
         return list(fitted.score_names_ or ())
@@ -147,7 +169,7 @@ def _score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[
     return names if places is None else [names[j] for j in places]
 
 
-def _names(given: object, argument: str, dialect: Dialect | None = None) -> list[str]:
+def column_names(given: object, argument: str, dialect: Dialect | None = None) -> list[str]:
     """Return names of columns, or refuse what is none, or what the dialect can't be made to take for one."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InvalidTypeError(f"{argument}={given!r} is a {type(given).__name__}. Pass a list of names of columns.")

@@ -133,6 +133,14 @@ class SqlBuilder(Builder):
     def hold_within(self, a: Term, low: float, high: float) -> Term:
         return self.clip(self._each(self._as_factor, a), low, high) if self.dialect.is_strict else a
 
+    def text_case(self, conditions: Sequence[Term], texts: Sequence[str]) -> Expression:
+        """Return the text of the first condition that holds; NULL where none does."""
+        ifs = [
+            self._sql.If(this=condition.payload[0], true=self._sql.Literal.string(text))
+            for condition, text in zip(conditions, texts, strict=True)
+        ]
+        return self._sql.Case(ifs=ifs)
+
     # --- rows that can be used --------------------------------------------------------------------------------------
 
     def source(self, column: Expression, low: float, high: float) -> Expression:

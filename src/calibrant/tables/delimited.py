@@ -17,7 +17,7 @@ from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import DELIMITERS, FileBytes
 from calibrant.tables.sources import explained, select_columns
 from calibrant.tables.text import TextChunk, text_chunks
-from calibrant.tables.writing import MissingInput, NewColumns, Progress, Written
+from calibrant.tables.writing import NewColumns, Progress, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class DelimitedFile(TableFile):
         for chunk in chunks:
             table = self._parse(chunk, names, new.inputs, n_rows)
             values = new.values(table, n_rows)
-            out.write(_with_fields(chunk.records(), _fields(values, self.delimiter, new.missing)))
+            out.write(_with_fields(chunk.records(), _fields(values, self.delimiter, new)))
             written = written.with_rows(values, new.missing)
             n_rows += table.num_rows
             progress(n_rows)
@@ -124,12 +124,18 @@ class DelimitedFile(TableFile):
         return pc.read_csv(text, options, parsing, conversion)
 
 
-def _fields(values: FloatArray, delimiter: str, missing: MissingInput) -> list[bytes | None]:
+def _fields(values: FloatArray, delimiter: str, new: NewColumns) -> list[bytes | None]:
     """Return the text behind each row: each new value with a delimiter before it; None where the row is left out."""
-    rows = map(delimiter.join, zip(*(map(repr, column) for column in values.T.tolist()), strict=True))
-    fields: list[bytes | None] = [*(delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")]
-    if missing != "error":
-        without = None if missing == "skip" else (delimiter * values.shape[1]).encode()
+    fields: list[bytes | None]
+    if new.texts:
+        texts = [_quoted(text, delimiter).encode() for text in new.texts]
+        codes = np.nan_to_num(values).astype(np.int64).tolist()
+        fields = [b"".join(delimiter.encode() + texts[code] for code in row) for row in codes]
+    else:
+        rows = map(delimiter.join, zip(*(map(repr, column) for column in values.T.tolist()), strict=True))
+        fields = [*(delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")]
+    if new.missing != "error":
+        without = None if new.missing == "skip" else (delimiter * values.shape[1]).encode()
         for i in np.flatnonzero(np.isnan(values[:, 0])):
             fields[i] = without
     return fields

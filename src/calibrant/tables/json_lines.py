@@ -19,7 +19,7 @@ from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.sources import explained
 from calibrant.tables.text import text_chunks
-from calibrant.tables.writing import MissingInput, NewColumns, Progress, Written
+from calibrant.tables.writing import NewColumns, Progress, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class JsonLinesFile(TableFile):
                 if not line.strip(_SPACE):
                     kept.append(line)
                 elif not math.isnan((own := next(of_row))[0]) or new.missing != "skip":
-                    shown = (f", {key}: {_as_json(value, new.missing)}" for key, value in zip(keys, own, strict=True))
+                    shown = (f", {key}: {_as_json(value, new)}" for key, value in zip(keys, own, strict=True))
                     brace = line.rindex(b"}")
                     kept.append(line[:brace] + "".join(shown).encode() + line[brace:])
             out.write(b"\n".join(kept))
@@ -172,5 +172,7 @@ def _names_in(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
-def _as_json(value: float, missing: MissingInput) -> str:
-    return "null" if missing == "keep" and math.isnan(value) else repr(value)
+def _as_json(value: float, new: NewColumns) -> str:
+    if new.missing == "keep" and math.isnan(value):
+        return "null"
+    return json.dumps(new.texts[int(value)], ensure_ascii=False) if new.texts else repr(value)

@@ -52,13 +52,15 @@ class Written(NamedTuple):
 class NewColumns:
     """New columns of a table, and the columns that they are computed from: names, or patterns such as `p*`.
 
-    `missing` says what becomes of rows that lack an input; "error" leaves it to what computes the columns.
+    `missing` says what becomes of rows that lack an input; "error" leaves it to what computes the columns. Where there
+    are `texts`, values are their numbers, and the texts are what is written.
     """
 
     inputs: Sequence[str]
     outputs: Sequence[str]
     compute: Compute
     missing: MissingInput = "error"
+    texts: Sequence[str] = ()
 
     def of(self, names: Sequence[str], where: str) -> NewColumns:
         """Return the new columns of a table with the given names, which must have all inputs and no output."""
@@ -99,7 +101,10 @@ class NewColumns:
         import pyarrow as pa
 
         for name, column in zip(self.outputs, values.T, strict=True):
-            table = table.append_column(name, pa.array(column, from_pandas=self.missing == "keep"))
+            new = pa.array(column, from_pandas=self.missing == "keep")
+            if self.texts:
+                new = pa.array(list(self.texts)).take(pa.array(column, pa.int32(), from_pandas=True, safe=False))
+            table = table.append_column(name, new)
         return table.filter(~np.isnan(values[:, 0])) if self.missing == "skip" else table
 
 

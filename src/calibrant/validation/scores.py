@@ -69,6 +69,23 @@ class Container:
             native.index = index
         return native
 
+    def wrap_text(self, texts: npt.NDArray[np.str_], *, name: str) -> Any:
+        """Return a text for each row as the kind that came in: of a series or frame, a series with the same index."""
+        if self.native is None:
+            return texts
+        if is_arrow_array(self.native):
+            import pyarrow as pa
+
+            return pa.array(texts.tolist())
+        import narwhals as nw
+
+        source = nw.from_native(self.native, allow_series=True)
+        native: Any = nw.new_series(name, texts.tolist(), nw.String(), backend=source.implementation).to_native()
+        index = nw.maybe_get_index(source)
+        if index is not None:
+            native.index = index
+        return native
+
 
 NUMPY = Container()
 

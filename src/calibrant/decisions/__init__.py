@@ -1,0 +1,11 @@
+"""Decisions on probabilities of classes: what they cost is promised before, and checked after.
+
+A `Problem` says what each action loses with each class, a `Policy` takes the action of least expected loss.
+`expected_loss` promises what that costs without outcomes, `evaluate` checks it with them. Net benefit, decision curves,
+cost curves and curves of risk against coverage say over all costs at once what probabilities are good for.
+
+All functions raise a CalibrantError where an argument can't be used, which says where and why.
+"""
+
+from calibrant.decisions.policy import Policy as Policy
+from calibrant.decisions.problem import Problem as Problem

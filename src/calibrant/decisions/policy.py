@@ -1,0 +1,252 @@
+"""Policy: the action of least expected loss under the probabilities of each row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.decisions.choosing import choose
+from calibrant.decisions.losses import expected, two_columns
+from calibrant.decisions.problem import Problem
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
+from calibrant.numerics import FloatArray, IntArray
+from calibrant.validation import (
+    ArrayLike,
+    Container,
+    as_groups,
+    as_scores,
+    check_number,
+    check_same_length,
+)
+
+if TYPE_CHECKING:
+    from calibrant.fitted import Fitted
+    from calibrant.persistence import DialectName
+    from calibrant.tables import Applied
+
+
+class Policy:
+    """The action of least expected loss in each row; or, of two actions, the one that a threshold says.
+
+    Parameters
+    ----------
+    problem : Problem
+    threshold : float, optional
+        Of two actions and two classes: take the second action where the probability of the positive class is at least
+        this, whatever the losses say. Such as `tune_threshold` finds.
+
+    Attributes
+    ----------
+    problem : Problem
+    threshold : float or None
+
+    Raises
+    ------
+    CalibrantError
+        If a threshold is given for more than two actions, or beside capacities.
+
+    Notes
+    -----
+    Of actions that cost the same the first is taken, as `problem.actions` has them: that of doing nothing, where it was
+    named. With capacities the actions are those of least total expected loss that keep all of them: of one limited
+    action, the rows that gain most from it over their next best action, the first of equal ones, and no row that
+    doesn't gain.
+
+    Elkan (2001), *The foundations of cost-sensitive learning*, IJCAI, equation 1. The loss that it promises is kept
+    where the probabilities are calibrated.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import Problem
+    >>> problem = Problem({"no": {0: 0.0, 1: 4.0}, "yes": {0: 1.0, 1: 0.0}}, abstain=0.3)
+    >>> problem.policy().decide([0.05, 0.15, 0.5, 0.9]).tolist()
+    ['no', 'abstain', 'abstain', 'yes']
+    """
+
+    def __init__(self, problem: Problem, *, threshold: float | None = None) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidTypeError(f"problem is a {type(problem).__name__}. Pass a Problem(losses).")
+        self.problem = problem
+        self.threshold = None
+        if threshold is not None:
+            self.threshold = check_number("threshold", threshold, minimum=0.0, maximum=1.0)
+            if len(problem.actions) != 2 or problem.n_classes not in (None, 2) or problem.capacity:
+                raise InvalidInputError(
+                    f"threshold={threshold!r} is for two actions and two classes without capacity, and the actions are "
+                    f"{list(problem.actions)!r}. Leave it out: actions are then chosen by their expected losses."
+                )
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """Names of the actions, in the order in which ties are broken."""
+        return self.problem.actions
+
+    def decide(self, probabilities: ArrayLike, *, costs: Any = None, per: ArrayLike | None = None) -> Any:
+        """Return the action of each row, in the container that the probabilities came in.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n,) or (n, K)
+            Of the positive class, or of each class: columns of a frame are matched to the classes by name.
+        costs : frame or mapping of columns, optional
+            The costs of the rows, for losses that need them.
+        per : array-like of shape (n,), optional
+            What capacities are for each of, such as the day of each row; by default for all rows together.
+
+        Returns
+        -------
+        actions : shape (n,)
+            Names of actions: an array of text, or a series with the index of what came in.
+        """
+        read = self.problem.read_probabilities(probabilities)
+        losses = self.problem.loss_of_rows(len(read.values), costs)
+        codes = self.codes(read.values, losses, self.read_per(per, len(read.values)))
+        return self._named(codes, read.container)
+
+    def choose(self, expected_losses: ArrayLike, *, per: ArrayLike | None = None) -> Any:
+        """Return the action of each row from what each action is expected to lose in it, shape (n, A).
+
+        For whatever gives expected losses, in the order of `actions`: probabilities of classes need not stand behind
+        them. Expected losses of a threshold say nothing, so that a policy of one refuses.
+        """
+        if self.threshold is not None:
+            raise InvalidInputError("this policy goes by a threshold on a probability. Call decide(probabilities).")
+        read = as_scores(expected_losses, name="expected_losses")
+        if read.values.ndim != 2 or read.values.shape[1] != len(self.actions):
+            raise ShapeError(
+                f"expected_losses has shape {read.values.shape}. Pass a column for each of {list(self.actions)!r}."
+            )
+        return self._named(self.codes_of(read.values, self.read_per(per, len(read.values))), read.container)
+
+    def codes(self, prob: FloatArray, losses: FloatArray, per: IntArray | None = None) -> IntArray:
+        """Return the number of the action of each checked row, of shape (n,) or (n, K)."""
+        if self.threshold is None:
+            return self.codes_of(expected(two_columns(prob), losses), per)
+        positive = prob if prob.ndim == 1 else prob[:, 1]
+        return (positive >= self.threshold).astype(np.int64)
+
+    def codes_of(self, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
+        """Return the number of the action of each row from its expected losses."""
+        rooms = {a: self.problem.capacity[name] for a, name in enumerate(self.actions) if name in self.problem.capacity}
+        return choose(expected_losses, rooms, per)
+
+    def read_per(self, per: ArrayLike | None, n: int) -> IntArray | None:
+        """Check what capacities are for each of."""
+        if per is None:
+            return None
+        if not self.problem.capacity:
+            raise InvalidInputError("per= says what capacities are for each of, and no action has one. Leave it out.")
+        codes = as_groups(per, name="per").codes.astype(np.int64)
+        check_same_length(n, codes.size, "probabilities", "per")
+        return codes
+
+    def read_actions(self, actions: ArrayLike, n: int) -> IntArray:
+        """Return the numbers of actions that are given by name."""
+        found = as_groups(actions, name="actions")
+        check_same_length(n, found.codes.size, "probabilities", "actions")
+        known = {name: a for a, name in enumerate(self.actions)}
+        places = [known.get(str(name), -1) for name in found.classes.tolist()]
+        if -1 in places:
+            raise unknown_name("action", found.classes.tolist()[places.index(-1)], self.actions)
+        codes: IntArray = np.array(places, dtype=np.int64)[found.codes]
+        return codes
+
+    def to_sql(
+        self,
+        dialect: DialectName = "duckdb",
+        *,
+        columns: str | Sequence[str] | None = None,
+        calibrator: Fitted | None = None,
+        table: str = "scores",
+        keep: Sequence[str] = (),
+        output: str = "action",
+    ) -> str:
+        """Return one SELECT that gives the action of each row of a table.
+
+        Parameters
+        ----------
+        dialect, table, keep
+            As in `calibrant.persistence.to_sql`.
+        columns : str or sequence of str, optional
+            The column of the probability of the positive class, or one for each class; "p" by default.
+        calibrator : fitted calibrator, optional
+            What makes probabilities of the columns, which hold scores then; their names are its own by default.
+        output : str
+            Name of the new column.
+
+        Raises
+        ------
+        MissingPackageError
+            If sqlglot, which writes the SQL, is not installed.
+        CalibrantError
+            If an argument can't be used, or the policy has no form in SQL: one with capacities, which compare rows with
+            each other, or with losses of a function or of given rows.
+
+        Notes
+        -----
+        Rows that `decide` refuses get NULL. Losses that are names of columns are read from the table.
+        """
+        from calibrant.decisions.sql import policy_sql
+
+        return policy_sql(self, dialect, columns=columns, calibrator=calibrator, table=table, keep=keep, output=output)
+
+    def apply(
+        self,
+        source: Any,
+        target: str | os.PathLike[str],
+        *,
+        score: str | Sequence[str] = "p",
+        calibrator: Fitted | None = None,
+        column: str = "action",
+        **options: Any,
+    ) -> Applied:
+        """Write a source with a column of actions, in bounded memory.
+
+        Parameters
+        ----------
+        source, target
+            As in `calibrant.engines.apply`, but for Spark, where the result of `to_sql` does it.
+        score : str or sequence of str
+            The column of the probability of the positive class, or one for each class; of `calibrator` the scores.
+        calibrator : fitted calibrator, optional
+            What makes probabilities of the scores first.
+        column : str
+            Name of the new column.
+        **options
+            `missing`, `format`, `table`, `part_rows` and `progress`, as in `calibrant.engines.apply`.
+
+        Returns
+        -------
+        Applied
+            Numbers of rows and parts.
+
+        Raises
+        ------
+        CalibrantError
+            As in `engines.apply`; and for a policy with capacities, which compare all rows with each other: decide on
+            rows in memory, or on the table of each day by itself.
+        """
+        from calibrant.decisions.applying import apply_policy
+
+        return apply_policy(self, source, target, score=score, calibrator=calibrator, column=column, **options)
+
+    def _named(self, codes: IntArray, container: Container) -> Any:
+        return container.wrap_text(np.array(self.actions)[codes], name="action")
+
+    def __repr__(self) -> str:
+        threshold = "" if self.threshold is None else f", threshold={self.threshold!r}"
+        return f"Policy({self.problem!r}{threshold})"
+
+
+def as_policy(given: Any, *, name: str = "policy") -> Policy:
+    """Return a policy, that of least expected loss of a problem, or of losses by action and class."""
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, Problem):
+        return given.policy()
+    if isinstance(given, Mapping):
+        return Problem.from_dict(given).policy()
+    raise InvalidTypeError(f"{name} is a {type(given).__name__}. Pass a Policy, or a Problem for that of least loss.")

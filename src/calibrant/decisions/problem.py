@@ -1,0 +1,378 @@
+"""Problem: what can be done with a row, and what each action loses with each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from calibrant.decisions.arguments import (
+    as_capacity,
+    as_kind_of,
+    as_name,
+    as_pair,
+    as_text,
+    check_not_negative,
+)
+from calibrant.decisions.losses import (
+    ColumnLosses,
+    Losses,
+    RowLosses,
+    expected,
+    read_losses,
+    two_columns,
+)
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
+from calibrant.numerics import FloatArray
+from calibrant.phrases import count, quoted
+from calibrant.validation import (
+    ArrayLike,
+    Scores,
+    as_groups,
+    as_labels,
+    as_probabilities,
+    check_number,
+    match_classes,
+)
+
+if TYPE_CHECKING:
+    from calibrant.decisions.policy import Policy
+
+#: What a document of a problem may hold.
+_MEMBERS = ("losses", "abstain", "do_nothing", "capacity")
+_ABSTAIN = "abstain"
+
+
+class Problem:
+    """What can be done with a row, and what each action loses with each class.
+
+    Parameters
+    ----------
+    losses : mapping, data frame, array-like or callable
+        What an action loses where a class is the true one; what it gains is a negative loss.
+
+        - A mapping ``{action: {class: loss}}``. A loss is a number, or of each row its own: an array of shape (n,), or
+          the name of a column of the `costs` that come with the rows.
+        - A frame with a row for each action, named by its index or by a column of text, and a column for each class.
+        - An array of shape (A, K), or (n, A, K) of n given rows, with `actions`; the classes are in sorted order.
+        - A function of (costs, class, action) that gives a number, or an array of shape (n,); with `actions` and
+          `classes`. `costs` is what comes with the rows, as it is.
+    actions : sequence of str, optional
+        Names of the actions, where `losses` doesn't give them; "0", "1" and so on by default.
+    classes : sequence, optional
+        Labels of the classes, where `losses` doesn't give them; by default columns of probabilities and labels are
+        taken in sorted order.
+    do_nothing : str, optional
+        The action that wins ties. One that is not among the actions is added, with a loss of 0.
+    abstain : float, optional
+        Adds an action "abstain", such as to leave a row to a person, of this loss whatever its class.
+    capacity : mapping of str to int, optional
+        How many rows an action may have at most: of all that are decided at once, or of each group of these, such as a
+        day. One action at least must be left unbounded.
+
+    Attributes
+    ----------
+    actions : tuple of str
+        All actions; of actions that cost the same the first is chosen.
+    classes : tuple or None
+        The sorted classes, where they are known.
+    table : ndarray of shape (A, K) or None
+        The losses, where they are the same for all rows.
+    capacity : dict
+
+    Raises
+    ------
+    CalibrantError
+        If the losses are no numbers, not finite or not of one shape, or a name is unknown.
+
+    Examples
+    --------
+    A call costs 5 and wins 60 of those who would have bought; a letter costs 1 and wins 10.
+
+    >>> from calibrant.decisions import Problem
+    >>> problem = Problem(
+    ...     {"call": {"buys": -55.0, "stays away": 5.0}, "letter": {"buys": -9.0, "stays away": 1.0}},
+    ...     do_nothing="wait",
+    ...     capacity={"call": 1},
+    ... )
+    >>> problem.actions
+    ('wait', 'call', 'letter')
+    >>> problem.policy().decide([0.95, 0.4, 0.02]).tolist()  # of "stays away", the larger label
+    ['wait', 'letter', 'call']
+    """
+
+    def __init__(
+        self,
+        losses: Any,
+        *,
+        actions: Sequence[str] | None = None,
+        classes: Sequence[Any] | None = None,
+        do_nothing: str | None = None,
+        abstain: float | None = None,
+        capacity: Mapping[str, int] | None = None,
+    ) -> None:
+        own, named, labels = read_losses(losses, actions, classes)
+        for what, given, found in (("actions", actions, named), ("classes", classes, labels)):
+            if given is not None and found is not None:
+                raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
+        self._own, names, self.classes = _named(own, named or actions, labels if labels is not None else classes)
+        self._extra: dict[str, float] = {}
+        if do_nothing is not None and as_name(do_nothing, "do_nothing") not in names:
+            self._extra[do_nothing] = 0.0
+            names = [do_nothing, *names]
+        if abstain is not None:
+            if _ABSTAIN in names:
+                raise InvalidInputError(f"there is an action {_ABSTAIN!r} already. Leave abstain= out.")
+            self._extra[_ABSTAIN] = check_number("abstain", abstain)
+            names = [*names, _ABSTAIN]
+        if len(names) < 2:
+            raise ShapeError(f"there is one action, {names[0]!r}. Name another, or add one by do_nothing= or abstain=.")
+        self._places = list(range(len(names)))
+        if do_nothing is not None:
+            self._places.sort(key=lambda a: names[a] != do_nothing)
+        self.actions: tuple[str, ...] = tuple(names[a] for a in self._places)
+        self.do_nothing = do_nothing
+        self.capacity = as_capacity(capacity, self.actions)
+
+    @classmethod
+    def two_actions(
+        cls,
+        *,
+        false_positive: Any,
+        false_negative: Any,
+        true_positive_benefit: Any = 0.0,
+        true_negative_benefit: Any = 0.0,
+        actions: Sequence[str] = ("no", "yes"),
+        classes: Sequence[Any] | None = None,
+        capacity: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Make the problem of saying no or yes to a row.
+
+        Parameters
+        ----------
+        false_positive, false_negative : float, or array-like of shape (n,)
+            What a yes costs where the negative class is true, and a no where the positive one is; at least 0.
+        true_positive_benefit, true_negative_benefit : float, or array-like of shape (n,)
+            What a right yes, and a right no, is worth; at least 0.
+        actions : pair of str
+            What no and yes are called.
+        classes : pair, optional
+            The negative class and the positive one, which is the larger label.
+        capacity : mapping, optional
+            See `Problem`.
+
+        Examples
+        --------
+        >>> from calibrant.decisions import Problem
+        >>> Problem.two_actions(false_positive=1.0, false_negative=4.0).threshold
+        0.2
+        """
+        no, yes = as_pair(actions, "actions")
+        given = {
+            "false_positive": false_positive,
+            "false_negative": false_negative,
+            "true_positive_benefit": true_positive_benefit,
+            "true_negative_benefit": true_negative_benefit,
+        }
+        for name, value in given.items():
+            check_not_negative(name, value)
+        fp, fn, tp, tn = (np.asarray(value, dtype=np.float64) for value in given.values())
+        columns = ((-tn, fn), (fp, -tp))
+        pair = None if classes is None else as_pair(classes, "classes")
+        if any(each.ndim for row in columns for each in row):
+            rows = [[float(each) if each.ndim == 0 else each for each in row] for row in columns]
+            found = {a: dict(enumerate(row)) for a, row in zip((no, yes), rows, strict=True)}
+            own, _, _ = read_losses(found, None, None)
+            assert isinstance(own, RowLosses)  # noqa: S101
+            return cls(own.values, actions=(no, yes), classes=pair, capacity=capacity)
+        return cls(np.array(columns), actions=(no, yes), classes=pair, capacity=capacity)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Make a problem of plain data: `to_dict`'s, or losses alone, ``{action: {class: loss}}``."""
+        if not isinstance(document, Mapping):
+            raise InvalidTypeError(f"a problem is a {type(document).__name__}. Pass a mapping, such as a JSON object.")
+        if "losses" not in document:
+            return cls(document)
+        for name in document:
+            if name not in _MEMBERS:
+                raise unknown_name("member of a problem", name, _MEMBERS)
+        return cls(**document)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as plain data; only one whose losses are the same for all rows has such."""
+        table = self._own.table
+        if table is None:
+            raise InvalidInputError("these losses differ from row to row. Only a table of losses can be written.")
+        own = [name for name in self._names if name not in self._extra]
+        labels = list(self.classes) if self.classes is not None else list(range(table.shape[1]))
+        losses = {a: dict(zip(map(str, labels), row, strict=True)) for a, row in zip(own, table.tolist(), strict=True)}
+        more = {"do_nothing": self.do_nothing, "abstain": self._extra.get(_ABSTAIN), "capacity": self.capacity or None}
+        return {"losses": losses, **{name: value for name, value in more.items() if value is not None}}
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None where only the rows tell it."""
+        table = self._own.table
+        return len(self.classes) if self.classes is not None else None if table is None else table.shape[1]
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether rows must come with `costs`."""
+        return self._own.needs_costs
+
+    @property
+    def table(self) -> FloatArray | None:
+        """The losses of all actions, shape (A, K); None where they differ from row to row."""
+        own = self._own.table
+        return None if own is None else self._with_extra(own)
+
+    @property
+    def losses(self) -> Losses:
+        """The losses of the actions that were given, without those that were added."""
+        return self._own
+
+    @property
+    def entries(self) -> list[list[float | str]]:
+        """The losses of all actions as constants and names of columns, (A, K), where they are such."""
+        assert isinstance(self._own, ColumnLosses)  # noqa: S101
+        rest, n_classes = iter(self._own.entries), len(self._own.entries[0])
+        parts: list[list[float | str]] = [
+            [self._extra[name]] * n_classes if name in self._extra else list(next(rest)) for name in self._names
+        ]
+        return [parts[a] for a in self._places]
+
+    @property
+    def threshold(self) -> float:
+        """The probability of the positive class from which on the second of two actions costs less.
+
+        (L10 - L00) / (L10 - L00 + L01 - L11) for the loss Lak of action a with class k (Elkan 2001, *The foundations of
+        cost-sensitive learning*, IJCAI, section 2). Raises InvalidInputError where there is none: of other than two
+        actions and two classes, of losses that differ from row to row, or where one action is never worse.
+        """
+        table = self.table
+        if table is None or table.shape != (2, 2):
+            what = "losses that differ from row to row" if table is None else f"a table of shape {table.shape}"
+            raise InvalidInputError(
+                f"a threshold is of two actions and two classes, and there is {what}. Use policy()."
+            )
+        (l00, l01), (l10, l11) = table
+        worse, better = float(l10 - l00), float(l01 - l11)
+        if not (worse > 0.0 and better > 0.0):
+            never = self.actions[1] if worse >= 0.0 else self.actions[0]
+            raise InvalidInputError(
+                f"there is no threshold: {never!r} never costs less, or {self.actions[0]!r} is the better action of "
+                f"the positive class, for which {self.actions[1]!r}, the second action, should be."
+            )
+        return worse / (worse + better)
+
+    def policy(self, *, threshold: float | None = None) -> Policy:
+        """Return the policy of least expected loss, or that of a threshold of one's own; see `Policy`."""
+        from calibrant.decisions.policy import Policy
+
+        return Policy(self, threshold=threshold)
+
+    def loss_of_rows(self, n: int, costs: Any = None) -> FloatArray:
+        """Return the losses of `n` rows, shape (A, K) where all rows have the same, else (n, A, K)."""
+        return self._with_extra(self._own.of(n, costs))
+
+    def expected_losses(self, probabilities: ArrayLike, *, costs: Any = None) -> FloatArray:
+        """Return what each action is expected to lose in each row, shape (n, A).
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n,) or (n, K)
+            Of the positive class, or of each class; named columns are matched to the classes.
+        costs : frame or mapping of columns, optional
+            The costs of the rows, for losses that need them.
+
+        Notes
+        -----
+        The sum over classes k of p_k L[a, k], added up in the order of the classes.
+        """
+        prob = self.read_probabilities(probabilities)
+        return expected(two_columns(prob.values), self.loss_of_rows(len(prob.values), costs))
+
+    def read_probabilities(self, probabilities: ArrayLike, *, name: str = "probabilities") -> Scores:
+        """Check probabilities, and put named columns in the order of the classes."""
+        checked = as_probabilities(probabilities, name=name)
+        k = max(checked.n_columns, 2)
+        if self.n_classes not in (None, k):
+            raise ShapeError(
+                f"{name} {'is' if k == 2 else 'are'} of {k} classes, and the losses of {self.n_classes}"
+                f"{'' if self.classes is None else f': {quoted(list(self.classes))}'}. Pass a column per class."
+            )
+        if checked.container.columns is None or checked.n_columns == 1 or self.classes is None:
+            return checked
+        return checked.ordered(match_classes(checked.container.columns, list(self.classes), name=name))
+
+    def for_labels(self, y: ArrayLike, n_columns: int, *, name: str = "y") -> tuple[Problem, list[Any] | None]:
+        """Return the problem with the classes as these labels have them, and the sorted classes, where they are known.
+
+        Labels of another kind than the classes are compared as text: a file names the class "1" that rows have as 1.
+        """
+        if self.classes is None:
+            return self, None
+        shown = as_groups(y, name=name).classes.tolist()
+        known = list(self.classes)
+        if set(shown) <= set(known) and not any(
+            isinstance(a, bool) != isinstance(b, bool) for a in shown for b in known
+        ):
+            return self, known
+        by_text = {as_text(label): label for label in shown}
+        typed = [by_text.get(as_text(label), as_kind_of(label, shown[0])) for label in known]
+        ordered = as_labels(typed, name="the classes of the losses").classes.tolist()
+        as_labels(y, name=name, classes=ordered, n_columns=n_columns)  # says which label is unknown
+        return self._with_classes(ordered, [typed.index(label) for label in ordered]), ordered
+
+    @property
+    def _names(self) -> list[str]:
+        """The actions in the order of the losses: those that were added first or last."""
+        names = [""] * len(self.actions)
+        for name, place in zip(self.actions, self._places, strict=True):
+            names[place] = name
+        return names
+
+    def _with_extra(self, own: FloatArray) -> FloatArray:
+        """Return losses with those of the actions that were added, in the order of the actions."""
+        lead = own.shape[:-2]
+        rest = iter(np.moveaxis(own, -2, 0))
+        parts = [
+            np.full((*lead, own.shape[-1]), self._extra[name]) if name in self._extra else next(rest)
+            for name in self._names
+        ]
+        return np.stack([parts[a] for a in self._places], axis=-2)
+
+    def _with_classes(self, classes: Sequence[Any], places: Sequence[int]) -> Problem:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._own, other.classes = self._own.by_class(places), tuple(classes)
+        return other
+
+    def __repr__(self) -> str:
+        classes = "" if self.classes is None else f", classes={list(self.classes)!r}"
+        capacity = f", capacity={self.capacity!r}" if self.capacity else ""
+        return f"Problem(actions={list(self.actions)!r}{classes}{capacity})"
+
+
+def _named(
+    own: Losses, actions: Sequence[Any] | None, classes: Sequence[Any] | None
+) -> tuple[Losses, list[str], tuple[Any, ...] | None]:
+    """Check the names, and put the classes into their sorted order."""
+    n_actions, n_classes = own.shape
+    names = [str(a) for a in range(n_actions)] if actions is None else [as_name(each, "actions") for each in actions]
+    again = [name for name in names if names.count(name) > 1]
+    if again:
+        raise InvalidInputError(f"actions has {again[0]!r} twice. Give each action a name of its own.")
+    if len(names) != n_actions:
+        raise ShapeError(f"actions names {count(len(names), 'action')} for losses of {n_actions}. Name each one.")
+    if classes is None:
+        return own, names, None
+    labels = list(classes)
+    if len(labels) != n_classes:
+        raise ShapeError(f"classes names {len(labels)} classes for losses of {n_classes}. Name each one.")
+    ordered = as_labels(labels, name="classes").classes.tolist()
+    if len(ordered) != len(labels):
+        raise InvalidInputError(f"classes names a class twice: {quoted(labels)}. Name each once.")
+    return own.by_class([labels.index(label) for label in ordered]), names, tuple(ordered)
