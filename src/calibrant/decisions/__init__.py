@@ -7,5 +7,7 @@ cost curves and curves of risk against coverage say over all costs at once what 
 All functions raise a CalibrantError where an argument can't be used, which says where and why.
 """
 
+from calibrant.decisions.evaluation import DecisionScores as DecisionScores, evaluate as evaluate
 from calibrant.decisions.policy import Policy as Policy
 from calibrant.decisions.problem import Problem as Problem
+from calibrant.decisions.promise import CalibrationRows as CalibrationRows, expected_loss as expected_loss

@@ -24,6 +24,7 @@ from calibrant.dependence.purged import (
 from calibrant.dependence.times import TimeArray as TimeArray, as_label_times as as_label_times, as_times as as_times
 from calibrant.dependence.units import (
     Dependence as Dependence,
+    MeanError as MeanError,
     Units as Units,
     read_dependence as read_dependence,
     t_quantile as t_quantile,

@@ -73,10 +73,15 @@ from calibrant.metrics.calibration_error import binned_error as binned_error
 from calibrant.metrics.decomposition import ScoreName as ScoreName
 from calibrant.metrics.e_value import STAKES as STAKES, log_gains as log_gains, recalibrated as recalibrated
 from calibrant.metrics.estimates import (
+    NO_ERROR as NO_ERROR,
     Estimate as Estimate,
     Settings as Settings,
+    UnitError as UnitError,
     check_settings as check_settings,
+    error_over_units as error_over_units,
+    joined_errors as joined_errors,
     mean_of as mean_of,
+    mean_over_units as mean_over_units,
     measured_rows as measured_rows,
     named_scores as named_scores,
     normal_estimate as normal_estimate,

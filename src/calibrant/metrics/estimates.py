@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from calibrant.dependence import MeanError, Units
 from calibrant.dependent_rows import DependenceSums, DesignEffects, gap_sums, with_effect
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.numerics import FloatArray, kish_size, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
@@ -25,6 +26,8 @@ from calibrant.validation import ArrayLike, as_generator, check_fraction, check_
 T = TypeVar("T")
 #: With fewer rows of a class, intervals of ranking and of the calibration line are too short.
 FEW = 20.0
+#: What is said of a mean whose error is not known.
+NO_ERROR = "one row, cluster or block doesn't tell how much others would differ"
 #: A gap this many times its noise keeps its sign, so noise moves it up as often as down.
 CLEAR = 4.0
 
@@ -284,6 +287,60 @@ def normal_estimate(mean: Mean, level: float, *, least: float, most: float) -> E
     """Estimate a mean with its normal interval, cut to the range that it can lie in."""
     half = normal_quantile(level) * mean.error
     return Estimate(mean.value, max(mean.value - half, least), min(mean.value + half, most), "normal (CLT)")
+
+
+class UnitError(NamedTuple):
+    """The error of a mean over units, how many times its variance is that of independent rows, and what units are."""
+
+    error: MeanError
+    effect: float = 1.0
+    words: str = ""
+
+    @property
+    def method(self) -> str:
+        """How an interval from it is found."""
+        return f"Hall's t ({self.words})" if self.words else "Hall's t"
+
+
+def error_over_units(
+    values: FloatArray, weight: FloatArray, units: Sequence[Units], *, least_variance: float = 0.0
+) -> UnitError:
+    """Return the error of a weighted mean: the widest of those by row and by each kind of units.
+
+    `least_variance` is that of a row which is known from elsewhere, as from the probabilities of what would have been
+    lost: rows that happened not to vary claim no certainty.
+    """
+    alone = Units.of_rows(values.size).error_of_mean(values, weight)
+    widest, words = alone, ""
+    for each in units:
+        found = each.error_of_mean(values, weight)
+        degrees = min(found.degrees, widest.degrees)
+        if found.error > widest.error:
+            widest = found
+        widest, words = widest._replace(degrees=degrees), each.words
+    effect = max((widest.error / alone.error) ** 2, 1.0) if 0.0 < alone.error < math.inf else 1.0
+    least = math.sqrt(least_variance / kish_size(weight))
+    return UnitError(joined_errors([widest], max(least**2 - widest.error**2, 0.0)), effect, words)
+
+
+def joined_errors(errors: Sequence[MeanError], more: float = 0.0) -> MeanError:
+    """Return the error of a sum of independent means; `more` is the variance of what else it rests on."""
+    error = math.sqrt(sum(each.error**2 for each in errors) + more)
+    degrees = min(each.degrees for each in errors)
+    if not 0.0 < error < math.inf:
+        return MeanError(error, degrees, 0.0)
+    return MeanError(error, degrees, sum(each.skewness * (each.error / error) ** 3 for each in errors))
+
+
+def mean_over_units(
+    values: FloatArray, weight: FloatArray, units: Sequence[Units], level: float, *, least_variance: float = 0.0
+) -> Estimate:
+    """Estimate a weighted mean by Student's t without skewness; see `error_over_units`."""
+    value = float(np.average(values, weights=weight))
+    found = error_over_units(values, weight, units, least_variance=least_variance)
+    low, high = found.error.ends(value, level)
+    note = "" if math.isfinite(found.error.error) else NO_ERROR
+    return Estimate(value, low, high, found.method, note, effect=found.effect)
 
 
 def noise_bounds(
