@@ -7,7 +7,18 @@ cost curves and curves of risk against coverage say over all costs at once what 
 All functions raise a CalibrantError where an argument can't be used, which says where and why.
 """
 
+from calibrant.decisions.benefit import (
+    DecisionCurve as DecisionCurve,
+    decision_curve as decision_curve,
+    net_benefit as net_benefit,
+)
+from calibrant.decisions.cost_curves import CostCurve as CostCurve, cost_curve as cost_curve
 from calibrant.decisions.evaluation import DecisionScores as DecisionScores, evaluate as evaluate
 from calibrant.decisions.policy import Policy as Policy
 from calibrant.decisions.problem import Problem as Problem
 from calibrant.decisions.promise import CalibrationRows as CalibrationRows, expected_loss as expected_loss
+from calibrant.decisions.selective import (
+    RiskCoverageCurve as RiskCoverageCurve,
+    risk_coverage_curve as risk_coverage_curve,
+)
+from calibrant.decisions.thresholds import TunedThreshold as TunedThreshold, tune_threshold as tune_threshold

@@ -1,0 +1,209 @@
+"""Selective prediction: the risk of the rows that are decided, over the share of rows that are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.decisions.losses import numbers_of_rows
+from calibrant.decisions.outcomes import read_decided
+from calibrant.decisions.policy import Policy
+from calibrant.decisions.problem import Problem
+from calibrant.dependent_rows import units_of
+from calibrant.errors import InvalidTypeError
+from calibrant.metrics import error_over_units
+from calibrant.numerics import FloatArray
+from calibrant.results import Plain, Score
+from calibrant.rows import Rows, read_rows
+from calibrant.validation import ArrayLike, check_fraction
+
+#: Points of a curve at most: of more rows, shares of them at even steps.
+_MOST_POINTS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskCoverageCurve(Plain):
+    """The mean loss of the most confident rows, over their share.
+
+    Attributes
+    ----------
+    coverage : ndarray of shape (m,)
+        Share of the rows that are decided, the most confident ones.
+    risk, low, high : ndarray of shape (m,)
+        Mean loss of these rows, with the pointwise interval.
+    aurc : Score
+        Area under the curve: the mean of the risk over all shares; less is better.
+    best : float
+        The area if confidence ranked the rows by their losses: no order has a smaller one.
+    loss : str
+        What is lost.
+    level, n, label
+        As in `DecisionCurve`.
+    """
+
+    coverage: FloatArray
+    risk: FloatArray
+    low: FloatArray
+    high: FloatArray
+    aurc: Score
+    best: float
+    loss: str
+    level: float
+    n: int
+    label: str = ""
+
+    @property
+    def excess(self) -> float:
+        """How far the area is above that of the best order of the rows (E-AURC)."""
+        return self.aurc.value - self.best
+
+
+def risk_coverage_curve(
+    y: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    loss: Any = "error",
+    confidence: ArrayLike | None = None,
+    costs: Any = None,
+    sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    level: float = 0.95,
+    label: str = "",
+) -> RiskCoverageCurve:
+    """Measure the risk of deciding only the most confident rows, over how many these are.
+
+    Parameters
+    ----------
+    y, probabilities
+        As in `calibrant.metrics.evaluate`.
+    loss : "error", Problem, Policy, mapping or array-like of shape (n,)
+        What is lost in a row: 1 where the most probable class is not the label; what the action of a policy loses; or
+        losses that are given.
+    confidence : array-like of shape (n,), optional
+        By which rows are decided first. By default the largest probability, or for a policy the least expected loss.
+    costs
+        As in `Policy.decide`.
+    sample_weight, cluster, time, label_end, classes, level
+        As in `calibrant.metrics.evaluate`.
+    label : str
+        What the model is called, for a legend.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Notes
+    -----
+    The area is the mean over k of the mean loss of the k most confident rows. Rows of equal confidence count as in the
+    mean over their orders, so that no order of the rows matters. The interval of the area is Student's t from its
+    influence function: with U the share of rows that are as confident at least, the area is the mean of loss times
+    -log U.
+
+    References
+    ----------
+    Geifman and El-Yaniv (2017), *Selective classification for deep neural networks*, NeurIPS. Geifman, Uziel and
+    El-Yaniv (2019), *Bias-reduced uncertainty estimation for deep neural classifiers*, ICLR, for the excess area.
+
+    Examples
+    --------
+    >>> from calibrant.decisions import risk_coverage_curve
+    >>> curve = risk_coverage_curve([1, 0, 1, 1], [0.9, 0.2, 0.3, 0.6])
+    >>> curve.coverage, curve.risk  # of the confidences 0.9, 0.8, 0.7 and 0.6 the third is wrong
+    (array([0.25, 0.5 , 0.75, 1.  ]), array([0.        , 0.        , 0.33333333, 0.25      ]))
+    >>> round(curve.aurc.value, 4)
+    0.1458
+    """
+    level = check_fraction("level", level)
+    known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end, "sample_weight": sample_weight}
+    if isinstance(loss, (Policy, Problem, Mapping)):
+        decided = read_decided(y, probabilities, loss, costs=costs, **known)
+        rows, losses, sure, what = decided.rows, decided.realised_losses, -decided.promised_losses, "loss"
+    else:
+        n, weight = _n_rows(probabilities), sample_weight
+        rows = read_rows(probabilities, y, names=("probabilities", "y"), classes=classes, **known)
+        top = rows.top_label()
+        losses, sure, what = (~top.positive).astype(np.float64), top.scores, "error"
+        if isinstance(loss, str):
+            if loss != "error":
+                raise InvalidTypeError(f"loss={loss!r} is no loss. Pass 'error', a Problem, or the loss of each row.")
+        else:
+            losses, what = _counted(numbers_of_rows(loss, "loss", n), weight), "loss"
+    if confidence is not None:
+        sure = _counted(numbers_of_rows(confidence, "confidence", _n_rows(probabilities)), sample_weight)
+    return curve_of_losses(rows, losses, sure, what, level=level, label=label)
+
+
+def curve_of_losses(
+    rows: Rows, losses: FloatArray, confidence: FloatArray, what: str, *, level: float, label: str = ""
+) -> RiskCoverageCurve:
+    """Measure the curve of checked rows with a loss and a confidence each."""
+    order = np.argsort(-confidence, kind="stable")
+    weight, units = rows.weights, units_of(rows)
+    w, own = weight[order], losses[order]
+    first = np.flatnonzero(np.append(True, np.diff(confidence[order]) < 0.0))
+    ends = np.append(first[1:], w.size)
+    block = np.repeat(np.arange(first.size), ends - first)
+    mean = np.add.reduceat(w * own, first) / np.add.reduceat(w, first)
+    total, sums = np.cumsum(w), np.cumsum(w * mean[block])
+    area = float(np.sum(w * sums / total) / total[-1])
+    at = ends - 1
+    if at.size > _MOST_POINTS:
+        at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
+    low, high = np.array([_interval(rows, losses, confidence >= confidence[order[i]], level) for i in at.tolist()]).T
+    influence = np.empty(w.size)
+    influence[order] = _influence(w, mean[block], own, total, ends[block] - 1)
+    found = error_over_units(influence, weight, units)
+    ends_of_area = found.error.ends(area, level)
+    score = Score("aurc", area, *ends_of_area, level, rows.n_rows, f"{found.method}, influence function")
+    best = np.argsort(losses, kind="stable")
+    least = float(np.sum(weight[best] * np.cumsum((weight * losses)[best]) / np.cumsum(weight[best])) / total[-1])
+    risk = sums[at] / total[at]
+    return RiskCoverageCurve(total[at] / total[-1], risk, low, high, score, least, what, level, rows.n_rows, label)
+
+
+def _influence(w: FloatArray, mean: FloatArray, own: FloatArray, total: FloatArray, last: Any) -> FloatArray:
+    """Return what each row adds to the area, from the most confident on, up to a constant.
+
+    The area is E[loss * -log U], so that a row adds its own loss * -log U, and moves the U of all less confident rows:
+    less the sum of loss / U over the rows that are no more confident.
+    """
+    share = total[last] / total[-1]
+    moved = w * mean / share / total[-1]
+    rest = moved.sum() - np.append(0.0, np.cumsum(moved))[:-1]
+    of_block = rest[_first_of(last)]
+    return np.asarray(-own * np.log(share) - of_block)
+
+
+def _first_of(last: Any) -> Any:
+    """Return the first place of the block of each row, from the last one."""
+    starts = np.flatnonzero(np.append(True, np.diff(last) > 0))
+    return np.repeat(starts, np.diff(np.append(starts, last.size)))
+
+
+def _interval(rows: Rows, losses: FloatArray, at: Any, level: float) -> tuple[float, float]:
+    part = rows.take(at)
+    if part.cluster is not None:
+        part = replace(part, cluster=np.unique(part.cluster, return_inverse=True)[1])
+    values, weight = losses[at], part.weights
+    mean = float(np.average(values, weights=weight))
+    return error_over_units(values, weight, units_of(part)).error.ends(mean, level)
+
+
+def _n_rows(probabilities: ArrayLike) -> int:
+    shape = getattr(probabilities, "shape", None)
+    return int(shape[0]) if shape else len(probabilities)
+
+
+def _counted(values: FloatArray, sample_weight: ArrayLike | None) -> FloatArray:
+    """Return the values of the rows with weight."""
+    if sample_weight is None:
+        return values
+    kept: FloatArray = values[np.asarray(sample_weight, dtype=np.float64) > 0.0]
+    return kept
