@@ -39,14 +39,17 @@ from calibrant.displays import (
     CalibrationDisplay as CalibrationDisplay,
     ComparisonDisplay as ComparisonDisplay,
     ConvergenceDisplay as ConvergenceDisplay,
+    DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,
     MimicDisplay as MimicDisplay,
     MulticlassReliabilityDisplay as MulticlassReliabilityDisplay,
     PitDisplay as PitDisplay,
+    PromiseDisplay as PromiseDisplay,
     RankPreservingDisplay as RankPreservingDisplay,
     ReliabilityDisplay as ReliabilityDisplay,
     ReliabilityGapDisplay as ReliabilityGapDisplay,
+    RiskCoverageDisplay as RiskCoverageDisplay,
 )
 from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
 from calibrant.metrics import (

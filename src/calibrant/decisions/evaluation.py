@@ -182,11 +182,10 @@ def verdict_of(realised: Score, promised: Score, gap: Score) -> str:
 def _losses(decided: Decided, level: float) -> dict[str, Estimate]:
     """Estimate what was lost, what was promised, and the gap."""
     promised, realised, least = decided.promised_losses, decided.realised_losses, decided.outcome_variance
-    gap = realised - promised
     return {
         "realised": decided.mean(realised, level, least_variance=least),
         "promised": decided.mean(promised, level),
-        "gap": decided.mean(gap, level, least_variance=least),
+        "gap": decided.mean(decided.gaps, level, least_variance=least),
     }
 
 

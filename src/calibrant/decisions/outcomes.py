@@ -16,9 +16,12 @@ from calibrant.dependence import Units
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.metrics import Estimate, mean_over_units
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, as_weight
+
+#: A share of the largest loss that is rounding, and no gap.
+_ROUNDING = 8.0 * EPS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +56,13 @@ class Decided:
     def realised_losses(self) -> FloatArray:
         """What the action that was taken lost, shape (n,)."""
         return of_taken(self.realised, self.taken)
+
+    @property
+    def gaps(self) -> FloatArray:
+        """What was lost beyond what was promised, shape (n,): what is rounding is none."""
+        found = self.realised_losses - self.promised_losses
+        rounding = _ROUNDING * float(np.abs(self.realised).max())
+        return np.where(np.abs(found) <= rounding, 0.0, found)
 
     @property
     def outcome_variance(self) -> float:

@@ -287,7 +287,7 @@ def _out_of_fold(calibrator: Any, rows: Rows, n_folds: int) -> FloatArray:
 
 
 def _off(decided: Decided, method: str) -> _Correction:
-    residual = decided.realised_losses - decided.promised_losses
+    residual = decided.gaps
     found = error_over_units(residual, decided.weight, decided.units(), least_variance=decided.outcome_variance)
     return _Correction(float(np.average(residual, weights=decided.weight)), found.error, method)
 

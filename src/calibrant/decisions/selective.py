@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.decisions.losses import numbers_of_rows
-from calibrant.decisions.outcomes import read_decided
+from calibrant.decisions.outcomes import of_taken, read_decided
 from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
 from calibrant.dependent_rows import units_of
@@ -125,25 +125,35 @@ def risk_coverage_curve(
     if isinstance(loss, (Policy, Problem, Mapping)):
         decided = read_decided(y, probabilities, loss, costs=costs, **known)
         rows, losses, sure, what = decided.rows, decided.realised_losses, -decided.promised_losses, "loss"
+        variance = of_taken(decided.variance, decided.taken)
     else:
         n, weight = _n_rows(probabilities), sample_weight
         rows = read_rows(probabilities, y, names=("probabilities", "y"), classes=classes, **known)
         top = rows.top_label()
         losses, sure, what = (~top.positive).astype(np.float64), top.scores, "error"
+        variance = sure * (1.0 - sure)
         if isinstance(loss, str):
             if loss != "error":
                 raise InvalidTypeError(f"loss={loss!r} is no loss. Pass 'error', a Problem, or the loss of each row.")
         else:
             losses, what = _counted(numbers_of_rows(loss, "loss", n), weight), "loss"
+            variance = np.zeros(losses.size)
     if confidence is not None:
         sure = _counted(numbers_of_rows(confidence, "confidence", _n_rows(probabilities)), sample_weight)
-    return curve_of_losses(rows, losses, sure, what, level=level, label=label)
+    return curve_of_losses(rows, losses, variance, sure, what, level=level, label=label)
 
 
 def curve_of_losses(
-    rows: Rows, losses: FloatArray, confidence: FloatArray, what: str, *, level: float, label: str = ""
+    rows: Rows,
+    losses: FloatArray,
+    variance: FloatArray,
+    confidence: FloatArray,
+    what: str,
+    *,
+    level: float,
+    label: str = "",
 ) -> RiskCoverageCurve:
-    """Measure the curve of checked rows with a loss and a confidence each."""
+    """Measure the curve of checked rows with a loss and a confidence each; `variance` is that of a loss, if known."""
     order = np.argsort(-confidence, kind="stable")
     weight, units = rows.weights, units_of(rows)
     w, own = weight[order], losses[order]
@@ -156,7 +166,9 @@ def curve_of_losses(
     at = ends - 1
     if at.size > _MOST_POINTS:
         at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
-    low, high = np.array([_interval(rows, losses, confidence >= confidence[order[i]], level) for i in at.tolist()]).T
+    low, high = np.array(
+        [_interval(rows, losses, variance, confidence >= confidence[order[i]], level) for i in at.tolist()]
+    ).T
     influence = np.empty(w.size)
     influence[order] = _influence(w, mean[block], own, total, ends[block] - 1)
     found = error_over_units(influence, weight, units)
@@ -187,13 +199,15 @@ def _first_of(last: Any) -> Any:
     return np.repeat(starts, np.diff(np.append(starts, last.size)))
 
 
-def _interval(rows: Rows, losses: FloatArray, at: Any, level: float) -> tuple[float, float]:
+def _interval(rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, level: float) -> tuple[float, float]:
     part = rows.take(at)
     if part.cluster is not None:
         part = replace(part, cluster=np.unique(part.cluster, return_inverse=True)[1])
     values, weight = losses[at], part.weights
     mean = float(np.average(values, weights=weight))
-    return error_over_units(values, weight, units_of(part)).error.ends(mean, level)
+    least = float(np.average(variance[at], weights=weight))
+    low, high = error_over_units(values, weight, units_of(part), least_variance=least).error.ends(mean, level)
+    return max(low, float(losses.min())), min(high, float(losses.max()))
 
 
 def _n_rows(probabilities: ArrayLike) -> int:

@@ -11,6 +11,11 @@ from calibrant.displays.comparison import (
     ComparisonDisplay as ComparisonDisplay,
     DecompositionDisplay as DecompositionDisplay,
 )
+from calibrant.displays.decisions import (
+    DecisionCurveDisplay as DecisionCurveDisplay,
+    PromiseDisplay as PromiseDisplay,
+    RiskCoverageDisplay as RiskCoverageDisplay,
+)
 from calibrant.displays.diagram import ScoreHistogram as ScoreHistogram
 from calibrant.displays.forecasts import (
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,
