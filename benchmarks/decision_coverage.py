@@ -9,8 +9,8 @@ from itertools import product
 
 import numpy as np
 
-import calibrant as cb
 from benchmarks._harness import Tables
+from calibrant.calibrators import make_calibrator
 from calibrant.decisions import Problem, expected_loss
 from calibrant.errors import CalibrantWarning
 from calibrant.numerics import expit
@@ -70,8 +70,6 @@ def draw(rng: np.random.Generator, n: int, truth: str) -> tuple[np.ndarray, np.n
 def _holds(
     method: str, truth: str, n: int, problem: Problem, scores: np.ndarray, rates: np.ndarray, rng: np.random.Generator
 ) -> bool:
-    from calibrant.calibrators import make_calibrator
-
     s, p = draw(rng, n, truth)
     y = (rng.random(n) < p).astype(np.int64)
     new, _ = draw(rng, N_NEW, truth)
@@ -82,10 +80,3 @@ def _holds(
     assert table is not None
     true = float(np.mean(np.where(yes, (1.0 - rates) * table[1, 0], rates * table[0, 1])))
     return promised.low <= true <= promised.high
-
-
-if __name__ == "__main__":
-    found = Tables("Coverage of expected_loss")
-    run_coverage(found)
-    print(found.write("_coverage_draft"))
-    print(cb.__version__)

@@ -22,3 +22,14 @@ from calibrant.decisions.selective import (
     risk_coverage_curve as risk_coverage_curve,
 )
 from calibrant.decisions.thresholds import TunedThreshold as TunedThreshold, tune_threshold as tune_threshold
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.decisions.benefit import (
+    decision_curve_of_rows as decision_curve_of_rows,
+    net_benefit_of_rows as net_benefit_of_rows,
+)
+from calibrant.decisions.cost_curves import cost_curve_of_rows as cost_curve_of_rows
+from calibrant.decisions.evaluation import evaluate_decided as evaluate_decided
+from calibrant.decisions.outcomes import decide_rows as decide_rows
+from calibrant.decisions.selective import risk_coverage_of_rows as risk_coverage_of_rows

@@ -326,6 +326,19 @@ class Problem:
         as_labels(y, name=name, classes=ordered, n_columns=n_columns)  # says which label is unknown
         return self._with_classes(ordered, [typed.index(label) for label in ordered]), ordered
 
+    def in_order(self, classes: Sequence[Any]) -> Problem:
+        """Return the problem with its classes as these labels, in this order, compared as text."""
+        if self.classes is None:
+            return self
+        known = [as_text(label) for label in self.classes]
+        wanted = [as_text(label) for label in classes]
+        if sorted(known) != sorted(wanted):
+            raise InvalidInputError(
+                f"the losses are of the classes {quoted(list(self.classes))}, and the rows of {quoted(list(classes))}. "
+                "Name the same in both."
+            )
+        return self._with_classes(classes, [known.index(label) for label in wanted])
+
     @property
     def _names(self) -> list[str]:
         """The actions in the order of the losses: those that were added first or last."""

@@ -143,6 +143,13 @@ def risk_coverage_curve(
     return curve_of_losses(rows, losses, variance, sure, what, level=level, label=label)
 
 
+def risk_coverage_of_rows(rows: Rows, *, level: float) -> RiskCoverageCurve:
+    """Measure the error rate over coverage of checked rows."""
+    top = rows.top_label()
+    variance = top.scores * (1.0 - top.scores)
+    return curve_of_losses(rows, (~top.positive).astype(np.float64), variance, top.scores, "error", level=level)
+
+
 def curve_of_losses(
     rows: Rows,
     losses: FloatArray,

@@ -1,0 +1,158 @@
+"""Decisions: promises against what came true, on simulated rows and on twelve real score sets; speed of a policy.
+
+The real sets are drawn apart into calibration rows and held-out rows, ten times each. Of 50 cost ratios the promise of
+the decisions on the held-out rows is compared with what they lost: of the scores as they are, and after `auto`.
+
+* "gap": the interval of `evaluate`, which takes the promise as given and carries the chance of the held-out rows.
+* "promise": whether what the held-out rows lost lies in the interval of `expected_loss(about="rows")`, which carries
+  the calibration's own uncertainty too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import calibrant as cb
+from benchmarks._harness import Tables, machine_facts, race
+from benchmarks.decision_coverage import run_coverage
+from benchmarks.score_sets import binary_sets, splits
+from calibrant.decisions import Problem, evaluate, expected_loss
+from calibrant.errors import CalibrantWarning
+from calibrant.rows import read_rows
+
+#: Twelve real sets of independent rows: three tasks by models of several families, and forecasts of icing.
+SETS = (
+    "adult/hgb",
+    "adult/logreg",
+    "adult/nb",
+    "adult/rf",
+    "credit_default/hgb",
+    "credit_default/mlp",
+    "credit_default/nb",
+    "credit_default/svm",
+    "spambase/logreg",
+    "spambase/nb",
+    "spambase/rf",
+    "icing",
+)
+N_CALIBRATION, N_OF_SMALL, DRAWS = 1_000, 600, 10
+#: What a false positive costs, of both errors together 1; 50 as in Sahoo et al. (2021).
+COSTS = np.linspace(0.05, 0.95, 50)
+LEVEL, TOLERANCE = 0.95, 0.02
+N_SPEED, ROUNDS = 10_000_000, 3
+
+
+def run() -> Tables:
+    """Measure all of it."""
+    tables = Tables(f"Decisions: promised and realised losses; {machine_facts()['processor']}")
+    run_coverage(tables)
+    _real_sets(tables)
+    _speed(tables)
+    return tables
+
+
+def _real_sets(tables: Tables) -> None:
+    with ProcessPoolExecutor() as pool:
+        found = dict(zip(SETS, pool.map(measure_set, SETS), strict=True))
+    lines = []
+    for name, each in found.items():
+        figures = [f"{each[key]:.3f}" for key in ("gap before", "gap after", "promise after")]
+        regrets = [f"{each[key]:.4f}" for key in ("size before", "size after", "regret before", "regret after")]
+        lines.append([name, f"{each['draws']:.0f}", *figures, *regrets])
+    header = ["set", "draws", "gap, before", "after auto", "promise, after", "|gap| before", "after"]
+    header += ["regret before", "after"]
+    caption = (
+        f"Share of {len(COSTS)} cost ratios whose 95% interval holds; mean size of the gap and mean regret per row"
+    )
+    tables.add(caption, header, lines)
+    shares = {key: float(np.mean([each[key] for each in found.values()])) for key in next(iter(found.values()))}
+    for key, claim in (("gap after", "gap after auto holds 0"), ("promise after", "promise after auto holds")):
+        low, high = LEVEL - TOLERANCE, LEVEL + TOLERANCE
+        tables.goal(f"{claim}: share of the intervals, 12 sets", shares[key], at_least=low, at_most=high)
+    tables.goal("gap before calibration holds 0: share of the intervals", shares["gap before"])
+    for key in ("regret before", "regret after"):
+        tables.goal(f"mean {key} auto, in units of both costs together", shares[key])
+
+
+def measure_set(name: str) -> dict[str, float]:
+    """Return shares and means over the draws of a set and all cost ratios."""
+    score_set = next(each for each in binary_sets() if each.name == name)
+    n = N_CALIBRATION if score_set.y.size > 2 * N_CALIBRATION else N_OF_SMALL
+    found = [measure_split(split.calibration, split.held_out) for split in splits(score_set, n, DRAWS)]
+    return {key: float(np.mean([each[key] for each in found])) for key in found[0]} | {"draws": float(len(found))}
+
+
+def measure_split(calibration: Any, held_out: Any) -> dict[str, float]:
+    """Return shares and means over the cost ratios of one split."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        calibrator = cb.AutoCalibrator().fit(calibration.p, calibration.y)
+        out_of_fold = _out_of_fold(calibration)
+    after = calibrator.predict_proba(held_out.p)
+    rows = []
+    for cost in COSTS.tolist():
+        problem = Problem.two_actions(false_positive=cost, false_negative=1.0 - cost)
+        measured = [evaluate(held_out.y, p, problem, level=LEVEL) for p in (held_out.p, after)]
+        promise = expected_loss(after, problem, fitted_to=(out_of_fold, calibration.y), about="rows", level=LEVEL)
+        gaps = [each["gap"] for each in measured]
+        holds = [gap.low <= 0.0 <= gap.high for gap in gaps]
+        realised = measured[1]["realised"].value
+        regrets = [each["regret"].value for each in measured]
+        sizes = [abs(gap.value) for gap in gaps]
+        rows.append([*holds, promise.low <= realised <= promise.high, *sizes, *regrets])
+    keys = ("gap before", "gap after", "promise after", "size before", "size after", "regret before", "regret after")
+    return dict(zip(keys, np.mean(np.array(rows, dtype=float), axis=0).tolist(), strict=True))
+
+
+def _out_of_fold(calibration: Any) -> np.ndarray:
+    """Return probabilities of the calibration rows by fits without them, as `expected_loss` does for a calibrator."""
+    rows = read_rows(calibration.p, calibration.y)
+    folds = rows.folds(10)
+    found = np.empty(rows.n_rows)
+    for fold in range(10):
+        train, held = rows.split(folds, fold)
+        found[folds == fold] = cb.AutoCalibrator().fit_rows(train).apply(held)
+    return found
+
+
+def _speed(tables: Tables) -> None:
+    """Compare a policy of three actions on a file with a read and a write of it."""
+    table = np.array([[0.0, 5.0, 9.0], [2.0, 1.0, 6.0], [7.0, 5.0, 0.0]])
+    policy = Problem(table, actions=["none", "drug", "cut"]).policy()
+    p = np.random.default_rng(0).random((N_SPEED, 3))
+    p /= p.sum(axis=1, keepdims=True)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "in.parquet", Path(folder) / "out.parquet"
+        names = ["p0", "p1", "p2"]
+        pq.write_table(pa.table(dict(zip(names, p.T.copy(), strict=True))), source)
+        rivals = {
+            "read and write": partial(_copy, source, target),
+            "policy.apply": partial(policy.apply, source, target, score=names),
+            "policy.decide, in memory": partial(policy.decide, p),
+        }
+        found = race(rivals, rounds=ROUNDS)
+    ratios = {
+        name: float(np.median(np.array(times.wall_s) / np.array(found["read and write"].wall_s)))
+        for name, times in found.items()
+    }
+    lines = [
+        [name, f"{np.median(times.wall_s):.2f}", f"{np.median(times.cpu_s):.2f}", f"{ratios[name]:.2f}"]
+        for name, times in found.items()
+    ]
+    tables.add(f"{N_SPEED:,} rows, 3 actions, Parquet", ["what", "clock s", "CPU s", "times a read and write"], lines)
+    tables.goal("a policy on a file, in reads and writes by the clock", ratios["policy.apply"], at_most=3.0)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with pq.ParquetFile(source) as opened, pq.ParquetWriter(target, opened.schema_arrow) as writer:
+        for group in range(opened.num_row_groups):
+            writer.write_table(opened.read_row_group(group))

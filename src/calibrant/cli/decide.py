@@ -1,0 +1,398 @@
+"""calibrant decide: what decisions on the probabilities in a file cost, promised before and checked after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from calibrant import persistence
+from calibrant.cli import common
+from calibrant.cli.data import FileRows, Request, called, data_options, format_option, split_list, split_names
+from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
+from calibrant.decisions import (
+    CalibrationRows,
+    DecisionScores,
+    Policy,
+    Problem,
+    cost_curve_of_rows,
+    decide_rows,
+    decision_curve_of_rows,
+    evaluate_decided,
+    expected_loss,
+    net_benefit_of_rows,
+    risk_coverage_of_rows,
+)
+from calibrant.decisions.losses import ColumnLosses
+from calibrant.errors import InvalidInputError, InvalidScoreError
+from calibrant.fitted import Fitted
+from calibrant.phrases import bracketed, count, figure, quoted, shorten
+from calibrant.results import Score
+from calibrant.rows import Rows
+from calibrant.tables import check_numbers, open_rows, refuse_missing
+from calibrant.validation import check_choice, check_fraction, check_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What gates call the net benefit at a threshold, before the threshold.
+_NET_BENEFIT = "net_benefit@"
+#: Width of a table of parts without their names, and letters of these at least.
+_FIGURES_WIDTH, _LEAST_WIDTH = 62, 8
+#: Thresholds of a curve that a table shows where none are named.
+_THRESHOLDS = "0.05,0.1,0.15,0.2,0.25,0.3,0.4,0.5,0.6,0.7,0.8"
+_CURVES = ("decision", "cost", "risk")
+_ABOUT = ("future", "rows")
+
+_COST_OPTIONS = [
+    click.option("--costs", metavar="JSON", help="A file of losses: {action: {class: loss}}, or a problem."),
+    click.option("--false-positive", type=float, metavar="COST", help="What a wrong yes costs; instead of --costs."),
+    click.option("--false-negative", type=float, metavar="COST", help="What a wrong no costs."),
+    click.option("--true-positive", type=float, metavar="BENEFIT", help="What a right yes is worth.  [default: 0]"),
+    click.option("--true-negative", type=float, metavar="BENEFIT", help="What a right no is worth.  [default: 0]"),
+    click.option("--threshold", type=float, metavar="P", help="Say yes from this probability on.  [default: by cost]"),
+    click.option("--per", metavar="COLUMN", help="What capacities are for each of: a day."),
+]
+
+
+@click.group(
+    "decide",
+    cls=common.Group,
+    examples=[
+        "calibrant decide evaluate scores.parquet --false-positive 1 --false-negative 4",
+        "calibrant decide promise new.csv --costs costs.json --calibrator c.json --fitted-to old.csv",
+        "calibrant decide curve scores.parquet --min net_benefit@0.2=0.05",
+    ],
+)
+def command() -> None:
+    """Promise what decisions on probabilities will cost, and check what they did cost."""
+
+
+@command.command(
+    "evaluate",
+    short_help="Check what decisions cost against what was promised.",
+    examples=[
+        "calibrant decide evaluate scores.parquet --label y --score p --false-positive 1 --false-negative 4",
+        "calibrant decide evaluate scores.csv --score 'p_*' --costs costs.json --group city --json",
+        "calibrant decide evaluate scores.csv --costs costs.json --max gap=0.02 --max regret=0.05",
+    ],
+)
+@data_options("positive", "calibrator", "dependence", "missing")
+@common.with_options(_COST_OPTIONS)
+@click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
+@common.level_option()
+@gate_options
+@click.pass_context
+def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_json: bool, **options: Any) -> None:
+    """Measure what decisions on the probabilities in FILE cost, and what was promised.
+
+    Each row gets the action of least expected loss. Losses are those of --costs, or of a wrong yes and a wrong no.
+
+    realised is the mean loss per row, promised what the probabilities expected, gap the one less the other; regret is
+    what the best policy of the same kind would have saved.
+
+    --max and --min make it a gate: exit 1 if a metric is out of bounds. net_benefit@0.2 is one too, of two classes.
+    """
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
+    problem, threshold, per = _problem(options)
+    found, beside = _read(Request(**options), problem, per)
+    rows = found.rows
+    policy = Policy(problem.in_order(rows.classes.tolist()), threshold=threshold)
+    of_per = None if per is None else beside.column(per)
+    decided = decide_rows(policy, rows, None, beside if problem.needs_costs else None, of_per)
+    scores = evaluate_decided(decided, level=check_fraction("level", level), evaluated_on=evaluated_on)
+    gated: Mapping[str, Score] = {**scores, **_net_benefits(gates, rows, level, evaluated_on)}
+    check_gates(gates, gated)
+    if as_json:
+        actions = {"actions": list(policy.actions)}
+        common.write_json(found.columns.facts(found.n_read) | actions | scores.to_dict() | gate_results(gates, gated))
+    else:
+        common.echo(f"{found.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
+        common.echo(as_table(scores))
+        _show_parts(scores, options["group"])
+    ctx.exit(judge(gates, gated, as_json=as_json))
+
+
+@command.command(
+    "promise",
+    short_help="Say what decisions will cost, before outcomes are known.",
+    examples=[
+        "calibrant decide promise new.csv --score p --false-positive 1 --false-negative 4",
+        "calibrant decide promise new.csv --costs costs.json --calibrator c.json --fitted-to old.csv --label y",
+    ],
+)
+@click.argument("file")
+@click.option("--score", multiple=True, metavar="COLUMNS", help="Column of the scores, or one per class.  [default: p]")
+@format_option
+@common.with_options(_COST_OPTIONS)
+@click.option("--calibrator", metavar="CALIBRATOR", help="What makes probabilities of the scores.")
+@click.option("--fitted-to", metavar="FILE", help="The rows that it was fitted to, or others with outcomes.")
+@click.option("--label", default="y", metavar="COLUMN", help="Column of the labels of --fitted-to.")
+@click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient.")
+@click.option("--about", default="future", metavar="WHAT", help="future: rows to come; rows: what these will show.")
+@common.level_option("the interval")
+@common.json_option
+def promise_command(**options: Any) -> None:
+    """Say what decisions on the probabilities in FILE will cost per row, without outcomes.
+
+    With --fitted-to the promise is corrected by what promises were off by on rows with outcomes, and its interval
+    carries how sure that is. Without it the probabilities are taken for calibrated.
+    """
+    as_json, about, level = options["as_json"], options["about"], options["level"]
+    check_choice("about", about, _ABOUT)
+    problem, threshold, per = _problem(options)
+    calibrator = None if options["calibrator"] is None else persistence.load_as(Fitted, options["calibrator"])
+    table, scores, names = _unlabelled(options["file"], options, problem, calibrator, per)
+    fitted_to = None
+    if options["fitted_to"] is not None:
+        fitted_to = _fit_rows(options, problem, calibrator, names)
+    found = expected_loss(
+        scores,
+        problem.policy(threshold=threshold),
+        calibrator=calibrator,
+        fitted_to=fitted_to,
+        about=about,
+        cluster=None if options["cluster"] is None else table.column(options["cluster"]),
+        costs=table if problem.needs_costs else None,
+        per=None if per is None else table.column(per),
+        level=level,
+    )
+    if as_json:
+        columns = {"score": names, "cluster": options["cluster"], "per": per}
+        document = {"file": options["file"], "n": table.num_rows, "columns": columns, "about": about}
+        common.write_json(document | {"actions": list(problem.actions), "scores": {found.name: found.to_dict()}})
+        return
+    common.echo(f"{options['file']}: {count(table.num_rows, 'row')}, score {quoted(names)}\n")
+    of = "of rows to come" if about == "future" else "of these rows"
+    common.echo(f"Decisions are expected to cost {figure(found.value)} a row, {of}.\n")
+    ends = bracketed(found.low, found.high) or "n/a"
+    common.echo(
+        common.table(
+            ("score", "value", f"{100 * level:g}% interval", "n"),
+            [(found.name, figure(found.value), ends, f"{found.n:,}")],
+        )
+    )
+    common.echo(f"{found.note}\ninterval: {found.method}")
+
+
+@command.command(
+    "curve",
+    short_help="Show net benefit over thresholds, costs over cost ratios, or risk over coverage.",
+    examples=[
+        "calibrant decide curve scores.parquet --label y --score p",
+        "calibrant decide curve scores.csv --thresholds 0.1,0.2 --min net_benefit@0.2=0.05",
+        "calibrant decide curve scores.csv --score 'p_*' --kind risk --max aurc=0.1 --json",
+    ],
+)
+@data_options("positive", "calibrator", "dependence", "missing")
+@click.option("--kind", default="decision", metavar="NAME", help=f"{', '.join(_CURVES)}.")
+@click.option("--thresholds", default=_THRESHOLDS, metavar="P,P", help="decision: thresholds.", show_default=False)
+@common.level_option()
+@gate_options
+@click.pass_context
+def curve_command(
+    ctx: click.Context,
+    /,
+    kind: str,
+    thresholds: str,
+    level: float,
+    evaluated_on: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Measure a curve over all costs of the probabilities in FILE.
+
+    decision: net benefit over the threshold at which one would act, beside acting on all rows; acting on none has 0.
+    cost: the expected cost of decisions over the share of it that positives have, beside the best in hindsight. risk:
+    the error rate of the most confident rows, over how many these are, and its area, aurc.
+
+    --max and --min make it a gate: exit 1 if a metric is out of bounds. Metrics are net_benefit@P, area or aurc.
+    """
+    check_choice("kind", kind, _CURVES)
+    gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
+    level = check_fraction("level", level)
+    found, _ = _read(Request(**options), None, None)
+    rows = found.rows
+    curve, header, lines, gated = _curve(kind, rows, _numbers(thresholds), level)
+    gated |= _net_benefits(gates, rows, level, evaluated_on)
+    check_gates(gates, gated)
+    if as_json:
+        scores = {name: score.to_dict() for name, score in gated.items()}
+        facts = found.columns.facts(found.n_read)
+        common.write_json(facts | {"curve": {"kind": kind, **curve}, "scores": scores} | gate_results(gates, gated))
+    else:
+        common.echo(f"{found.describe()}; {evaluated_on}\n")
+        common.echo(common.table(header, lines, left=0))
+        common.echo("\n".join(["", *map(str, gated.values())]) if gated else "")
+    ctx.exit(judge(gates, gated, as_json=as_json))
+
+
+def _curve(
+    kind: str, rows: Rows, grid: np.ndarray[Any, np.dtype[np.float64]], level: float
+) -> tuple[dict[str, Any], tuple[str, ...], list[tuple[str, ...]], dict[str, Score]]:
+    """Return a curve as plain values, its table, and its scores."""
+    share = f"{100 * level:g}% interval"
+    lines: list[tuple[str, ...]] = []
+    if kind == "risk":
+        risk = risk_coverage_of_rows(rows, level=level)
+        places = np.unique(np.searchsorted(risk.coverage, np.linspace(0.1, 1.0, 10) - 1e-9))
+        lines += [
+            (f"{risk.coverage[i]:.3f}", figure(risk.risk[i]), bracketed(risk.low[i], risk.high[i]))
+            for i in places.tolist()
+        ]
+        return risk.to_dict(), ("coverage", "error rate", share), lines, {"aurc": risk.aurc}
+    _check_two(rows, kind)
+    if kind == "cost":
+        cost = cost_curve_of_rows(rows, np.linspace(0.0, 1.0, 101), level=level)
+        for i in range(10, 100, 10):
+            ends = bracketed(cost.low[i], cost.high[i])
+            figures = (figure(cost.expected_cost[i]), ends, figure(cost.best[i]), figure(cost.trivial[i]))
+            lines.append((f"{cost.probability_cost[i]:.1f}", f"{cost.threshold[i]:.3f}", *figures))
+        area = Score("area", cost.area, np.nan, np.nan, level, rows.n_rows, "none")
+        return (
+            cost.to_dict(),
+            ("cost of positives", "threshold", "cost", share, "best", "trivial"),
+            lines,
+            {"area": area},
+        )
+    curve = decision_curve_of_rows(rows, grid, level=level)
+    for i, threshold in enumerate(grid.tolist()):
+        ends, over = bracketed(curve.low[i], curve.high[i]), bracketed(curve.over_all_low[i], curve.over_all_high[i])
+        use = "useful" if curve.is_useful[i] else ""
+        lines.append((f"{threshold:g}", figure(curve.net_benefit[i]), ends, figure(curve.all[i]), over, use))
+    header = ("threshold", "net benefit", share, "act on all", "more than all", "")
+    return curve.to_dict(), header, lines, {}
+
+
+def _problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | None]:
+    """Take what options say of the losses, and return the problem, its threshold, and the column of --per."""
+    costs, threshold, per = (options.pop(name) for name in ("costs", "threshold", "per"))
+    given = {name: options.pop(name) for name in ("false_positive", "false_negative", "true_positive", "true_negative")}
+    named = [name for name, value in given.items() if value is not None]
+    if costs is not None:
+        if named:
+            raise InvalidInputError(f"--{named[0].replace('_', '-')} stands beside --costs. Leave one of them out.")
+        document: Any = persistence.read_plain(costs)
+        return Problem.from_dict(document), threshold, per
+    if given["false_positive"] is None or given["false_negative"] is None:
+        raise InvalidInputError(
+            "what do decisions cost? Pass --false-positive and --false-negative, or a file of losses with --costs."
+        )
+    for name, value in given.items():
+        if value is not None:
+            check_number(f"--{name.replace('_', '-')}", value, minimum=0.0)
+    problem = Problem.two_actions(
+        false_positive=given["false_positive"],
+        false_negative=given["false_negative"],
+        true_positive_benefit=given["true_positive"] or 0.0,
+        true_negative_benefit=given["true_negative"] or 0.0,
+    )
+    return problem, threshold, per
+
+
+def _cost_columns(problem: Problem | None) -> list[str]:
+    own = None if problem is None else problem.losses
+    return own.columns if isinstance(own, ColumnLosses) else []
+
+
+def _read(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
+    """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
+    opened = request.open()
+    if opened.is_large:
+        raise InvalidInputError(
+            f"{request.file} has more rows than are held in memory. Take a sample of them, or of their days."
+        )
+    names = list(dict.fromkeys([*_cost_columns(problem), *([] if per is None else [per])]))
+    opened.source.select(names)
+    found = opened.read()
+    if not names:
+        return found, None
+    beside = opened.source.read(list(dict.fromkeys([*names, *([request.weight] if request.weight else [])])))
+    if request.weight is not None:
+        beside = beside.filter(np.asarray(beside.column(request.weight), dtype=np.float64) > 0.0)
+    return found, beside
+
+
+def _unlabelled(
+    file: str, options: dict[str, Any], problem: Problem, calibrator: Fitted | None, per: str | None
+) -> tuple[pa.Table, Any, list[str]]:
+    """Read scores without labels, and what stands beside them."""
+    source = open_rows(file, format=options["format"])
+    own = list(calibrator.score_names_ or ()) if calibrator is not None else []
+    names = source.select(split_names(options["score"], source.names) or own or ["p"])
+    beside = [*_cost_columns(problem), *(name for name in (per, options["cluster"]) if name is not None)]
+    table = source.read(list(dict.fromkeys([*names, *source.select(beside)])))
+    for name in names:
+        check_numbers(table.column(name), called(name, source.name))
+    refuse_missing(table, source.name, dict.fromkeys(names, InvalidScoreError))
+    return table, table.column(names[0]) if len(names) == 1 else table.select(names), names
+
+
+def _fit_rows(
+    options: dict[str, Any], problem: Problem, calibrator: Fitted | None, names: Sequence[str]
+) -> CalibrationRows:
+    """Read the rows with outcomes that a promise is corrected by."""
+    with_label = {**options, "score": tuple(names), "format": None, "cluster": None}
+    table, scores, _ = _unlabelled(options["fitted_to"], with_label, problem, calibrator, None)
+    source = open_rows(options["fitted_to"])
+    (label,) = source.select([options["label"]])
+    cluster = options["cluster"] if options["cluster"] in source.names else None
+    more = source.read([label, *([] if cluster in (None, label) else [cluster])])
+    return CalibrationRows(
+        scores,
+        more.column(label),
+        cluster=None if cluster is None else more.column(cluster),
+        costs=table if problem.needs_costs else None,
+    )
+
+
+def _net_benefits(gates: Sequence[Gate], rows: Rows, level: float, evaluated_on: str) -> dict[str, Score]:
+    """Measure the net benefits that gates name."""
+    found = {}
+    for name in dict.fromkeys(gate.metric for gate in gates if gate.metric.startswith(_NET_BENEFIT)):
+        _check_two(rows, name)
+        (threshold,) = _numbers(name.removeprefix(_NET_BENEFIT))
+        score = net_benefit_of_rows(rows, float(threshold), level=level, evaluated_on=evaluated_on)
+        found[name] = replace(score, name=name)
+    return found
+
+
+def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return thresholds that commas separate."""
+    try:
+        values = np.array([float(part) for part in split_list(text)])
+    except ValueError:
+        values = np.empty(0)
+    if values.size == 0 or not np.all((values >= 0.0) & (values < 1.0)):
+        raise InvalidInputError(f"{text!r} holds no thresholds in [0, 1). Write them so: 0.1,0.2.")
+    return values
+
+
+def _check_two(rows: Rows, what: str) -> None:
+    if not rows.is_binary:
+        raise InvalidInputError(
+            f"{what} is of two classes, and the scores are of {rows.n_classes}. Pass the column of one class by "
+            "--score, and whether a row is of it by --label."
+        )
+
+
+def _show_parts(scores: DecisionScores, group: str | None) -> None:
+    """Print a table of the actions, and one of the groups."""
+    parts: list[tuple[str, Mapping[Any, Mapping[str, Score]]]] = [("action", scores.by_action)]
+    parts += [(group, scores.by_group)] if group is not None else []
+    widest = max(_LEAST_WIDTH, get_terminal_size((100, 24)).columns - _FIGURES_WIDTH)
+    for name, by in parts:
+        lines = []
+        for part, each in by.items():
+            gap = each["gap"]
+            figures = [figure(each[key].value) for key in ("realised", "promised")]
+            share = f"{100.0 * each['share'].value:.1f}%"
+            ends = bracketed(gap.low, gap.high) or "n/a"
+            lines.append((shorten(str(part), widest), share, *figures, figure(gap.value, sign=True), ends))
+        level = next(iter(by.values()))["gap"].level
+        header = (shorten(name, widest), "rows", "realised", "promised", "gap", f"{100 * level:.4g}% interval")
+        common.echo(f"\n{common.table(header, lines)}")
