@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-COMMANDS = ("evaluate", "fit", "apply", "inspect", "report")
+COMMANDS = ("evaluate", "decide", "fit", "apply", "inspect", "report")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

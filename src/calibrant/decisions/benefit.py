@@ -179,7 +179,8 @@ def decision_curve(
     Notes
     -----
     A model is of use at a threshold where it beats both acting on all rows and acting on none. Figures equal those of
-    R's dcurves. Intervals are Student's t by Hall's transformation; that of the difference to acting on all is paired.
+    R's dcurves. Intervals are Student's t by Hall's transformation; that of the difference to acting on all is paired. The variance
+    of a row is taken as no less than the probabilities say: below a low threshold few rows happen to be positive.
 
     References
     ----------
@@ -209,10 +210,11 @@ def decision_curve_of_rows(rows: Rows, grid: FloatArray, *, level: float, label:
         values, least = _benefits(rows, threshold)
         odds = threshold / (1.0 - threshold)
         everyone = np.where(rows.positive, 1.0, -odds)
+        of_all = float(np.average(rows.scores * (1.0 - rows.scores), weights=weight)) * (1.0 + odds) ** 2
         for name, each, floor in (
             ("net_benefit", values, least),
             ("all", everyone, 0.0),
-            ("over_all", values - everyone, 0.0),
+            ("over_all", values - everyone, max(of_all - least, 0.0)),
         ):
             mean, low, high, method = _mean(each, weight, units, level, floor)
             for key, value in zip(_keys(name), (mean, low, high), strict=True):
