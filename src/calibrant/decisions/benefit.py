@@ -179,8 +179,9 @@ def decision_curve(
     Notes
     -----
     A model is of use at a threshold where it beats both acting on all rows and acting on none. Figures equal those of
-    R's dcurves. Intervals are Student's t by Hall's transformation; that of the difference to acting on all is paired. The variance
-    of a row is taken as no less than the probabilities say: below a low threshold few rows happen to be positive.
+    R's dcurves. Intervals are Student's t by Hall's transformation; that of the difference to acting on all is paired.
+    The variance of a row is taken as no less than the probabilities say: below a low threshold few rows happen to be
+    positive.
 
     References
     ----------
