@@ -156,8 +156,9 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
     persistence.save(fitted, output, metadata=metadata)
     common.echo(rows.describe())
-    what = "".join(f": {line}" for line in fitted.describe())
-    common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{what}.\n")
+    what, *more = [*fitted.describe(), ""]
+    common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{f': {what}' if what else ''}.")
+    common.echo("\n".join([*filter(None, more), ""]))
     common.echo(figures)
     common.echo(f"\nSaved {output}")
     suffix = Path(rows.file).suffix or ".csv"

@@ -58,6 +58,7 @@ from calibrant.forecasts.recalibrators.maps import (
     VarianceScalingRecalibrator as VarianceScalingRecalibrator,
 )
 from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
+from calibrant.forecasts.recalibrators.rounds_result import RoundsResult as RoundsResult
 from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
 from calibrant.forecasts.scores import (
     coverage as coverage,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -40,7 +40,10 @@ class ThresholdRound:
     y0, alpha, n_left, n_right : float
         The split, rows whose probability of Y <= y0 is at most alpha being on the left, and the weight on both sides.
     error_before, error_after : float
-        The greatest error over all (y0, alpha) that were searched; "after" is NaN where no split was left.
+        The greatest error over the splits that were searched, those that leave enough rows on both sides; "after" is
+        NaN where no such split was left. Errors of smaller sides may be greater: see `RoundsResult`.
+    fold : int or None
+        The fold that was left out of the rows of this round, where the rounds of all folds were kept.
     """
 
     y0: float
@@ -49,17 +52,20 @@ class ThresholdRound:
     error_after: float
     n_left: float
     n_right: float
+    fold: int | None = None
 
-    def encode(self) -> dict[str, float | None]:
-        """Return the round as plain data."""
-        return {key: None if math.isnan(value) else value for key, value in asdict(self).items()}
+    def encode(self) -> dict[str, float | int | None]:
+        """Return the round as plain data, without a fold where there is none."""
+        known = {key: value for key, value in asdict(self).items() if value is not None}
+        return {key: None if math.isnan(value) else value for key, value in known.items()}
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
         """Check plain data, and return the round that they are of."""
-        found = body.members([field.name for field in fields(cls)])
+        fold = body.member("fold").integer(minimum=0) if "fold" in body.object() else None
+        found = body.without("fold").members([field.name for field in fields(cls) if field.name != "fold"])
         numbers = {key: item.number() for key, item in found.items() if key != "error_after" or item.value is not None}
-        return cls(**{"error_after": math.nan} | numbers)
+        return cls(**{"error_after": math.nan} | numbers, fold=fold)
 
 
 @named("rounds")
@@ -174,6 +180,11 @@ class Paper:
     alphas: FloatArray
     least: float
 
+    @property
+    def least_side(self) -> float:
+        """The fewest rows that a side of a split may have."""
+        return math.floor(self.least) + 1.0
+
     def find(self, state: State) -> Split | None:
         """Return the first split of the grid with the greatest error; None if no split leaves enough rows."""
         k, a, error = kernels.search_grid(state.values, state.order, self.alphas, self.least)
@@ -197,6 +208,11 @@ class Regularised:
     n_knots: int
     pseudo_counts: float
     learning_rate: float
+
+    @property
+    def least_side(self) -> float:
+        """The least weight that a side of a split may have."""
+        return self.least
 
     def find(self, state: State) -> Split | None:
         """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
@@ -261,6 +277,10 @@ class Rounds:
         """Make up to `most` rounds, and yield the number made after each."""
         while len(self.records) < most and self.step():
             yield len(self.records)
+
+    def records_of(self, fold: int, most: int) -> tuple[ThresholdRound, ...]:
+        """Return the first rounds, with the fold that was left out of their rows."""
+        return tuple(replace(record, fold=fold) for record in self.records[:most])
 
     def chain(self, most: int | None = None) -> ThresholdChain:
         """Return the rounds so far, or the first of them, as a layer."""

@@ -1,15 +1,12 @@
 """Threshold recalibration: decisions of the kind P(Y <= y0) <= alpha lose what they promise to lose.
 
-The number of rounds is chosen by the CRPS of held-out rows, with no recalibration and the average one among the
-candidates. Rounds are made on all but each fold, one at a time in all folds. After each, the rows left out are scored
-by the mean squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not
-fallen for 40 of them; taken is the simplest candidate whose score is within half a standard error of the best, by
-paired differences.
+The number of rounds is chosen by the CRPS of held-out rows (`choice`), or they end at an error (`epsilon`) on the rows
+that they are fitted to. What ended them, and how large which error then is, is in `RoundsResult`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -19,9 +16,9 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidWeightError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.level_maps import Knots, sum_by
 from calibrant.forecasts.points import refuse
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named
+from calibrant.forecasts.recalibrators.choice import CHOICES, Choice, Chosen, Progress, choose
 from calibrant.forecasts.recalibrators.direct import fit_levels
 from calibrant.forecasts.recalibrators.maps import OneMap
 from calibrant.forecasts.recalibrators.rounds import (
@@ -29,30 +26,30 @@ from calibrant.forecasts.recalibrators.rounds import (
     Paper,
     Regularised,
     Rounds,
-    ThresholdChain,
     ThresholdRound,
     middle_thresholds,
+)
+from calibrant.forecasts.recalibrators.rounds_result import (
+    MEASURES,
+    RoundsResult,
+    StoppedBy,
+    rounds_result,
+    warn_of_few_rows,
 )
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, check_choice, check_flag, check_fraction, check_integer, check_number
 
+#: The layers of a fit, the error that is left over the splits searched, and what stopped the rounds.
+_Ended: TypeAlias = tuple[tuple[Layer, ...], float, StoppedBy]
 Algorithm: TypeAlias = Literal["regularised", "paper"]
 Stopping: TypeAlias = Literal["auto", "cross-validation", "validation", "epsilon"]
-Choice: TypeAlias = Literal["none", "average", "rounds"]
-CHOICES: tuple[Choice, ...] = get_args(Choice)
-#: Called after each round with the number of rounds done, the most there may be, and the greatest error.
-Progress: TypeAlias = Callable[[int, int, float], None]
 _MAX_ROUNDS = {"regularised": 150, "paper": 40}
 #: By default: rows up to which all cuts are searched, those up to which folds are used, and cuts of more rows.
 _MOST_EXACT, _MOST_FOLDED, _N_CUTS = 5_000, 20_000, 64
 #: Rows that the paper's algorithm leaves on each side at least. Steps of equal weight of the regularised maps.
 _LEAST_LEAF, _N_KNOTS = 5, 20
-#: Thresholds at which the CRPS of held-out rows is taken, and rounds without a better one that end the search.
-_N_SCORED, _PATIENCE = 40, 40
-#: A simpler candidate may be worse than the best by so many standard errors, taken from so many parts of the rows.
-_TOLERANCE, _N_PARTS = 0.5, 200
 
 
 @named("threshold")
@@ -73,8 +70,9 @@ class ThresholdRecalibrator(Recalibrator):
         mass-weighted Cramer-von Mises distance over all cuts and takes small steps along smoothed maps, as many as
         held-out rows ask for.
     epsilon : float
-        Stop when the greatest error is at most this: of "paper", its own; of "regularised", the root of the
-        distance, which the mass-weighted threshold calibration error never exceeds.
+        Stop when the greatest error of the splits searched, those that leave `min_leaf` on both sides, is at most this:
+        of "paper", its own; of "regularised", the root of the distance, which the mass-weighted threshold calibration
+        error never exceeds. Above 0, a fit that ends above it warns. Errors of smaller sides are in `result_`.
     max_rounds : int, optional
         150, and 40 of "paper", by default.
     min_leaf : int, optional
@@ -98,7 +96,8 @@ class ThresholdRecalibrator(Recalibrator):
     validation_share : float
         The part of the rows that "validation" leaves out.
     bagged : bool
-        Keep the mixture of the folds' recalibrations, in place of one fitted to all rows.
+        Keep the mixture of the folds' recalibrations, in place of one fitted to all rows; of "regularised" where
+        held-out rows stop the rounds.
     direct_layer : bool
         Then fit, for each of `n_thresholds` thresholds, an isotonic regression of Y <= y0 on its probability. It
         lowers the reliability gap further, and gives single outcomes that are frequent a probability of their own.
@@ -110,7 +109,11 @@ class ThresholdRecalibrator(Recalibrator):
     Attributes
     ----------
     rounds_ : tuple of ThresholdRound
-        What each round split on, the greatest error before and after it, and the weight on both sides.
+        What each round split on, the greatest error before and after it, and the weight on both sides. Where `bagged`,
+        the rounds of each fold, one fold after the other, with its number.
+    result_ : RoundsResult or None
+        What ended the rounds, the error that they went by, the greatest of all splits, and what is guaranteed. None
+        where the recalibrator was read from a document that has none.
     choice_ : {"none", "average", "rounds"}
         What was kept: "none" where held-out rows say that the forecasts are best left alone.
     cv_ : Chosen or None
@@ -118,9 +121,10 @@ class ThresholdRecalibrator(Recalibrator):
 
     Notes
     -----
-    **Guarantee.** A forecast without error at (y0, alpha) makes the loss of the decision [P(Y <= y0) <= alpha] come
-    out as promised for every loss that asks whether Y <= y0. For losses that ask about another threshold it need not,
-    and a loss that comes out as promised doesn't imply that the error is zero, unlike the paper's theorem 1 says.
+    **Guarantee.** What holds of the rows fitted to is in `result_.guarantee`; nothing of new rows follows from it. A
+    forecast without error at (y0, alpha) makes the loss of the decision [P(Y <= y0) <= alpha] come out as promised for
+    every loss that asks whether Y <= y0. For losses that ask about another threshold it need not, and a loss that comes
+    out as promised doesn't imply that the error is zero, unlike the paper's theorem 1 says.
 
     **Rounds.** With full steps along unsmoothed maps, a split whose mass-weighted error is w raises the mean log
     score of the fitting rows by 2 w^2 or more (Pinsker), so that at most KL / (2 epsilon^2) rounds end with an error
@@ -129,6 +133,9 @@ class ThresholdRecalibrator(Recalibrator):
 
     **Weights.** A weight of 2 is two rows in every map, leaf and error; only folds are drawn without regard to weights.
     "paper" counts rows, so that its weights must be whole numbers.
+
+    **Few rows.** Rounds that no held-out row stops ("paper", and ``stopping="epsilon"``) fit noise: below 800 rows they
+    warn. By default few rows get one map or none, with a warning where no split leaves `min_leaf` on both sides.
 
     References
     ----------
@@ -172,6 +179,7 @@ class ThresholdRecalibrator(Recalibrator):
     rounds_: tuple[ThresholdRound, ...] = field(init=False)
     choice_: Choice = field(init=False)
     cv_: Chosen | None = field(init=False)
+    result_: RoundsResult | None = field(init=False)
 
     def fit_more(
         self,
@@ -202,23 +210,53 @@ class ThresholdRecalibrator(Recalibrator):
         return self
 
     def describe(self) -> list[str]:
+        return [self._in_words(), *([] if self.result_ is None else self.result_.describe())]
+
+    def _in_words(self) -> str:
+        """Return what was kept, in a few words."""
         if self.choice_ == "average":
-            return ["one map of levels for all rows"]
-        if self.choice_ == "rounds":
-            return [count(len(self.rounds_), "round") if self.rounds_ else "a mixture of rounds"]
-        is_chosen = self.algorithm == "regularised" and self.stopping != "epsilon"
-        return ["no rounds" + (", since none does better on rows held out" if is_chosen else "")]
+            return "one map of levels for all rows"
+        if self.choice_ == "none":
+            return "no rounds" + (", since none does better on rows held out" if self._is_checked else "")
+        n_folds = len({made.fold for made in self.rounds_} - {None})
+        if n_folds:
+            n = max(sum(made.fold == k for made in self.rounds_) for k in range(n_folds))
+            return f"a mixture of {count(n, 'round')} in each of {count(n_folds, 'fold')}"
+        return count(len(self.rounds_), "round")
 
     def _fit(self, rows: Outcomes) -> tuple[Layer, ...]:
         self.cv_, self.rounds_ = None, ()
-        layers = self._fit_paper(rows) if self.algorithm == "paper" else self._fit_regularised(rows)
-        if not self.direct_layer:
-            return layers
-        for layer in layers:
-            rows = replace(rows, forecast=layer.apply(rows.forecast))
-        return (*layers, fit_levels(rows, self.n_thresholds, self.pseudo_counts))
+        counted, thresholds, rule = self._paper(rows) if self.algorithm == "paper" else self._regularised(rows)
+        n = len(counted) if not self._is_checked else float(rows.weights.sum())
+        warn_of_few_rows(n, rule.least_side, is_checked=self._is_checked)
+        if isinstance(rule, Regularised) and self._is_checked:
+            layers, error, stopped_by = self._fit_checked(rows, thresholds, rule)
+        else:
+            layers, error, stopped_by = self._run(Rounds(counted, thresholds, rule, self.epsilon))
+        if self.direct_layer:
+            layers = (*layers, fit_levels(_after(rows, layers), self.n_thresholds, self.pseudo_counts))
+            error = Rounds(_after(counted, layers), thresholds, rule, self.epsilon).greatest_error
+        self.result_ = rounds_result(
+            _after(rows, layers),
+            thresholds,
+            rule.alphas if isinstance(rule, Paper) else None,
+            stopped_by=stopped_by,
+            n_rounds=len(self.rounds_),
+            epsilon=float(self.epsilon),
+            stopping_measure=MEASURES[self.algorithm],
+            stopping_error=error,
+            least_side=rule.least_side,
+        )
+        self.result_.warn_above_epsilon(self._most)
+        return layers
 
-    def _fit_paper(self, rows: Outcomes) -> tuple[Layer, ...]:
+    @property
+    def _is_checked(self) -> bool:
+        """Whether held-out rows stop the rounds."""
+        return self.algorithm == "regularised" and self.stopping != "epsilon"
+
+    def _paper(self, rows: Outcomes) -> tuple[Outcomes, FloatArray, Paper]:
+        """Return the rows as the paper counts them, the thresholds that it searches, and its rule."""
         if rows.weight is not None:
             problem = 'is no whole number, but algorithm="paper" counts rows'
             fix = 'Use algorithm="regularised", or whole numbers.'
@@ -231,28 +269,36 @@ class ThresholdRecalibrator(Recalibrator):
         thresholds = np.linspace(low, high, self.n_thresholds) if low < high else np.array([low])
         least = max(min(200, (n - 1) // 4), _LEAST_LEAF) if self.min_leaf is None else self.min_leaf
         alphas = np.linspace(0.05, 0.95, 20 if self.n_cuts is None else self.n_cuts)
-        return self._run(Rounds(rows, thresholds, Paper(alphas, float(least)), self.epsilon))
+        return rows, thresholds, Paper(alphas, float(least))
 
-    def _fit_regularised(self, rows: Outcomes) -> tuple[Layer, ...]:
+    def _regularised(self, rows: Outcomes) -> tuple[Outcomes, FloatArray, Regularised]:
+        """Return the rows, the thresholds that are searched, and the rule."""
         total = float(rows.weights.sum())
         least = max(30.0, total / 20.0) if self.min_leaf is None else float(self.min_leaf)
         n_cuts = self.n_cuts if self.n_cuts is not None or len(rows) <= _MOST_EXACT else _N_CUTS
         rule = Regularised(least, n_cuts, _N_KNOTS, self.pseudo_counts, self.learning_rate)
-        thresholds = middle_thresholds(rows.y, rows.weights, self.n_thresholds, 0.02, 0.98)
-        if self.stopping == "epsilon":
-            return self._run(Rounds(rows, thresholds, rule, self.epsilon))
+        return rows, middle_thresholds(rows.y, rows.weights, self.n_thresholds, 0.02, 0.98), rule
+
+    def _fit_checked(self, rows: Outcomes, thresholds: FloatArray, rule: Regularised) -> _Ended:
+        """Return what held-out rows choose."""
         self.choice_ = "none"
         if len(rows) > 1:
             folds = self._folds(rows)
             self.cv_ = choose(rows, thresholds, rule, self.epsilon, folds, self._most, self.progress)
             self.choice_ = self.cv_.choice
-        if self.cv_ is None or self.choice_ == "none":
-            return ()
-        if self.choice_ == "average":
-            return (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
-        if self.bagged:
-            return (MeanOfChains(self.cv_.chains),)
-        return self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
+        layers: tuple[Layer, ...] = ()
+        is_most = self.cv_ is not None and self.cv_.n_rounds == self._most
+        stopped_by: StoppedBy = "max_rounds" if is_most else "held-out rows"
+        if self.cv_ is not None and self.choice_ == "rounds" and not self.bagged:
+            layers, error, _ = self._run(Rounds(rows, thresholds, rule, self.epsilon), self.cv_.n_rounds)
+            return layers, error, stopped_by
+        if self.cv_ is not None and self.choice_ == "rounds":
+            layers = (MeanOfChains(self.cv_.chains),)
+            self.rounds_ = tuple(made for fold in self.cv_.records for made in fold)
+        elif self.choice_ == "average":
+            layers = (OneMap(*rule.smooth_map(rows.levels(), rows.weights)),)
+        left = Rounds(_after(rows, layers), thresholds, rule, self.epsilon)
+        return layers, left.greatest_error, stopped_by
 
     def _folds(self, rows: Outcomes) -> IntArray:
         """Return the fold that leaves each row out; -1 where none does."""
@@ -271,14 +317,18 @@ class ThresholdRecalibrator(Recalibrator):
         part[mixed[: max(round(self.validation_share * n), 1)]] = 0
         return part
 
-    def _run(self, rounds: Rounds, most: int | None = None) -> tuple[Layer, ...]:
+    def _run(self, rounds: Rounds, most: int | None = None) -> _Ended:
         most = self._most if most is None else most
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)
         self.rounds_ = tuple(rounds.records)
         self.choice_ = "rounds" if self.rounds_ else "none"
-        return (rounds.chain(),) if self.rounds_ else ()
+        error = rounds.greatest_error
+        stopped_by: StoppedBy = (
+            "no split" if math.isnan(error) else "epsilon" if error <= self.epsilon else "max_rounds"
+        )
+        return (rounds.chain(),) if self.rounds_ else (), error, stopped_by
 
     @property
     def _most(self) -> int:
@@ -299,115 +349,27 @@ class ThresholdRecalibrator(Recalibrator):
             check_number(name, getattr(self, name), minimum=0.0)
         if not 0.0 < check_number("learning_rate", self.learning_rate) <= 1.0:
             raise InvalidInputError(f"learning_rate={self.learning_rate!r} is outside (0, 1]. Pass one such as 0.3.")
+        if self.bagged and not self._is_checked:
+            raise InvalidInputError(
+                f"bagged=True with algorithm={self.algorithm!r} and stopping={self.stopping!r}: no folds are made "
+                'whose mixture could be kept. Use algorithm="regularised" with stopping="auto", or bagged=False.'
+            )
 
     def encode(self) -> dict[str, Any]:
         body = super().encode()
-        return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_]}
+        result = {} if self.result_ is None else {"result": self.result_.encode()}
+        return {**body, "choice": self.choice_, "rounds": [made.encode() for made in self.rounds_], **result}
 
     def restore(self, body: DocumentField) -> None:
-        super().restore(body.without("choice").without("rounds"))
+        super().restore(body.without("choice").without("rounds").without("result"))
         self.choice_ = body.member("choice").choice(CHOICES)
         self.rounds_ = tuple(map(ThresholdRound.decode, body.member("rounds").items(minimum=0)))
+        self.result_ = RoundsResult.decode(body.member("result")) if "result" in body.object() else None
         self.cv_ = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What was chosen by held-out rows, and the mean score of each candidate.
-
-    Attributes
-    ----------
-    choice, n_rounds : {"none", "average", "rounds"}, int
-    score_average, score_rounds : float, ndarray
-        Mean squared error at the scored thresholds of the average recalibration, and of 0, 1, 2, ... rounds; of 0 it
-        is that of no recalibration.
-    chains : tuple of ThresholdChain
-        What was fitted on all but each fold, up to `n_rounds`.
-    """
-
-    choice: Choice
-    n_rounds: int
-    score_average: float
-    score_rounds: FloatArray
-    chains: tuple[ThresholdChain, ...]
-
-
-class _Fold:
-    """Rounds on the rows that a fold keeps, and what they make of the rows that it leaves out."""
-
-    def __init__(self, rounds: Rounds, left_out: Outcomes, scored: FloatArray) -> None:
-        self.rounds = rounds
-        self._n_searched = rounds.state.thresholds.size
-        points = np.concatenate((rounds.state.thresholds, scored))
-        self._levels = np.array(left_out.forecast.cdf(points[None, :]), dtype=np.float64, order="C")
-        self._is_below = left_out.y[:, None] <= scored
-        self._weight = left_out.weights
-        units = left_out.units()
-        code, n = (np.arange(len(left_out)), len(left_out)) if units is None else (units.code, units.n)
-        self._part = code * _N_PARTS // n
-
-    def step(self) -> bool:
-        """Make a round, and map what is left out by it; return false where there is nothing to split."""
-        if not self.rounds.step():
-            return False
-        split = self.rounds.splits[-1]
-        side = (self._levels[:, split.k] > split.alpha).astype(np.int32)[:, None]
-        self.rounds.maps[-1].apply(self._levels, side)
-        return True
-
-    def score(self, by: Knots | None = None) -> FloatArray:
-        """Return, of each part of the rows, the sum of their mean squared errors at the scored thresholds."""
-        levels = self._levels[:, self._n_searched :]
-        if by is not None:
-            levels = np.interp(levels, *by)
-        return sum_by(self._part, self._weight * np.square(levels - self._is_below).mean(axis=1), _N_PARTS)
-
-
-def choose(
-    rows: Outcomes,
-    thresholds: FloatArray,
-    rule: Regularised,
-    epsilon: float,
-    fold_of: IntArray,
-    most: int,
-    progress: Progress | None,
-) -> Chosen:
-    """Choose by held-out rows: `fold_of` numbers the fold that leaves a row out, from 0 on; -1 is never left out."""
-    scored = middle_thresholds(rows.y, rows.weights, _N_SCORED, 0.01, 0.99)
-    folds = [
-        _Fold(Rounds(rows.fitted_without(fold_of, k), thresholds, rule, epsilon), rows.take(fold_of == k), scored)
-        for k in range(int(fold_of.max()) + 1)
-    ]
-    states = [fold.rounds.state for fold in folds]
-    average = [fold.score(rule.smooth_map(s.level, s.weight)) for fold, s in zip(folds, states, strict=True)]
-    scores = [[fold.score() for fold in folds]]
-    totals = [float(np.sum(scores[0]))]
-    while len(totals) <= most and len(totals) - int(np.argmin(totals)) <= _PATIENCE:
-        stepped = [fold.step() for fold in folds]
-        if not any(stepped):
-            break
-        scores.append([fold.score() for fold in folds])
-        totals.append(float(np.sum(scores[-1])))
-        if progress is not None:
-            progress(len(totals) - 1, most, max(fold.rounds.greatest_error for fold in folds))
-    simplest = _simplest(np.array([np.ravel(each) for each in (scores[0], average, *scores[1:])]))
-    n_rounds = max(simplest - 1, 0)
-    total = float(rows.weights[fold_of >= 0].sum())
-    return Chosen(
-        CHOICES[min(simplest, 2)],
-        n_rounds,
-        float(np.sum(average)) / total,
-        np.array(totals) / total,
-        tuple(fold.rounds.chain(n_rounds) for fold in folds),
-    )
-
-
-def _simplest(scores: FloatArray) -> int:
-    """Return the first candidate that is not worse than the best by more than chance, scores having shape (c, parts).
-
-    By paired differences, part by part: a score that hardly differs costs density for nothing.
-    """
-    excess = scores - scores[int(scores.sum(axis=1).argmin())]
-    n = excess.shape[1]
-    error = np.sqrt(np.square(excess - excess.mean(axis=1, keepdims=True)).sum(axis=1) * n / max(n - 1, 1))
-    return int(np.argmax(excess.sum(axis=1) <= _TOLERANCE * error))
+def _after(rows: Outcomes, layers: tuple[Layer, ...]) -> Outcomes:
+    """Return rows whose forecasts are recalibrated by layers."""
+    for layer in layers:
+        rows = replace(rows, forecast=layer.apply(rows.forecast))
+    return rows
