@@ -24,8 +24,8 @@ from calibrant.forecasts.evaluation import (
     loss_estimate,
     mean_estimates,
     measured_gaps,
-    rule_estimates,
 )
+from calibrant.forecasts.rule_scores import rule_estimates
 from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray
 

@@ -29,7 +29,8 @@ from calibrant.forecasts import (
     read_outcomes,
     threshold_curves,
 )
-from calibrant.forecasts.evaluation import mean_estimates, rule_estimates
+from calibrant.forecasts.evaluation import mean_estimates
+from calibrant.forecasts.rule_scores import rule_estimates
 
 TABLE = ((0.0, 4.0), (1.0, 0.0))
 RULE = (0.0, 0.45)

@@ -24,8 +24,11 @@ from calibrant.forecasts import (
     Outcomes,
     Recalibrator,
     as_interval_level,
+    coverage_of,
     crps_change,
     evaluate,
+    forecast_verdict,
+    recalibration_advice,
     scores_and_floors,
 )
 from calibrant.phrases import bracketed, count, figure
@@ -110,13 +113,16 @@ def evaluate_command(
     rows = read_forecasts(**options)
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     scores = evaluate(rows.forecast, rows.y, evaluated_on=evaluated_on, **how)
+    covered = coverage_of(rows.outcomes(), None, level, evaluated_on)
     check_gates(gates, scores)
     if as_json:
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
-        common.write_json({**read, **scores.to_dict(), **gate_results(gates, scores)})
+        found = {**scores.to_dict(), "coverage_by_level": covered.to_dict()}
+        common.write_json({**read, **found, **gate_results(gates, scores)})
     else:
         common.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
-        common.echo(as_table(scores))
+        common.echo("\n".join([*scores.notes, *([""] if scores.notes else []), as_table(scores)]))
+        common.echo("\nCoverage by level:\n" + common.table(*covered.lines()))
     ctx.exit(judge(gates, scores, as_json=as_json))
 
 
@@ -218,12 +224,13 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     used, before = _held_out(counted, seed)
     if used.dependence.is_one or before.dependence.is_one:
         return f"No held-out figures: a {_PARTS}th of the rows is of one cluster or time, or leaves one."
-    of = used.dependence
-    known: dict[str, Any] = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+    kept = used.dependence
+    known: dict[str, Any] = {"cluster": kept.cluster, "time": kept.time, "label_end": kept.label_end}
     recalibrator.fit(used.forecast, used.y, sample_weight=used.weight, **known)
     after = replace(before, forecast=recalibrator.transform(before.forecast))
     coverage = as_interval_level(None, before.forecast)
-    found = [scores_and_floors(each, coverage, _LEVEL, as_generator(seed), "held-out")[0] for each in (before, after)]
+    judged = [scores_and_floors(each, coverage, _LEVEL, as_generator(seed), "held-out") for each in (before, after)]
+    found = [scores for scores, _ in judged]
     lines = []
     for name in _SHOWN:
         if all(name in scores for scores in found):
@@ -233,12 +240,17 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     others = f"the other {len(used):,}" if not n_left else f"{len(used):,} that none of their outcomes overlaps"
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
+    was, now = (
+        forecast_verdict(*each, coverage, of.forecast).state for each, of in zip(judged, (before, after), strict=True)
+    )
+    advice = recalibration_advice(was, now, change, _LEVEL)
     paired = f"crps, after less before: {change.value:+z.4f} {bracketed(change.low, change.high)}, paired by row"
     return "\n".join(
         [
             f"Held out ({count(len(before), 'row')}, recalibrated by a fit to {others}):",
             common.table(["metric", "before", ends, "after", ends], lines),
             *([paired] if math.isfinite(change.value) else []),
+            f"{advice.headline}.",
             *(f"before, {note}" for note in common.notes(found[0]) if note.split(":")[0] in _SHOWN),
         ]
     )

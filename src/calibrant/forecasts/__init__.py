@@ -17,6 +17,10 @@ from calibrant.forecasts.calibration import (
     threshold_calibration_error as threshold_calibration_error,
     threshold_calibration_errors as threshold_calibration_errors,
 )
+from calibrant.forecasts.coverage import (
+    CoverageByLevel as CoverageByLevel,
+    coverage_by_level as coverage_by_level,
+)
 from calibrant.forecasts.decisions import (
     DecisionLoss as DecisionLoss,
     ReliabilityGaps as ReliabilityGaps,
@@ -26,7 +30,7 @@ from calibrant.forecasts.decisions import (
     reliability_gap as reliability_gap,
     reliability_gaps as reliability_gaps,
 )
-from calibrant.forecasts.evaluation import evaluate as evaluate, evaluate_rule as evaluate_rule
+from calibrant.forecasts.evaluation import evaluate as evaluate
 from calibrant.forecasts.kinds import (
     GaussianForecast as GaussianForecast,
     GridForecast as GridForecast,
@@ -60,6 +64,7 @@ from calibrant.forecasts.recalibrators.maps import (
 from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
 from calibrant.forecasts.recalibrators.rounds_result import RoundsResult as RoundsResult
 from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
+from calibrant.forecasts.rule_scores import evaluate_rule as evaluate_rule
 from calibrant.forecasts.scores import (
     coverage as coverage,
     crps as crps,
@@ -71,14 +76,16 @@ from calibrant.forecasts.scores import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.forecasts.coverage import coverage_of as coverage_of
 from calibrant.forecasts.decisions import table_of_gaps as table_of_gaps
-from calibrant.forecasts.evaluation import (
-    as_interval_level as as_interval_level,
-    crps_change as crps_change,
-    forecast_verdict as forecast_verdict,
-    gaps_off as gaps_off,
-    scores_and_floors as scores_and_floors,
-)
+from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_floors as scores_and_floors
+from calibrant.forecasts.given_levels import as_interval_level as as_interval_level
 from calibrant.forecasts.pit import curve_of as curve_of, histogram_of as histogram_of
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes
+from calibrant.forecasts.verdict import (
+    first_advice as first_advice,
+    forecast_verdict as forecast_verdict,
+    gaps_off as gaps_off,
+    recalibration_advice as recalibration_advice,
+)

@@ -193,6 +193,21 @@ class QuantileForecast(PiecewiseForecast):
         super().__init__(quantiles, heights[None, :], tails)
 
     @property
+    def given_levels(self) -> FloatArray | None:
+        """The levels of the quantiles, shape (m,); None where each row has its own."""
+        return self._levels[0] if len(self._levels) == 1 else None
+
+    def known_levels(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return between which of the given levels each number lies, shape (n,) each: all that quantiles say of it.
+
+        They are 0 and 1 beyond the outermost quantiles; of a number that is a quantile, the upper one is its level.
+        """
+        below = (self._y < y[:, None]).sum(axis=1)
+        up_to = (self._y <= y[:, None]).sum(axis=1)
+        levels = np.concatenate(([0.0], self._levels[0], [1.0]))
+        return levels[below], levels[np.maximum(up_to, below + 1)]
+
+    @property
     def central_levels(self) -> list[float]:
         """The levels of the central intervals that two of the quantiles are the ends of, the widest first."""
         low, high = self._levels[0], 1.0 - self._levels[0][::-1]

@@ -13,7 +13,8 @@ from calibrant.dependence import Dependence, Units, read_dependence, t_quantile
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.kinds import SampleForecast
+from calibrant.forecasts.given_levels import checked_interval_level
+from calibrant.forecasts.kinds import QuantileForecast, SampleForecast
 from calibrant.forecasts.points import LARGEST, as_numbers
 from calibrant.metrics import Estimate, rate_estimate
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
@@ -23,12 +24,16 @@ from calibrant.validation import ArrayLike, as_weight, check_fraction, check_sam
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Forecasts with what came of them: rows of weight zero are gone, and `weight` is None where all are one."""
+    """Forecasts with what came of them: rows of weight zero are gone, and `weight` is None where all are one.
+
+    Where `as_given`, quantiles are taken to say what they say at their levels, and nothing between and beyond them.
+    """
 
     forecast: Forecast
     y: FloatArray
     weight: FloatArray | None
     dependence: Dependence = field(default_factory=Dependence)
+    as_given: bool = False
 
     def __len__(self) -> int:
         return self.y.size
@@ -47,7 +52,8 @@ class Outcomes:
         """Return some of the rows, by their numbers or a mask."""
         numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         weight = None if self.weight is None else self.weight[numbers]
-        return type(self)(self.forecast[numbers], self.y[numbers], weight, self.dependence.take(numbers))
+        taken = self.forecast[numbers], self.y[numbers], weight, self.dependence.take(numbers)
+        return type(self)(*taken, as_given=self.as_given)
 
     def drawn(self, rng: np.random.Generator) -> Self:
         """Return the rows with outcomes drawn from their forecasts."""
@@ -63,12 +69,21 @@ class Outcomes:
             )
         return self.take(fitted)
 
+    def as_joined(self) -> Self:
+        """Return the rows with quantiles joined into distributions, which is what recalibration maps."""
+        return replace(self, as_given=False)
+
     def as_independent(self) -> Self:
         """Return the rows without what says that they are not independent."""
         return replace(self, dependence=Dependence())
 
     def pit_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms."""
+        """Return P(Y < y) and P(Y <= y) of each row, shape (n,) each; the same array where there are no atoms.
+
+        Of quantiles that are taken as given: the levels on both sides of each outcome.
+        """
+        if self.as_given and isinstance(self.forecast, QuantileForecast) and self.forecast.given_levels is not None:
+            return self.forecast.known_levels(self.y)
         high = self.forecast.cdf(self.y)
         return (self.forecast.cdf_below(self.y) if self.forecast.has_atoms else high), high
 
@@ -163,7 +178,7 @@ def read_outcomes(
     check_same_length(len(forecast), values.size, "forecast", "y")
     weight = as_weight(sample_weight, values.size, rows="the forecast")
     dependence = read_dependence(values.size, cluster, time, label_end, rows="the forecast")
-    rows = Outcomes(forecast, values, weight, dependence)
+    rows = Outcomes(forecast, values, weight, dependence, as_given=True)
     if weight is not None and not weight.all():
         rows = rows.take(weight > 0.0)
         rows = replace(rows, weight=as_weight(rows.weight, len(rows)))
@@ -250,30 +265,39 @@ def pinball_loss(
 
 
 def interval_score(
-    forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_weight: ArrayLike | None = None
+    forecast: Forecast, y: ArrayLike, *, level: float | None = None, sample_weight: ArrayLike | None = None
 ) -> float:
     """Measure the mean interval score of central intervals; smaller is better.
 
     Notes
     -----
+    The level is 0.9 by default, of a `QuantileForecast` the nearest of its own; one beyond its quantiles is refused.
+
     The width, plus 2 / (1 - level) times how far outside the outcome lies (Gneiting and Raftery 2007, equation 43).
     """
-    level = check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight)
-    return rows.mean(row_interval_score(rows, level))
+    return rows.mean(row_interval_score(rows, checked_interval_level(level, rows.forecast)))
 
 
-def coverage(forecast: Forecast, y: ArrayLike, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
-    """Measure how often outcomes lie in the central intervals that should hold `level` of them; ends included."""
-    level = check_fraction("level", level)
+def coverage(
+    forecast: Forecast, y: ArrayLike, *, level: float | None = None, sample_weight: ArrayLike | None = None
+) -> float:
+    """Measure how often outcomes lie in the central intervals that should hold `level` of them; ends included.
+
+    The level is 0.9 by default, of a `QuantileForecast` the nearest of its own; one beyond its quantiles is refused.
+    `coverage_by_level` measures all levels.
+    """
     rows = read_outcomes(forecast, y, sample_weight)
-    return rows.mean(row_is_covered(rows, level))
+    return rows.mean(row_is_covered(rows, checked_interval_level(level, rows.forecast)))
 
 
-def sharpness(forecast: Forecast, *, level: float = 0.9, sample_weight: ArrayLike | None = None) -> float:
-    """Measure the mean width of central intervals, in the units of the outcome: how much forecasts say at all."""
-    level = check_fraction("level", level)
+def sharpness(forecast: Forecast, *, level: float | None = None, sample_weight: ArrayLike | None = None) -> float:
+    """Measure the mean width of central intervals, in the units of the outcome: how much forecasts say at all.
+
+    The level is as in `coverage`.
+    """
     forecast = as_forecast(forecast)
+    level = checked_interval_level(level, forecast)
     weight = as_weight(sample_weight, len(forecast), rows="the forecast")
     low, high = forecast.interval(level)
     return float(np.average(high - low, weights=weight))

@@ -123,20 +123,18 @@ class ForecastReport(pages.PageReport):
             parts[0]["label"] = "before"
             estimate = forecasts.crps_change(rows, after, level)
             change = {end: plain(getattr(estimate, end)) for end in ("value", "low", "high")}
-        headline = parts[-1]["headline"]
-        if change is not None:
-            is_better = change["value"] is not None and change["high"] < 0.0
-            said = "better, but " if is_better and parts[-1]["state"] != "calibrated" else ""
-            headline = f"After recalibration: {said}{headline[0].lower()}{headline[1:]}"
+            advice = forecasts.recalibration_advice(parts[0]["state"], parts[1]["state"], estimate, level)
+        else:
+            advice = forecasts.first_advice(parts[0]["state"], parts[0]["headline"])
         self._summary = {
             "title": clean(title),
             "version": __version__,
             "state": parts[-1]["state"],
-            "headline": headline,
+            "headline": advice.headline,
             "parts": parts,
             "method": None if recalibrator is None else type(recalibrator).__name__,
             "crps_change": change,
-            "advice": _advice(parts, change, level),
+            "advice": advice.what_to_do,
             "level": level,
             "interval_level": interval_level,
             "score_names": [name for name in MEANINGS if all(name in part["scores"] for part in parts)],
@@ -162,12 +160,13 @@ class ForecastReport(pages.PageReport):
 
 
 def _part(
-    rows: forecasts.Outcomes, label: str, interval_level: float, level: float, rng: np.random.Generator
+    rows: forecasts.Outcomes, label: str, interval_level: float | None, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
     scores, floors = forecasts.scores_and_floors(rows, interval_level, level, rng, "given data")
     gaps = forecasts.table_of_gaps(rows)
-    found, off = forecasts.forecast_verdict(scores, floors, interval_level), forecasts.gaps_off(scores, floors)
+    found = forecasts.forecast_verdict(scores, floors, interval_level, rows.forecast)
+    off = forecasts.gaps_off(scores, floors, rows.forecast)
     histogram, curve = forecasts.histogram_of(rows, 20, level), forecasts.curve_of(rows, level, label)
     return {
         "label": label,
@@ -212,27 +211,6 @@ def _gaps(gaps: forecasts.ReliabilityGaps) -> dict[str, Any]:
     }
 
 
-def _advice(parts: list[dict[str, Any]], change: dict[str, Any] | None, level: float) -> str:
-    """Say what to do."""
-    if change is None:
-        if parts[0]["state"] == "calibrated":
-            return "Leave the forecasts as they are: chance gives a forecast that is right as much."
-        return (
-            "Recalibrate them, by calibrant forecast fit on rows that the forecaster was not trained on, and look at "
-            "this report of other rows before and after."
-        )
-    if change["value"] is None:
-        return "The change in CRPS is not defined."
-    ends = f"{percent_level(level)} interval {pages.decimals(change['low'])} to {pages.decimals(change['high'])}"
-    said = f"CRPS changes by {pages.decimals(change['value'])} ({ends}, paired by row)"
-    if change["high"] < 0.0:
-        still = "" if parts[-1]["state"] == "calibrated" else ", which are better though not calibrated yet"
-        return f"Use the recalibrated forecasts{still}. {said}."
-    if change["low"] > 0.0:
-        return f"Leave the forecasts as they are, if CRPS is what counts: {said}."
-    return f"{said}: no difference that these rows could show."
-
-
 def _heading(part: dict[str, Any], alone: str) -> str:
     """Return the name of forecasts before or after recalibration, or what they are called where there are no others."""
     return str(part["label"]).capitalize() if part["label"] else alone
@@ -247,12 +225,14 @@ def _scores(summary: dict[str, Any]) -> pages.Section:
         columns.append((f"{percent_level(summary['level'])} interval", partial(_interval, part)))
     floors = {name: score["floor"] for name, score in parts[-1]["scores"].items()}
     columns.append(("By chance", lambda each: "" if floors[each] is None else pages.decimals(floors[each])))
+    at = summary["interval_level"]
+    intervals = "" if at is None else f"Intervals of forecasts are those of {percent_level(at)}. "
     lead = (
         f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. "
-        f"Intervals of forecasts are those of {percent_level(summary['interval_level'])}. Gaps are never negative: "
+        f"{intervals}Gaps are never negative: "
         f'"by chance" is what {"the forecast after" if has_two else "this forecast"} would show on average if it were '
-        "right. Of the average error, the threshold error and the reliability gap, by which forecasts are judged, bold "
-        "is beyond chance."
+        "right. Of the average error, the threshold error and, unless forecasts are quantiles, the reliability gap, by "
+        "which they are judged, bold is beyond chance."
     )
     found = pages.table(
         "Scores",

@@ -128,7 +128,7 @@ class Recalibrator(Configured, Storable):
         """
         self._check_settings()
         rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
-        self.layers_ = self._fit(rows)
+        self.layers_ = self._fit(rows.as_joined())
         self.n_rows_ = len(rows)
         return self
 

@@ -97,7 +97,7 @@ class ConformalRecalibrator(Recalibrator):
     def bounds(self, forecast: Forecast, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest level that the conformal system gives each outcome, shape (n,) each."""
         self.check_fitted()
-        rows, fitted = read_outcomes(forecast, y), cast("ConformalScores", self.layers_[0])
+        rows, fitted = read_outcomes(forecast, y).as_joined(), cast("ConformalScores", self.layers_[0])
         scores = _conformity_scores(rows.forecast, rows.y, self.conformity)
         below = np.concatenate(([0.0], np.cumsum(fitted.mass)))
         total = below[-1] + 1.0

@@ -204,7 +204,7 @@ class ThresholdRecalibrator(Recalibrator):
         known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end}
         rows = read_outcomes(self.transform(as_forecast(forecast)), y, sample_weight, **known)
         layers, rounds = self.layers_, self.rounds_
-        self.layers_ = (*layers, *self._fit(rows))
+        self.layers_ = (*layers, *self._fit(rows.as_joined()))
         self.rounds_ = (*rounds, *self.rounds_)
         self.n_rows_ += len(rows)
         return self

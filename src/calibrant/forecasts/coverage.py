@@ -1,0 +1,155 @@
+"""Coverage by level: how often outcomes fall below each quantile, and into each central interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InvalidProbabilityError
+from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.given_levels import given_levels, is_within_levels
+from calibrant.forecasts.points import as_rising_levels
+from calibrant.forecasts.scores import Outcomes, read_outcomes, row_is_covered
+from calibrant.metrics import Estimate, named_scores
+from calibrant.numerics import FloatArray
+from calibrant.phrases import bracketed, figure, listed
+from calibrant.results import Plain, Score
+from calibrant.validation import ArrayLike, check_fraction
+
+#: The levels that are measured where neither forecast nor caller names any.
+_LEVELS = np.array([0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975])
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageByLevel(Plain):
+    """How often outcomes fell below quantiles, and into the central intervals between them.
+
+    Attributes
+    ----------
+    levels : tuple of float
+        Levels of the quantiles.
+    below : tuple of Score
+        The share of outcomes at or below each quantile, named "below@0.1": its level, if the forecast is calibrated.
+    central_levels : tuple of float
+        Levels of the central intervals that two of the quantiles are the ends of, the narrowest first.
+    coverage, sharpness : tuple of Score
+        The share of outcomes in each, ends included, and its mean width, named "coverage@0.8" and "sharpness@0.8".
+    """
+
+    levels: tuple[float, ...]
+    below: tuple[Score, ...]
+    central_levels: tuple[float, ...]
+    coverage: tuple[Score, ...]
+    sharpness: tuple[Score, ...]
+
+    @property
+    def off(self) -> tuple[str, ...]:
+        """Names of the shares whose interval excludes their level."""
+        pairs = [*zip(self.levels, self.below, strict=True), *zip(self.central_levels, self.coverage, strict=True)]
+        return tuple(score.name for level, score in pairs if not score.low <= level <= score.high)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return a table: its header, and a row of texts for each quantile and each interval."""
+        header = ["level", "share", f"{100 * self.below[0].level:g}% interval", "width"]
+        rows = [
+            [f"below {level:g}", figure(found.value), bracketed(found.low, found.high), ""]
+            for level, found in zip(self.levels, self.below, strict=True)
+        ]
+        rows += [
+            [f"central {level:g}", figure(found.value), bracketed(found.low, found.high), figure(width.value)]
+            for level, found, width in zip(self.central_levels, self.coverage, self.sharpness, strict=True)
+        ]
+        return header, rows
+
+    def __str__(self) -> str:
+        return "\n".join(str(score) for score in (*self.below, *self.coverage))
+
+
+def coverage_by_level(
+    forecast: Forecast,
+    y: ArrayLike,
+    *,
+    levels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    level: float = 0.95,
+    evaluated_on: str = "given data",
+) -> CoverageByLevel:
+    """Measure how often outcomes fall below quantiles, and into the central intervals between them.
+
+    Parameters
+    ----------
+    forecast, y, sample_weight, cluster, time, label_end, evaluated_on
+        See `evaluate`.
+    levels : array-like of shape (m,), optional
+        Rising levels of the quantiles: by default those of a `QuantileForecast`, and of others nine from 0.025 to
+        0.975. Levels beyond the quantiles that are given are refused.
+    level : float
+        Nominal coverage of each interval, Wilson's.
+
+    Returns
+    -------
+    CoverageByLevel
+
+    Notes
+    -----
+    Each interval is of its level alone: of twenty levels of a calibrated forecast, one is off by chance. An outcome
+    that equals a quantile counts as below it, so that shares of forecasts with atoms lie above their levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import QuantileForecast, coverage_by_level
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> found = coverage_by_level(QuantileForecast([0.1, 0.5, 0.9], np.tile([-1.0, 0.0, 1.0], (1000, 1))), y)
+    >>> print(found)
+    below@0.1 0.1670 [0.1452, 0.1914]
+    below@0.5 0.5340 [0.5030, 0.5647]
+    below@0.9 0.8510 [0.8276, 0.8717]
+    coverage@0.8 0.6840 [0.6545, 0.7121]
+    """
+    level = check_fraction("level", level)
+    rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
+    return coverage_of(rows, _levels(levels, rows.forecast), level, evaluated_on)
+
+
+def coverage_of(rows: Outcomes, levels: FloatArray | None, level: float, evaluated_on: str) -> CoverageByLevel:
+    """Return what `coverage_by_level` does of checked rows."""
+    levels = _levels(None, rows.forecast) if levels is None else levels
+    quantiles = rows.forecast.ppf(levels[None, :])
+    below = {
+        f"below@{each:g}": rows.rate_estimate((rows.y <= quantiles[:, k]).astype(np.float64), level)
+        for k, each in enumerate(levels)
+    }
+    low, high = levels, 1.0 - levels[::-1]
+    is_end = np.isclose(low[:, None], high, rtol=0.0, atol=1e-9).any(axis=1) & (low > 0.0) & (low < 0.5 - 1e-9)
+    central = [round(1.0 - 2.0 * float(each), 9) for each in low[is_end][::-1]]
+    covered, widths = {}, {}
+    for each in central:
+        covered[f"coverage@{each:g}"] = rows.rate_estimate(row_is_covered(rows, each), level)
+        ends = rows.forecast.interval(each)
+        widths[f"sharpness@{each:g}"] = rows.mean_estimate(ends[1] - ends[0], level, least=0.0)
+
+    def scores(found: dict[str, Estimate]) -> tuple[Score, ...]:
+        known: dict[str, Any] = {"level": level, "n": len(rows), "n_eff": rows.effective_size}
+        return tuple(named_scores(found, evaluated_on=evaluated_on, **known).values()) if found else ()
+
+    return CoverageByLevel(tuple(levels.tolist()), scores(below), tuple(central), scores(covered), scores(widths))
+
+
+def _levels(levels: ArrayLike | None, forecast: Forecast) -> FloatArray:
+    """Check levels, or take those that are given."""
+    given = given_levels(forecast)
+    if levels is None:
+        return _LEVELS if given is None else given[(given > 0.0) & (given < 1.0)]
+    found = as_rising_levels(levels, name="levels")
+    if given is not None and not is_within_levels(forecast, float(found[0]), float(found[-1])):
+        raise InvalidProbabilityError(
+            f"levels reach from {found[0]:g} to {found[-1]:g}, but the quantiles of the forecast from {given[0]:g} to "
+            f"{given[-1]:g}. Pass levels within: {listed(given.tolist())}."
+        )
+    return found
