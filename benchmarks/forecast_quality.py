@@ -106,7 +106,7 @@ class ForecastQuality:
         facts = machine_facts()
         text = "\n\n".join(
             [_LEGEND, table(("", ""), [*facts.items(), ("CPU time", f"{self.cpu_s:.0f} s")])]
-            + [self._table(group) for group in self.tied()]
+            + [self._table(group) for group in self.groups()]
             + [self._claims()]
         )
         (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
@@ -145,7 +145,7 @@ class ForecastQuality:
     def _claims(self) -> str:
         rows = []
         for a, b, figures in CLAIMS:
-            for group in self.tied():
+            for group in self.groups():
                 values = self.of(group)
                 cells = []
                 for figure in figures:

@@ -14,7 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from calibrant.forecasts import Forecast, GaussianForecast, QuantileForecast, SampleForecast, evaluate
+from calibrant.forecasts import (
+    Forecast,
+    GaussianForecast,
+    QuantileForecast,
+    SampleForecast,
+    coverage_by_level,
+    evaluate,
+    evaluate_horizons,
+    persistence,
+    skill,
+)
 
 Run = Callable[..., Result]
 LEVELS = (0.1, 0.5, 0.9)
@@ -65,6 +75,7 @@ def test_figures_are_those_of_the_library(
         "n": 90,
         "columns": {"outcome": "y", **columns, "weight": None},
         **expected.to_dict(),
+        "coverage_by_level": coverage_by_level(made(kind, table), table["y"]).to_dict(),
     }
     shown = run(f"forecast evaluate {file} {arguments}").output
     assert expected.verdict in shown
@@ -168,3 +179,32 @@ def test_columns_that_cannot_say_what_hangs_together_are_refused(run: Run, folde
     assert "Pass one of them." in run(f"{start} --cluster one --time made").stderr
     assert "label_end says when a label was known" in run(f"{start} --label-end made").stderr
     assert "column 'mu' of d.parquet row" in run(f"{start} --time made --label-end mu").stderr
+
+
+@pytest.mark.slow
+def test_horizons_skill_and_a_region_are_columns_and_options(run: Run, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    step = np.tile([3, 1], 60)
+    y = rng.normal(scale=np.sqrt(step))
+    last = rng.normal(size=120)
+    columns = {"y": y, "mu": np.zeros(120), "sigma": np.ones(120), "step": step, "last": last}
+    pq.write_table(pa.table(columns), folder / "steps.parquet")
+    forecast, base = GaussianForecast(np.zeros(120), 1.0), "forecast evaluate steps.parquet --mean mu --std sigma"
+    expected = evaluate_horizons(forecast, y, step, reference=persistence(last), region=(None, 0.0))
+    result = run(f"{base} --horizon step --persistence last --region ,0 --json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["columns"]["horizon"] == "step"
+    assert document["horizons"] == expected.to_dict()["horizons"]
+    shown = run(f"{base} --horizon step")
+    assert [line.split()[:2] for line in shown.output.splitlines() if line.strip()[:2] in ("1 ", "3 ")] == [
+        ["1", "60"],
+        ["3", "60"],
+    ]
+    worst = max(scores["crps"].value for scores in expected.by_horizon.values())
+    assert run(f"{base} --horizon step --max crps={worst - 1e-6}").exit_code == 1
+    assert run(f"{base} --horizon step --max crps={worst + 1e-6}").exit_code == 0
+    one = json.loads(run(f"{base} --persistence last --json").stdout)
+    assert one["scores"]["skill"]["value"] == pytest.approx(skill(forecast, y, persistence(last))["skill"].value)
+    assert "are not the ends of a region" in run(f"{base} --region a").output
+    assert "Coverage by level:" in run(base).output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import click
 import numpy as np
 
-from calibrant import persistence
+from calibrant import forecasts, persistence as documents
 from calibrant.cli import common
 from calibrant.cli.data import check_output, check_suffix
-from calibrant.cli.evaluate import as_table, check_gates, gate_options, gate_results, judge, parse_gates
+from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
-from calibrant.errors import unknown_name
+from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.files import open_target
 from calibrant.forecasts import (
     RECALIBRATORS,
@@ -33,6 +34,7 @@ from calibrant.forecasts import (
 )
 from calibrant.phrases import bracketed, count, figure
 from calibrant.report import ForecastReport
+from calibrant.results import Scores
 from calibrant.validation import as_generator
 
 #: Options of `fit` that are parameters of some of the recalibrators.
@@ -79,11 +81,15 @@ command.add_command(apply_command)
         "calibrant forecast evaluate forecasts.parquet --outcome y --mean mu --std sigma",
         "calibrant forecast evaluate forecasts.csv --quantiles 'q*' --max crps=0.4",
         "calibrant forecast evaluate draws.parquet --samples 'draw_*' --json",
+        "calibrant forecast evaluate steps.parquet --mean mu --std sigma --horizon step --persistence last",
     ],
 )
 @click.argument("file")
 @forecast_options(outcomes=True)
+@click.option("--horizon", metavar="COLUMN", help="How many steps ahead each is: measure each horizon, in one table.")
+@click.option("--persistence", metavar="COLUMN", help="Measure skill against the last known outcome in this column.")
 @_coverage_option
+@click.option("--region", metavar="LOW,HIGH", help="Score the CRPS of outcomes between these too: 10, or 10,20 or ,0.")
 @common.level_option("the scores' intervals")
 @common.seed_option("simulated intervals")
 @gate_options
@@ -91,7 +97,10 @@ command.add_command(apply_command)
 def evaluate_command(
     ctx: click.Context,
     /,
+    horizon: str | None,
+    persistence: str | None,
     coverage: float | None,
+    region: str | None,
     level: float,
     seed: int,
     evaluated_on: str,
@@ -107,18 +116,31 @@ def evaluate_command(
 
     --cluster, or --time with or without --label-end, say that rows are not independent: intervals are then wider.
 
-    --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined.
+    --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined; with --horizon at any of them.
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
-    rows = read_forecasts(**options)
+    rows = read_forecasts(**options, extra={"horizon": horizon, "persistence": persistence})
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
-    scores = evaluate(rows.forecast, rows.y, evaluated_on=evaluated_on, **how)
+    how |= {"region": None if region is None else _region(region), "evaluated_on": evaluated_on}
+    last = rows.numbers("persistence")
+    reference = None if last is None else forecasts.persistence(last)
+    if horizon is not None:
+        steps = rows.extra["horizon"]
+        found = forecasts.evaluate_horizons(rows.forecast, rows.y, steps, reference=reference, **how)
+        ctx.exit(show_horizons(rows, found, gates, evaluated_on, as_json=as_json))
+    scores = evaluate(rows.forecast, rows.y, **how)
+    if reference is not None:
+        known: dict[str, Any] = {**rows.known, "level": level, "evaluated_on": evaluated_on}
+        skill = forecasts.skill(rows.forecast, rows.y, reference, **known)
+        more = [skill[name] for name in ("reference_score", "difference", "skill")]
+        verdict = f"{scores.verdict} {skill.verdict}"
+        scores = Scores([*scores.values(), *more], verdict=verdict, notes=scores.notes)
     covered = coverage_of(rows.outcomes(), None, level, evaluated_on)
     check_gates(gates, scores)
     if as_json:
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
-        found = {**scores.to_dict(), "coverage_by_level": covered.to_dict()}
-        common.write_json({**read, **found, **gate_results(gates, scores)})
+        measured = {**scores.to_dict(), "coverage_by_level": covered.to_dict()}
+        common.write_json({**read, **measured, **gate_results(gates, scores)})
     else:
         common.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
         common.echo("\n".join([*scores.notes, *([""] if scores.notes else []), as_table(scores)]))
@@ -160,7 +182,7 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
         figures = held_out_table(rows, fitted.fresh(), seed)
         fitted.fit(rows.forecast, rows.y, **rows.known)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
-    persistence.save(fitted, output, metadata=metadata)
+    documents.save(fitted, output, metadata=metadata)
     common.echo(rows.describe())
     what, *more = [*fitted.describe(), ""]
     common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{f': {what}' if what else ''}.")
@@ -197,7 +219,7 @@ def report_command(
     """
     suffix = check_suffix(output, ".html", ".htm", ".json")
     check_output(output, options["file"], recalibrator)
-    fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
+    fitted = None if recalibrator is None else documents.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
@@ -205,6 +227,41 @@ def report_command(
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
     common.echo(f"Wrote {output}")
+
+
+def show_horizons(
+    rows: ForecastRows, found: forecasts.HorizonScores, gates: Sequence[Gate], evaluated_on: str, *, as_json: bool
+) -> int:
+    """Print what was measured of each horizon; return the exit code, 1 where a gate fails at any."""
+    first = next(iter(found.by_horizon.values()))
+    check_gates(gates, first)
+    if as_json:
+        read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
+        document = {**read, **found.to_dict()}
+        for part, scores in zip(document["horizons"], found.by_horizon.values(), strict=True):
+            part |= gate_results(gates, scores)
+        common.write_json(document)
+    else:
+        common.echo(f"{rows.describe()}; {evaluated_on}\n\n{found.verdict}\n")
+        common.echo("\n".join([*first.notes, common.table(*found.lines())]))
+    codes = []
+    for horizon, scores in found.by_horizon.items():
+        if gates and not as_json:
+            common.echo(f"Horizon {horizon}:")
+        codes.append(judge(gates, scores, as_json=as_json))
+    return max(codes)
+
+
+def _region(given: str) -> tuple[float | None, float | None]:
+    """Read the ends of a region; an empty one is open."""
+    parts = [part.strip() for part in given.split(",")]
+    try:
+        low, high = (float(part) if part else None for part in [*parts, ""][:2])
+    except ValueError:
+        low, high = None, None
+    if len(parts) > 2 or (low is None and high is None):
+        raise InvalidInputError(f"--region {given!r} are not the ends of a region. Write them so: --region 10,20.")
+    return low, high
 
 
 def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -151,6 +151,16 @@ class ForecastRows:
     weight_name: str | None
     dependence: Dependence
     dependence_names: dict[str, str]
+    extra: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+    extra_names: dict[str, str] = field(default_factory=dict)
+
+    def numbers(self, option: str) -> FloatArray | None:
+        """Return the finite numbers of the column that an option names; None where it names none."""
+        if option not in self.extra:
+            return None
+        name = called(self.extra_names[option], self.file)
+        check_numbers(self.extra[option], name)
+        return as_scores(self.extra[option], name=name).values
 
     @property
     def known(self) -> dict[str, Any]:
@@ -166,7 +176,8 @@ class ForecastRows:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that were read, by the options that name them."""
-        return {"outcome": self.outcome, **self.found.to_dict(), "weight": self.weight_name, **self.dependence_names}
+        beside = {"weight": self.weight_name, **self.dependence_names, **self.extra_names}
+        return {"outcome": self.outcome, **self.found.to_dict(), **beside}
 
     def describe(self) -> str:
         """Return a line that says what was read."""
@@ -176,9 +187,16 @@ class ForecastRows:
 
 
 def read_forecasts(
-    file: str, *, outcome: str, weight: str | None = None, format: str | None = None, **options: Any
+    file: str,
+    *,
+    outcome: str,
+    weight: str | None = None,
+    format: str | None = None,
+    extra: Mapping[str, str | None] | None = None,
+    **options: Any,
 ) -> ForecastRows:
-    """Read and check the rows that the options name."""
+    """Read and check the rows that the options name; `extra` names columns that are kept as they are, by option."""
+    more = {option: column for option, column in (extra or {}).items() if column is not None}
     asked = {name: options.pop(name, None) for name in ("cluster", "time", "label_end")}
     named = {name: column for name, column in asked.items() if column is not None}
     columns = ForecastColumns(**options)
@@ -186,7 +204,7 @@ def read_forecasts(
     opened = open_rows(file, format=format)
     where = opened.name
     chosen = columns.select(opened)
-    others = [name for name in (outcome, weight, *named.values()) if name is not None]
+    others = [name for name in (outcome, weight, *named.values(), *more.values()) if name is not None]
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
     forecast = chosen.forecast(found)
     y = number_column(found, outcome, where)
@@ -196,7 +214,8 @@ def read_forecasts(
     known = [None if column is None else found.column(column) for column in asked.values()]
     cluster, time, label_end = (called(column or "", where) for column in asked.values())
     dependence = read_dependence(y.size, *known, rows=where, names=(cluster, time, label_end))
-    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named)
+    kept = {option: found.column(column) for option, column in more.items()}
+    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named, kept, more)
 
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:

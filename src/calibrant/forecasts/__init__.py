@@ -31,6 +31,7 @@ from calibrant.forecasts.decisions import (
     reliability_gaps as reliability_gaps,
 )
 from calibrant.forecasts.evaluation import evaluate as evaluate
+from calibrant.forecasts.horizons import HorizonScores as HorizonScores, evaluate_horizons as evaluate_horizons
 from calibrant.forecasts.kinds import (
     GaussianForecast as GaussianForecast,
     GridForecast as GridForecast,
@@ -38,6 +39,10 @@ from calibrant.forecasts.kinds import (
     SampleForecast as SampleForecast,
 )
 from calibrant.forecasts.noise import NoiseFloor as NoiseFloor, noise_floor as noise_floor
+from calibrant.forecasts.ordered import (
+    evaluate_ordered as evaluate_ordered,
+    ranked_probability_score as ranked_probability_score,
+)
 from calibrant.forecasts.pit import (
     LevelCurve as LevelCurve,
     PitHistogram as PitHistogram,
@@ -64,6 +69,12 @@ from calibrant.forecasts.recalibrators.maps import (
 from calibrant.forecasts.recalibrators.rounds import ThresholdRound as ThresholdRound
 from calibrant.forecasts.recalibrators.rounds_result import RoundsResult as RoundsResult
 from calibrant.forecasts.recalibrators.threshold import ThresholdRecalibrator as ThresholdRecalibrator
+from calibrant.forecasts.reference import (
+    ClimatologyForecast as ClimatologyForecast,
+    climatology as climatology,
+    persistence as persistence,
+)
+from calibrant.forecasts.regions import threshold_weighted_crps as threshold_weighted_crps
 from calibrant.forecasts.rule_scores import evaluate_rule as evaluate_rule
 from calibrant.forecasts.scores import (
     coverage as coverage,
@@ -73,6 +84,8 @@ from calibrant.forecasts.scores import (
     pinball_loss as pinball_loss,
     sharpness as sharpness,
 )
+from calibrant.forecasts.skill import skill as skill
+from calibrant.forecasts.weighted_intervals import weighted_interval_score as weighted_interval_score
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
@@ -82,6 +95,7 @@ from calibrant.forecasts.evaluation import crps_change as crps_change, scores_an
 from calibrant.forecasts.given_levels import as_interval_level as as_interval_level
 from calibrant.forecasts.pit import curve_of as curve_of, histogram_of as histogram_of
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
+from calibrant.forecasts.regions import as_region as as_region
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes
 from calibrant.forecasts.verdict import (
     first_advice as first_advice,

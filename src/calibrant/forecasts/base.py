@@ -86,7 +86,7 @@ class Forecast(ABC):
         return 1.0 - self._cdf(y)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        return self._integrals(_ranked_score, y)[:, 0]
+        return self.integrals(ranked_score_at, y)[:, 0]
 
     @property
     def has_density(self) -> bool:
@@ -142,11 +142,11 @@ class Forecast(ABC):
 
     def mean(self) -> FloatArray:
         """Return the mean of each row, shape (n,)."""
-        return self._integrals(_moments)[:, 0]
+        return self.integrals(_moments)[:, 0]
 
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, shape (n,)."""
-        return self._integrals(_moments)[:, 1]
+        return self.integrals(_moments)[:, 1]
 
     def crps(self, y: ArrayLike) -> FloatArray:
         """Return the CRPS of each row, int (F(t) - 1{y <= t})^2 dt, in closed form or by a Gauss-Legendre rule."""
@@ -154,7 +154,7 @@ class Forecast(ABC):
         check_same_length(len(self), values.size, "the forecast", "y")
         return self._crps(values)
 
-    def _integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
+    def integrals(self, of: Any, y: FloatArray | None = None) -> FloatArray:
         """Integrate over the number line in batches of rows: `of` takes the forecast, the panels' ends and outcomes."""
         z = np.linspace(math.log(SMALLEST_CLIP), -math.log(SMALLEST_CLIP), _N_PANELS + 1)
         levels = np.minimum(1.0 / (1.0 + np.exp(-z)), 1.0 - SMALLEST_CLIP)[None, :]
@@ -202,7 +202,7 @@ def _moments(forecast: Forecast, ends: FloatArray, _: FloatArray) -> FloatArray:
     return np.column_stack((mean, np.sqrt(np.maximum(variance, 0.0))))
 
 
-def _ranked_score(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatArray:
+def ranked_score_at(forecast: Forecast, ends: FloatArray, y: FloatArray) -> FloatArray:
     """Return the CRPS, shape (n, 1): the outcome is one more end, so that the integrand jumps within no panel."""
     at, weight = _nodes(np.sort(np.column_stack((ends, y)), axis=1))
     cdf = forecast.cdf(at)

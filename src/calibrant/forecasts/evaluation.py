@@ -25,6 +25,7 @@ from calibrant.forecasts.decisions import (
 )
 from calibrant.forecasts.given_levels import as_interval_level, given_levels, is_within_levels
 from calibrant.forecasts.noise import NoiseFloor, floor_of, gap_noise, level_noise, noise_in_bins
+from calibrant.forecasts.regions import as_region, row_region_crps
 from calibrant.forecasts.scores import (
     Outcomes,
     read_outcomes,
@@ -34,6 +35,7 @@ from calibrant.forecasts.scores import (
     row_pinball,
 )
 from calibrant.forecasts.verdict import forecast_verdict
+from calibrant.forecasts.weighted_intervals import interval_levels, row_weighted_interval_score
 from calibrant.metrics import Estimate, named_scores
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
@@ -59,6 +61,7 @@ def evaluate(
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
     interval_level: float | None = None,
+    region: tuple[float | None, float | None] | None = None,
     level: float = 0.95,
     rng: int | np.random.Generator | None = 0,
     evaluated_on: str = "given data",
@@ -79,6 +82,8 @@ def evaluate(
     interval_level : float, optional
         Level of the central intervals that are scored: 0.9, or of a `QuantileForecast` the nearest of its own. One
         that reaches beyond its quantiles is refused: the ends would be made up.
+    region : pair of float or None, optional
+        Ends of the outcomes whose CRPS is shown as `threshold_weighted_crps`; None is an open end.
     level : float
         Nominal coverage of the intervals of the scores.
     rng : int, Generator or None
@@ -89,11 +94,12 @@ def evaluate(
     Returns
     -------
     Scores
-        `crps`, `log_score` (where there is a density), `pinball_loss` (of the median), `interval_score`, `coverage`,
-        `sharpness`, `bias` (mean forecast less mean outcome), `average_calibration_error`,
-        `threshold_calibration_error` and `max_threshold_calibration_error` (over 50 thresholds and 20 levels),
-        `distribution_calibration_error`, `reliability_gap` and `max_reliability_gap` (over 50 thresholds, levels and
-        cost ratios), `decision_loss` (of the best rules). The `note` of each gap gives its noise floor.
+        `crps`, `log_score` (where there is a density), `pinball_loss` (of the median), `interval_score`,
+        `weighted_interval_score`, `threshold_weighted_crps` (of a region), `coverage`, `sharpness`, `bias` (mean
+        forecast less mean outcome), `average_calibration_error`, `threshold_calibration_error` and
+        `max_threshold_calibration_error` (over 50 thresholds and 20 levels), `distribution_calibration_error`,
+        `reliability_gap` and `max_reliability_gap` (over 50 thresholds, levels and cost ratios), `decision_loss` (of
+        the best rules). The `note` of each gap gives its noise floor.
 
     Raises
     ------
@@ -137,15 +143,21 @@ def evaluate(
     """
     interval_level, level = as_interval_level(interval_level, forecast), check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
-    return scores_and_floors(rows, interval_level, level, as_generator(rng), evaluated_on)[0]
+    between = None if region is None else as_region(region)
+    return scores_and_floors(rows, interval_level, level, as_generator(rng), evaluated_on, between)[0]
 
 
 def scores_and_floors(
-    rows: Outcomes, interval_level: float | None, level: float, generator: np.random.Generator, evaluated_on: str
+    rows: Outcomes,
+    interval_level: float | None,
+    level: float,
+    generator: np.random.Generator,
+    evaluated_on: str,
+    region: tuple[float, float] | None = None,
 ) -> tuple[Scores, dict[str, NoiseFloor]]:
     """Return what `evaluate` does of checked rows, and the noise floor of each gap."""
     errors, gaps = table_of_errors(rows), table_of_gaps(rows)
-    estimates = mean_estimates(rows, interval_level, level)
+    estimates = mean_estimates(rows, interval_level, level, region)
     floors = _floors(rows, level, generator)
     noise = gap_noises(rows, errors, gaps, generator)
     alone = gap_noises(rows.as_independent(), errors, gaps, generator) if rows.dependence else noise
@@ -181,7 +193,9 @@ def scores_of(estimates: dict[str, Estimate], rows: Outcomes, level: float, eval
     return list(named_scores(estimates, evaluated_on=evaluated_on, **known).values())
 
 
-def mean_estimates(rows: Outcomes, interval_level: float | None, level: float) -> dict[str, Estimate]:
+def mean_estimates(
+    rows: Outcomes, interval_level: float | None, level: float, region: tuple[float, float] | None = None
+) -> dict[str, Estimate]:
     """Estimate the scores that are means, and the rate of coverage; those of intervals where there is a level."""
 
     def mean(values: FloatArray, least: float) -> Estimate:
@@ -196,6 +210,11 @@ def mean_estimates(rows: Outcomes, interval_level: float | None, level: float) -
     if interval_level is not None:
         low, high = forecast.interval(interval_level)
         estimates["interval_score"] = mean(row_interval_score(rows, interval_level), 0.0)
+    if (levels := interval_levels(forecast)).size:
+        estimates["weighted_interval_score"] = mean(row_weighted_interval_score(rows, levels), 0.0)
+    if region is not None:
+        estimates["threshold_weighted_crps"] = mean(row_region_crps(rows, *region), 0.0)
+    if interval_level is not None:
         estimates["coverage"] = rows.rate_estimate(row_is_covered(rows, interval_level), level)
         estimates["sharpness"] = mean(high - low, 0.0)
     return estimates | {"bias": mean(forecast.mean() - rows.y, -np.inf)}

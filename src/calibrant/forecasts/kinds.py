@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Literal, TypeAlias, get_args
 
@@ -110,6 +111,11 @@ class PiecewiseForecast(Forecast):
             scales[:, 0] = _scale_beside(self._y, self._levels)
             scales[:, 1] = _scale_beside(-self._y[:, ::-1], 1.0 - self._levels[:, ::-1])
         self._scales = frozen(scales)
+
+    def pieces(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return knots and levels of each row, shape (n, K), and the scales of both tails, shape (n, 2)."""
+        shape = len(self), self._y.shape[1]
+        return np.broadcast_to(self._y, shape), np.broadcast_to(self._levels, shape), self._scales
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return kernels.piecewise_cdf(y, self._y, self._levels, self._scales, False)
@@ -329,6 +335,12 @@ class SampleForecast(Forecast):
         smooth = QuantileForecast.__new__(QuantileForecast)  # its own gate takes one set of levels for all rows
         PiecewiseForecast.__init__(smooth, self._samples, self._shares * (effective / (effective + 1.0)), "exponential")
         return smooth
+
+    def clipped(self, low: float, high: float) -> SampleForecast:
+        """Return the distributions of the numbers moved into [low, high], which rises as they do."""
+        moved = copy.copy(self)
+        moved._samples = frozen(np.clip(self._samples, low, high))
+        return moved
 
     def fair_crps(self, y: ArrayLike) -> FloatArray:
         """Return the CRPS of each row as infinitely many samples of its distribution would have it, shape (n,).

@@ -33,6 +33,10 @@ MEANINGS = {
         "Interval score",
         "Width of the intervals and a penalty for outcomes outside: smaller is better.",
     ),
+    "weighted_interval_score": (
+        "Weighted interval",
+        "Weighted interval score: interval scores of several levels and the error of the median; near the CRPS.",
+    ),
     "coverage": ("Coverage", "Share of outcomes in their central intervals."),
     "sharpness": ("Sharpness", "Mean width of the central intervals."),
     "bias": ("Bias", "Mean forecast less mean outcome."),
