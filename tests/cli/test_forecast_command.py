@@ -197,7 +197,8 @@ def test_horizons_skill_and_a_region_are_columns_and_options(run: Run, folder: P
     assert document["columns"]["horizon"] == "step"
     assert document["horizons"] == expected.to_dict()["horizons"]
     shown = run(f"{base} --horizon step")
-    assert [line.split()[:2] for line in shown.output.splitlines() if line.strip()[:2] in ("1 ", "3 ")] == [
+    lines = [line.split()[:2] for line in shown.output.splitlines() if line.strip()[:2] in ("1 ", "3 ")]
+    assert lines == [
         ["1", "60"],
         ["3", "60"],
     ]

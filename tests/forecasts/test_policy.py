@@ -29,7 +29,7 @@ def test_policy_finds_the_best_rule_of_all():
             for is_above in (False, True):
                 yes = (levels <= alpha) ^ is_above
                 best = min(best, float(np.where(yes, costs[:, 1], costs[:, 0]).mean()))
-    assert policy.promised_ == pytest.approx(best, abs=1e-12)
+    assert policy.promised_.value == pytest.approx(best, abs=1e-12)
     yes = policy.decide(forecast)
     assert np.where(yes, costs[:, 1], costs[:, 0]).mean() == pytest.approx(best, abs=1e-12)
 
@@ -39,7 +39,7 @@ def test_policy_on_the_losss_own_threshold_decides_each_row_as_is_best_for_it():
     policy = ThresholdPolicy(FROST).fit(forecast)
     costs = FROST.expected(forecast)
     np.testing.assert_array_equal(policy.decide(forecast), costs[:, 1] < costs[:, 0])
-    assert policy.promised_ == pytest.approx(costs.min(axis=1).mean(), abs=1e-12)
+    assert policy.promised_.value == pytest.approx(costs.min(axis=1).mean(), abs=1e-12)
     assert policy.rule_.is_above
     assert policy.rule_.alpha == pytest.approx(FROST.level, abs=0.05)
 
@@ -63,7 +63,7 @@ def test_policy_of_given_levels_takes_one_of_them():
         for alpha in (0.1, 0.6)
         for above in (False, True)
     ]
-    assert policy.promised_ == pytest.approx(min(tried), abs=1e-12)
+    assert policy.promised_.value == pytest.approx(min(tried), abs=1e-12)
 
 
 def test_promise_is_kept_by_the_truth_and_broken_by_narrow_forecasts():
@@ -86,7 +86,7 @@ def test_policy_of_a_function_of_the_outcome():
     forecast, y = right(500)
     policy = ThresholdPolicy(lambda d, t: np.where(d, np.where(t > 0.0, -3.0, 1.0), 0.0)).fit(forecast)
     exact = ThresholdPolicy(ThresholdLoss(0.0, ((0.0, 0.0), (-3.0, 1.0)))).fit(forecast)
-    assert policy.promised_ == pytest.approx(exact.promised_, abs=0.02)
+    assert policy.promised_.value == pytest.approx(exact.promised_.value, abs=0.02)
     assert policy.evaluate(forecast, y).realised.value == pytest.approx(
         exact.evaluate(forecast, y).realised.value, abs=0.1
     )
@@ -98,7 +98,7 @@ def test_weights_of_a_policy_are_rows():
     numbers = np.repeat(np.arange(80), weight)
     weighted = ThresholdPolicy(FROST).fit(forecast, sample_weight=weight)
     repeated = ThresholdPolicy(FROST).fit(forecast[numbers])
-    assert weighted.promised_ == pytest.approx(repeated.promised_, abs=1e-12)
+    assert weighted.promised_.value == pytest.approx(repeated.promised_.value, abs=1e-12)
     np.testing.assert_array_equal(weighted.decide(forecast[numbers]), repeated.decide(forecast[numbers]))
     a = weighted.evaluate(forecast, y, sample_weight=weight)
     b = weighted.evaluate(forecast[numbers], y[numbers])

@@ -54,10 +54,12 @@ from calibrant.forecasts.pit import (
     threshold_curves as threshold_curves,
 )
 from calibrant.forecasts.policy import (
+    ActionPolicy as ActionPolicy,
     CostPolicy as CostPolicy,
     PolicyScores as PolicyScores,
     ThresholdPolicy as ThresholdPolicy,
 )
+from calibrant.forecasts.promise import CalibrationRows as CalibrationRows, expected_loss as expected_loss
 from calibrant.forecasts.recalibrated import RecalibratedForecast as RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Recalibrator as Recalibrator
 from calibrant.forecasts.recalibrators.conformal import ConformalRecalibrator as ConformalRecalibrator
@@ -75,6 +77,7 @@ from calibrant.forecasts.reference import (
     persistence as persistence,
 )
 from calibrant.forecasts.regions import threshold_weighted_crps as threshold_weighted_crps
+from calibrant.forecasts.row_losses import FunctionLoss as FunctionLoss, RowLoss as RowLoss, StepLoss as StepLoss
 from calibrant.forecasts.rule_scores import evaluate_rule as evaluate_rule
 from calibrant.forecasts.scores import (
     coverage as coverage,

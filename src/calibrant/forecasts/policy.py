@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from calibrant.dependence import Units, read_dependence
-from calibrant.errors import NotFittedError, ShapeError
+from calibrant.errors import InvalidTypeError, NotFittedError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
@@ -22,11 +22,21 @@ from calibrant.forecasts.decisions import (
     realised_losses,
 )
 from calibrant.forecasts.points import as_numbers
+from calibrant.forecasts.promise import actions_of, expected_loss
+from calibrant.forecasts.row_losses import RowLoss
 from calibrant.forecasts.scores import deviations, mean_estimate, read_outcomes
 from calibrant.metrics import named_scores
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.results import Score
-from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    as_labels,
+    as_probabilities,
+    as_weight,
+    check_flag,
+    check_fraction,
+    check_same_length,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +73,18 @@ class ThresholdPolicy:
         Thresholds to choose from. By default the loss's own, or for a function 50 quantiles of the forecast.
     alpha : array-like, optional
         Levels to choose from. By default the best cut between the rows, exactly.
+    is_above : bool, optional
+        Decide yes where P(Y <= y0) is above alpha, or with False where it is at most alpha. By default whichever is
+        expected to cost less.
 
     Attributes
     ----------
     rule_ : ThresholdRule
         Yes where P(Y <= y0) is at most alpha, or above it.
-    promised_ : float
-        Mean loss that the forecast expects of the rule on the rows that it was chosen on.
+    promised_ : Score
+        Mean loss that the forecast expects of the rule on the rows that it was chosen on, with an interval, at 95%, for
+        the mean loss that comes of them if the forecast is right: that of `expected_loss`, which with calibration rows
+        allows for forecasts that are not.
 
     Notes
     -----
@@ -86,20 +101,30 @@ class ThresholdPolicy:
     >>> forecast, y = GaussianForecast(mean, 1.0), mean + rng.normal(size=1000)
     >>> frost = ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
     >>> policy = ThresholdPolicy(frost).fit(forecast)
-    >>> round(policy.promised_, 2), policy.rule_.is_above
-    (0.81, True)
+    >>> print(policy.promised_, policy.rule_.is_above)
+    expected_loss 0.8065 [0.7229, 0.8976] True
     >>> print(policy.evaluate(forecast, y).realised)
     realised 0.8840 [0.7784, 1.0095]
     """
 
-    def __init__(self, loss: LossFunction, *, y0: ArrayLike | None = None, alpha: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        loss: LossFunction,
+        *,
+        y0: ArrayLike | None = None,
+        alpha: ArrayLike | None = None,
+        is_above: bool | None = None,
+    ) -> None:
         self.loss = loss
         self.y0 = y0
         self.alpha = alpha
+        self.is_above = is_above
 
     def fit(self, forecast: Forecast, *, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the rule that these forecasts expect to cost least; nothing that happened is needed."""
         forecast = as_forecast(forecast)
+        if self.is_above is not None:
+            check_flag("is_above", self.is_above)
         loss = as_loss(self.loss)
         weight = as_weight(sample_weight, len(forecast), rows="the forecast")
         counted = np.ones(len(forecast)) if weight is None else weight
@@ -110,11 +135,14 @@ class ThresholdPolicy:
         for threshold in self._thresholds(forecast, loss):
             cuts, up_to = _savings(forecast.cdf(threshold), saved, alphas)
             for sums, is_above in ((up_to, False), (float(saved.sum()) - up_to, True)):
+                if self.is_above is not None and is_above != self.is_above:
+                    continue
                 j = int(sums.argmin())
                 found.append((float(sums[j]), float(threshold), float(cuts[j]), is_above))
-        least, y0, cut, is_above = min(found, key=lambda each: each[0])
+        _, y0, cut, is_above = min(found, key=lambda each: each[0])
         self.rule_ = ThresholdRule(y0, cut, is_above)
-        self.promised_ = float(expected[:, 0].sum()) + least
+        told = expected_loss(forecast, self.rule_, loss, sample_weight=weight, evaluated_on="rows chosen on")
+        self.promised_ = told["expected_loss"]
         return self
 
     def _thresholds(self, forecast: Forecast, loss: LossFunction) -> FloatArray:
@@ -153,6 +181,70 @@ class ThresholdPolicy:
         decided = self.decide(rows.forecast).astype(np.int64)
         loss = as_loss(self.loss)
         expected, realised = expected_losses(rows.forecast, loss), realised_losses(rows.y, loss)
+        how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
+        return _policy_scores(expected, realised, decided, rows.weights, rows.units, **how)
+
+
+class ActionPolicy:
+    """Take, in each row, the action that a forecast expects to cost least.
+
+    Parameters
+    ----------
+    loss : StepLoss or FunctionLoss
+        What each of the actions costs; it may differ from row to row.
+
+    Notes
+    -----
+    Ties take the first action. `expected_loss(forecast, None, loss)` promises what it will cost. The promise is kept,
+    up to sampling, where the forecast is right about each action's loss among the rows that take it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.forecasts import ActionPolicy, GaussianForecast, StepLoss
+    >>> rng = np.random.default_rng(0)
+    >>> mean = rng.normal(60.0, 20.0, 1000)
+    >>> forecast, y = GaussianForecast(mean, 10.0), mean + 10.0 * rng.normal(size=1000)
+    >>> table = [[1.0, 6.0, 20.0], [2.0, 2.0, 9.0], [4.0, 4.0, 4.0]]
+    >>> policy = ActionPolicy(StepLoss([50.0, 80.0], table, actions=["few", "some", "all"]))
+    >>> policy.decide(forecast)[:5]
+    array([1, 1, 1, 1, 1])
+    >>> print(policy.evaluate(forecast, y).gap)
+    promised_less_realised -0.0093 [-0.0967, 0.0633]
+    """
+
+    def __init__(self, loss: RowLoss) -> None:
+        if not isinstance(loss, RowLoss):
+            raise InvalidTypeError(f"loss is a {type(loss).__name__}. Pass a StepLoss or a FunctionLoss.")
+        self.loss = loss
+
+    def decide(self, forecast: Forecast) -> IntArray:
+        """Return the number of the action for each row, shape (n,)."""
+        forecast = as_forecast(forecast)
+        self.loss.check_rows(len(forecast), "loss")
+        return actions_of(None, forecast, self.loss)
+
+    def evaluate(
+        self,
+        forecast: Forecast,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+        level: float = 0.95,
+        evaluated_on: str = "held-out",
+    ) -> PolicyScores:
+        """Measure what the actions were expected to cost on some rows, and what they cost; see `ThresholdPolicy`."""
+        level = check_fraction("level", level)
+        forecast = as_forecast(forecast)
+        self.loss.check_rows(len(forecast), "loss")
+        rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
+        weight = as_weight(sample_weight, len(forecast))
+        loss = self.loss if weight is None else self.loss.take(np.flatnonzero(weight))
+        expected, realised = loss.expected(rows.forecast), loss.realised(rows.y)
+        decided = expected.argmin(axis=1).astype(np.int64)
         how: dict[str, Any] = {"level": level, "evaluated_on": evaluated_on}
         return _policy_scores(expected, realised, decided, rows.weights, rows.units, **how)
 
