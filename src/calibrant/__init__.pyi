@@ -40,6 +40,7 @@ from calibrant.displays import (
     ComparisonDisplay as ComparisonDisplay,
     ConvergenceDisplay as ConvergenceDisplay,
     DecisionCurveDisplay as DecisionCurveDisplay,
+    DecisionExperimentDisplay as DecisionExperimentDisplay,
     DecompositionDisplay as DecompositionDisplay,
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,
     MimicDisplay as MimicDisplay,

@@ -16,6 +16,7 @@ from calibrant.displays.decisions import (
     PromiseDisplay as PromiseDisplay,
     RiskCoverageDisplay as RiskCoverageDisplay,
 )
+from calibrant.displays.decision_experiment import DecisionExperimentDisplay as DecisionExperimentDisplay
 from calibrant.displays.diagram import ScoreHistogram as ScoreHistogram
 from calibrant.displays.forecasts import (
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,

@@ -31,6 +31,10 @@ from calibrant.forecasts.decisions import (
     reliability_gaps as reliability_gaps,
 )
 from calibrant.forecasts.evaluation import evaluate as evaluate
+from calibrant.forecasts.experiment import (
+    DecisionExperiment as DecisionExperiment,
+    decision_experiment as decision_experiment,
+)
 from calibrant.forecasts.horizons import HorizonScores as HorizonScores, evaluate_horizons as evaluate_horizons
 from calibrant.forecasts.kinds import (
     GaussianForecast as GaussianForecast,
