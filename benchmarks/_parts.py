@@ -9,9 +9,11 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _seconds = {"import": 0.0, "compile": 0.0}
@@ -67,7 +69,7 @@ def _timed(load: Callable[..., Any]) -> Callable[..., Any]:
 def main(code: str) -> None:
     """Run the code; what it prints goes nowhere."""
     out = sys.stdout
-    with open("/dev/null", "w") as sys.stdout:
+    with Path(os.devnull).open("w") as sys.stdout:
         builtins.__import__ = _timed(builtins.__import__)
         importlib.import_module = _timed(importlib.import_module)
         try:
