@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import special
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from calibrant.numerics import (
     LEAST,
@@ -25,6 +25,7 @@ from calibrant.numerics import (
     normal_quantile,
     normalise_rows,
     project_simplex,
+    root_between,
     row_max,
     row_sum,
     softmax,
@@ -157,3 +158,38 @@ def test_projection_onto_the_simplex_is_the_nearest_point():
         ).x
         assert ours.sum() == pytest.approx(1.0)
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@settings(deadline=None)
+@given(
+    st.floats(-50.0, 50.0),
+    st.floats(1e-3, 50.0),
+    st.floats(1e-3, 50.0),
+    st.sampled_from([1e-3, 1e-8, 1e-13]),
+    st.booleans(),
+)
+def test_a_root_is_that_of_scipy(root, left, right, tol, falls):
+    def function(x):
+        return (-1.0 if falls else 1.0) * (np.tanh(x - root) + (x - root) ** 3)
+
+    found = root_between(function, root - left, root + right, tol=tol)
+    assert found == pytest.approx(brentq(function, root - left, root + right, xtol=tol), abs=2.5 * tol + 1e-13)
+
+
+def test_a_flat_root_and_a_root_at_an_end_are_found_and_no_change_of_sign_is_refused():
+    assert root_between(lambda x: (x - 1.0) ** 9, -3.0, 4.0, tol=1e-6) == pytest.approx(1.0, abs=0.1)
+    assert root_between(lambda x: x, 0.0, 4.0, tol=1e-9) == 0.0
+    assert root_between(lambda x: x - 4.0, 0.0, 4.0, tol=1e-9) == 4.0
+    with pytest.raises(ValueError, match="one sign"):
+        root_between(lambda x: x * x + 1.0, -1.0, 1.0, tol=1e-9)
+
+
+def test_a_nearly_linear_function_is_asked_few_times():
+    asked = []
+
+    def function(x):
+        asked.append(x)
+        return np.sqrt(x) - 1.3
+
+    root_between(function, 1.0, 4.0, tol=1e-10)
+    assert len(asked) <= 10

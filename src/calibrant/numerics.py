@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -200,3 +201,31 @@ def normal_quantile(level: float) -> float:
     from statistics import NormalDist
 
     return NormalDist().inv_cdf(0.5 + 0.5 * level)
+
+
+def root_between(function: Callable[[float], float], first: float, second: float, *, tol: float) -> float:
+    """Return a root of a continuous function between two arguments where its signs differ, at most `tol` off.
+
+    Inverse quadratic interpolation where it is safe, and bisection elsewhere (Chandrupatla 1997): what SciPy's
+    `brentq` does, whose import takes longer than all of an evaluation of small data.
+    """
+    a, b, fa, fb = first, second, function(first), function(second)
+    if fa * fb > 0.0:
+        raise ValueError(f"the function has one sign at {first!r} and {second!r}")
+    share = 0.5
+    while True:
+        best, value = (a, fa) if abs(fa) < abs(fb) else (b, fb)
+        least = (0.5 * tol + 2.0 * EPS * abs(best)) / abs(b - a) if a != b else 1.0
+        if value == 0.0 or least > 0.5:
+            return best
+        x = a + min(max(share, least), 1.0 - least) * (b - a)
+        fx = function(x)
+        if (fx > 0.0) == (fa > 0.0):
+            c, fc = a, fa
+        else:
+            c, fc, b, fb = b, fb, a, fa
+        a, fa = x, fx
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        share = 0.5
+        if phi * phi < xi and (1.0 - phi) ** 2 < 1.0 - xi:  # the three points lie on one rising inverse parabola
+            share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)

@@ -22,7 +22,6 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.numerics import EPS, FloatArray, dot
@@ -308,6 +307,8 @@ def _most_evidence(
     curvatures e: if the likelihood is a parabola, the minimiser t of strength s0 moves to u = t (e + s0) / (e + s) with
     strength s.
     """
+    from scipy.linalg import eigh
+
     root = np.sqrt(unit * total).ravel()
     likelihood = total * (problem.few().hessian(theta) - np.diag(problem.penalty.ravel()))
     curvature, axes = eigh(likelihood / np.outer(root, root), overwrite_a=True, check_finite=False)
@@ -362,6 +363,8 @@ def _solve(
 
 def _solver(hessian: FloatArray) -> Solve:
     """Return the solution of systems with a Hessian, which is singular where a shift of all logits has no penalty."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
     ridge = 1e-13 * max(float(np.trace(hessian)), 1e-300)
     while True:
         try:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from calibrant.dependence.folds import cluster_folds, time_blocks
 from calibrant.dependence.overlap import Blocks, label_blocks, overlapping, serial_blocks
@@ -194,4 +193,6 @@ def read_dependence(
 
 def t_quantile(degrees: float, level: float) -> float:
     """Return t such that Student's t lies within [-t, t] with probability `level`; infinite without degrees."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(degrees, 0.5 + 0.5 * level)) if degrees > 0.0 else math.inf

@@ -34,7 +34,16 @@ from calibrant.tables import (
     opened_for,
     refuse_missing,
 )
-from calibrant.validation import InputKind, Labels, as_groups, as_labels, as_scores, as_weight, match_classes
+from calibrant.validation import (
+    InputKind,
+    Labels,
+    arrow_numbers,
+    as_groups,
+    as_labels,
+    as_scores,
+    as_weight,
+    match_classes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -280,7 +289,9 @@ def _encode_fast(column: pa.Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.
         (pa.types.is_integer(column.type) and classes.dtype.kind in "iu") or (is_bool and classes.dtype.kind == "b")
     ):
         return None
-    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    values = arrow_numbers(column)
+    if values is None:  # some are null
+        values = column.to_numpy(zero_copy_only=False)
     if len(classes) == 2:
         is_high: BoolArray = values == classes[1]
         if not (is_high | (values == classes[0])).all():

@@ -14,7 +14,6 @@ error of the missing variance is added to the gap that was seen.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import erf
 
 from calibrant.metrics.bins import Bins
 from calibrant.numerics import FloatArray, IntArray
@@ -59,6 +58,8 @@ def _missing_share(
 
 def _mean_absolute(mean: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return the expected absolute values of normal variables."""
+    from scipy.special import erf
+
     at = np.divide(mean, deviation * np.sqrt(2.0), out=np.full_like(mean, np.inf), where=deviation > 0.0)
     found = deviation * np.sqrt(2.0 / np.pi) * np.exp(-(at**2)) + np.abs(mean) * erf(np.abs(at))
     return np.asarray(found)

@@ -13,7 +13,17 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import fit_slope_intercept, separates
 from calibrant.metrics.estimates import Column, Estimate, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import FloatArray, clip_as_given, clip_open, dot, expit, logit, normal_quantile, softplus
+from calibrant.numerics import (
+    FloatArray,
+    clip_as_given,
+    clip_open,
+    dot,
+    expit,
+    logit,
+    normal_quantile,
+    root_between,
+    softplus,
+)
 from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
@@ -214,8 +224,6 @@ def _profile_ends(
 
     An end that the data don't give is infinite.
     """
-    from scipy.optimize import brentq
-
     columns = np.stack((ties.scores, np.ones(ties.scores.size)))
     best = _polished(ties, columns, np.array(line))
     most = _likelihood(ties, columns, best)
@@ -239,7 +247,7 @@ def _profile_ends(
                 near, step = near + step, 2.0 * step
             is_found = abs(step) < _FURTHEST
             close = _CLOSE * float(error[j])
-            ends.append(brentq(excess, near, near + step, xtol=close) if is_found else side * math.inf)
+            ends.append(root_between(excess, near, near + step, tol=close) if is_found else side * math.inf)
         found.append((ends[0], ends[1]))
     return found
 

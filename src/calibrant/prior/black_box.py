@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from scipy.special import gammaincc
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
@@ -123,6 +122,8 @@ def estimate_prior_bbse(
     True: 0.2134 [0.1780, 0.2488], was 0.5035
     no shift: p = 8.1e-46
     """
+    from scipy.special import gammaincc
+
     level = check_fraction("level", level)
     check_choice("kind", kind, get_args(Prediction))
     given = {"predictions": predictions, "new_predictions": new_predictions}

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincc
 
 from calibrant.errors import ConvergenceWarning, ShapeError, warn
 from calibrant.numerics import TINY, FloatArray, kish_size, normal_quantile
@@ -138,6 +137,8 @@ def estimate_prior(
     >>> estimate.shift().predict_proba(p).mean().round(4)  # the corrected probabilities bear it out
     np.float64(0.2102)
     """
+    from scipy.special import gammaincc
+
     level = check_fraction("level", level)
     max_iter = check_integer("max_iter", max_iter, minimum=1)
     tol = check_number("tol", tol, minimum=0.0, is_open=True, example="1e-10")

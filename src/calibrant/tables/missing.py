@@ -14,7 +14,7 @@ from calibrant.numerics import BoolArray
 from calibrant.phrases import count, listed
 from calibrant.tables.sources import Batch, RowSource
 from calibrant.tables.spark import SparkSource
-from calibrant.validation import at_first, check_choice
+from calibrant.validation import arrow_numbers, at_first, check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,9 @@ def is_missing(column: pa.ChunkedArray) -> BoolArray:
 
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
-    return np.asarray(compute.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
+    found = arrow_numbers(compute.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
+    assert found is not None  # noqa: S101 - truth values, none of them null
+    return found
 
 
 def missing_rows(table: pa.Table) -> BoolArray:

@@ -40,6 +40,7 @@ from calibrant.validation.scores import (
     Container as Container,
     InputKind as InputKind,
     Scores as Scores,
+    arrow_numbers as arrow_numbers,
     as_columns as as_columns,
     as_probabilities as as_probabilities,
     as_scores as as_scores,

@@ -13,7 +13,7 @@ from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first
-from calibrant.validation.scores import ArrayLike, as_columns, is_arrow_array, is_null
+from calibrant.validation.scores import ArrayLike, arrow_numbers, as_columns, is_arrow_array, is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,8 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
     """Return labels of any container as an array of shape (n,), or say that they are none."""
     if isinstance(y, (np.ndarray, list, tuple)):
         array = _label_array(y, name)
+    elif (numbers := arrow_numbers(y)) is not None:
+        array = numbers
     elif is_arrow_array(y):
         _refuse_missing_labels(np.asarray(y.is_null()), name)
         array = np.asarray(y.to_pylist() if y.null_count else y.to_numpy(zero_copy_only=False))

@@ -178,6 +178,8 @@ def as_weight(
 def _as_float(values: ArrayLike, name: str) -> Scores:
     if isinstance(values, np.ndarray) and values.dtype == np.float64 and type(values) is np.ndarray:
         checked = Scores(values, NUMPY)
+    elif (numbers := arrow_numbers(values)) is not None:
+        checked = Scores(_numeric_array(numbers, name), Container(values))
     elif is_arrow_array(values):
         _refuse_nulls(np.asarray(values.is_null()), name)
         checked = Scores(_numeric_array(values.to_numpy(zero_copy_only=False), name), Container(values))
@@ -321,6 +323,26 @@ def series_name(values: ArrayLike) -> str | None:
     """Return the name of a series that has one."""
     name = getattr(values, "name", None)
     return name if isinstance(name, str) and name else None
+
+
+def arrow_numbers(values: Any) -> npt.NDArray[Any] | None:
+    """Return numbers or truth values of pyarrow, none of them null, as an array; None for anything else.
+
+    pyarrow's own `to_numpy` imports pandas where it is installed, which takes longer than to read a small file.
+    """
+    kind = type(values)
+    if not kind.__module__.startswith("pyarrow") or not kind.__name__.endswith("Array") or values.null_count:
+        return None
+    import pyarrow as pa
+
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_boolean(array.type):
+        return np.from_dlpack(array.cast(pa.uint8())).view(np.bool_)
+    if not pa.types.is_integer(array.type) and not pa.types.is_floating(array.type):
+        return None
+    found = np.from_dlpack(array)
+    found.flags.writeable = False  # as it may be memory of the table
+    return found
 
 
 def is_arrow_array(values: object) -> bool:
