@@ -11,6 +11,7 @@ from scipy.optimize import brentq, minimize
 from calibrant.numerics import (
     LEAST,
     SMALLEST_CLIP,
+    chi_squared_tail,
     clip_as_given,
     clip_from_data,
     clip_open,
@@ -193,3 +194,16 @@ def test_a_nearly_linear_function_is_asked_few_times():
 
     root_between(function, 1.0, 4.0, tol=1e-10)
     assert len(asked) <= 10
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 2_000.0), st.floats(0.01, 200.0))
+def test_the_tail_of_chi_squared_is_that_of_scipy(x, dof):
+    assert chi_squared_tail(x, dof) == pytest.approx(special.gammaincc(0.5 * dof, 0.5 * x), rel=1e-10, abs=1e-14)
+
+
+def test_the_tail_of_chi_squared_has_no_end():
+    assert chi_squared_tail(0.0, 3.0) == 1.0
+    assert chi_squared_tail(1e6, 3.0) == 0.0
+    assert chi_squared_tail(1e-300, 0.5) == pytest.approx(1.0)
+    assert chi_squared_tail(1_400.0, 2.0) == pytest.approx(np.exp(-700.0), rel=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -229,3 +230,35 @@ def root_between(function: Callable[[float], float], first: float, second: float
         share = 0.5
         if phi * phi < xi and (1.0 - phi) ** 2 < 1.0 - xi:  # the three points lie on one rising inverse parabola
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+
+
+def chi_squared_tail(x: float, dof: float) -> float:
+    """Return the probability that a chi-squared variable of `dof` degrees of freedom, any number above 0, exceeds x.
+
+    By the power series of the lower incomplete gamma function below its mean, and the continued fraction of the upper
+    one above (NIST Digital Library of Mathematical Functions, 8.7.1 and 8.9.2, by Lentz's method): for the few dozen
+    degrees of freedom of a test, whose p-value SciPy's functions take longer to import than to compute.
+    """
+    a, y = 0.5 * dof, 0.5 * x
+    if not y > 0.0:
+        return 1.0
+    front = math.exp(a * math.log(y) - y - math.lgamma(a))
+    if front == 0.0:  # further out than the smallest number
+        return 0.0 if y > a else 1.0
+    if y < a + 1.0:
+        term = total = 1.0 / a
+        while term > 0.25 * EPS * total:
+            a += 1.0
+            term *= y / a
+            total += term
+        return max(1.0 - front * total, 0.0)
+    b = y + 1.0 - a
+    c, d, k = 1.0 / TINY, 1.0 / b, 0
+    found, factor = d, 0.0
+    while abs(factor - 1.0) > EPS:
+        k += 1
+        step, b = k * (a - k), b + 2.0
+        d, c = 1.0 / (step * d + b), b + step / c
+        factor = c * d
+        found *= factor
+    return front * found

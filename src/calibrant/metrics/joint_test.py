@@ -12,7 +12,7 @@ from calibrant.dependent_rows import DesignEffects
 from calibrant.metrics.calibration_tests import range_exceeds
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import EPS, TINY, FloatArray, IntArray, dot, expit, logit
+from calibrant.numerics import EPS, TINY, FloatArray, IntArray, chi_squared_tail, dot, expit, logit
 from calibrant.phrases import legible
 from calibrant.results import JointTest
 from calibrant.rows import Rows
@@ -283,8 +283,6 @@ class _Cells:
 
         Their sum is taken for a multiple of a chi-squared variable that has its mean and its exact variance.
         """
-        from scipy.special import gammaincc
-
         of, p = self.bins(effect), self.p
         if of[-1] == 0:
             return None
@@ -294,7 +292,7 @@ class _Cells:
         variance = variance[kept]
         statistic = float(np.sum(np.bincount(of, self.excess)[kept] ** 2 / variance))
         multiple = 1.0 + 0.5 * float(np.mean(fourth / variance**2))
-        return float(gammaincc(0.5 * variance.size / multiple, 0.5 * statistic / multiple))
+        return chi_squared_tail(statistic / multiple, variance.size / multiple)
 
 
 def _by_t(p: float, dof: float) -> float:
