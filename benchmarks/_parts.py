@@ -18,6 +18,7 @@ from typing import Any
 
 _seconds = {"import": 0.0, "compile": 0.0}
 _running: list[str] = []
+_listening: list[bool] = []
 _since = [time.process_time()]
 
 
@@ -46,10 +47,7 @@ def _listen() -> None:
 
 
 def _timed(load: Callable[..., Any]) -> Callable[..., Any]:
-    listening = False
-
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        nonlocal listening
         if _running and _running[-1] == "import":
             return load(*args, **kwargs)
         _switch()
@@ -59,8 +57,8 @@ def _timed(load: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _switch()
             _running.pop()
-            if not listening and hasattr(sys.modules.get("numba"), "njit"):
-                listening = True
+            if not _listening and hasattr(sys.modules.get("numba"), "njit"):
+                _listening.append(True)
                 _listen()
 
     return wrapper

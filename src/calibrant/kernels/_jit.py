@@ -1,19 +1,133 @@
-"""The compiler's settings, said once."""
+"""The loops' way from Python to machine code: when it is taken, and the compiler's settings.
+
+To import numba and compile a first loop takes about a second, as long as Python itself takes to run half a million
+steps of a loop. Loops marked `@interpreted` run in Python as long as all their steps together are fewer; both give the
+same bits, as these loops only add, multiply, divide and compare.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from itertools import chain
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-import numba
+import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: Steps that Python takes in this process before loops are compiled.
+_MOST_STEPS = 300_000
+_steps_left = [_MOST_STEPS]
+
+
+class Loop(Generic[P, R]):
+    """A function that is compiled when it is first called, or when it has run for long.
+
+    Parameters
+    ----------
+    function : function
+        The loop in Python. Where `n_interpreted`, its arrays are memoryviews when Python runs it: it reads and writes
+        single items, and asks for `len`.
+    n_interpreted : int
+        As many calls like the first are expected, where Python may run them; 0 where it may not.
+    options : object
+        For numba.
+    """
+
+    def __init__(self, function: Callable[P, R], *, n_interpreted: int = 0, **options: Any) -> None:
+        self.function = function
+        self.n_interpreted = n_interpreted
+        self.options = options
+        self._machine: Callable[P, R] | None = None
+        self._callee: Callable[P, R] | None = None
+        self._python: Callable[..., R] | None = None
+        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the loop."""
+        if self._machine is None:
+            if self.n_interpreted and not kwargs:
+                n_steps = max((a.size for a in args if isinstance(a, np.ndarray)), default=1)
+                if n_steps * self.n_interpreted <= _steps_left[0]:
+                    _steps_left[0] -= n_steps
+                    return self.interpret(*args)
+            self._machine = self.compile()
+        return self._machine(*args, **kwargs)
+
+    def interpret(self, *args: Any) -> R:
+        """Run the loop in Python."""
+        return self.in_python()(*(a.data if isinstance(a, np.ndarray) else a for a in args))
+
+    def in_python(self) -> Callable[..., R]:
+        """Return the function, which calls others in Python too."""
+        if self._python is None:
+            self._python = self._linked(Loop.in_python)
+            known = self._python.__globals__  # a copy
+            known.update({name: int(value) for name, value in known.items() if isinstance(value, np.integer)})
+        return self._python
+
+    def compile(self) -> Callable[P, R]:
+        """Return the compiled loop, without the GIL; its machine code is kept on disk where that can be written."""
+        import numba
+
+        function = self._linked(Loop.as_callee)
+        try:
+            return cast("Callable[P, R]", numba.njit(function, cache=True, nogil=True, **self.options))
+        except RuntimeError:  # no writable cache folder: a read-only install without a home directory
+            return cast("Callable[P, R]", numba.njit(function, nogil=True, **self.options))
+
+    def as_callee(self) -> Callable[P, R]:
+        """Return what other loops call: without the code that Python would call, and kept on disk within theirs."""
+        if self._callee is None:
+            import numba
+
+            options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **self.options}
+            self._callee = cast("Callable[P, R]", numba.njit(self._linked(Loop.as_callee), **options))
+        return self._callee
+
+    def _linked(self, form: Callable[[Loop[..., Any]], Callable[..., Any]]) -> Callable[P, R]:
+        """Return the function with a form of each loop that it calls."""
+        function = cast("FunctionType", self.function)
+        known = function.__globals__
+        callees = {name: form(loop) for name in _names(function) if isinstance(loop := known.get(name), Loop)}
+        found = FunctionType(
+            function.__code__, {**known, **callees}, function.__name__, function.__defaults__, function.__closure__
+        )
+        found.__module__, found.__qualname__ = function.__module__, function.__qualname__
+        return cast("Callable[P, R]", found)
+
+
+def _names(function: FunctionType) -> list[str]:
+    """Return the names that a function reads, and those that functions within it read."""
+    codes = [function.__code__, *(code for code in function.__code__.co_consts if hasattr(code, "co_names"))]
+    return list(chain.from_iterable(code.co_names for code in codes))
+
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first call, without the GIL, and keep the machine code on disk where that can be written."""
-    try:
-        return cast("Callable[P, R]", numba.njit(function, cache=True, nogil=True))
-    except RuntimeError:  # no writable cache folder: a read-only install without a home directory
-        return cast("Callable[P, R]", numba.njit(function, nogil=True))
+    """Compile on first call."""
+    return Loop(function)
+
+
+def compiled_with(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile on first call, with options of numba's."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        return Loop(function, **options)
+
+    return decorate
+
+
+def interpreted(function: Callable[P, R]) -> Callable[P, R]:
+    """Let Python run a loop on little data, and compile it when loops so marked have run for long."""
+    return Loop(function, n_interpreted=1)
+
+
+def interpreted_often(n_calls: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Do as `interpreted` with a loop that is called so many times at once."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        return Loop(function, n_interpreted=n_calls)
+
+    return decorate

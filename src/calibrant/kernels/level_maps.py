@@ -35,7 +35,8 @@ _FEWEST_BUCKETS = 64
 def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartArray, Knots, KnotNumbers]:
     """Return the index of maps: where the buckets of each begin, its knots, and the knot that each bucket begins at."""
     n_maps = start.size - 1
-    bucket_start = np.zeros(n_maps + 1, np.int64)
+    bucket_start = np.empty(n_maps + 1, np.int64)
+    bucket_start[0] = 0
     for j in range(n_maps):
         n_buckets = _FEWEST_BUCKETS
         while n_buckets < start[j + 1] - start[j]:
@@ -47,8 +48,9 @@ def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartA
         first = start[j]
         base = first + j
         m = start[j + 1] - first
-        at[base : base + m] = x[first : first + m]
-        height[base : base + m] = y[first : first + m]
+        for p in range(m):  # item by item: numba takes two seconds to compile the copy of a slice
+            at[base + p] = x[first + p]
+            height[base + p] = y[first + p]
         for p in range(m - 1):
             rate = (y[first + p + 1] - y[first + p]) / (x[first + p + 1] - x[first + p])
             slope[base + p] = min(rate, _STEEPEST)  # infinity times nothing would be NaN

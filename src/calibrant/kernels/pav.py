@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels._jit import compiled
+from calibrant.kernels._jit import compiled, compiled_with, interpreted, interpreted_often
 from calibrant.kernels.column_arrays import PlaceArray
-from calibrant.kernels.sorting import KeyArray, is_near
+from calibrant.kernels.sorting import KEY_ONE, KeyArray, is_near
 from calibrant.numerics import FloatArray, IntArray
 
 Sum = float | np.int64
 SumArray = FloatArray | IntArray
 
 
-@compiled
+@compiled_with(inline="always")
 def _push_sums(mass: SumArray, positives: SumArray, top: int, w: Sum, p: Sum) -> int:
     """Put a block on a stack of `top` blocks, pooled with those before it of no lower rate; return their number."""
     while top > 0 and positives[top - 1] * w >= p * mass[top - 1]:
@@ -34,7 +34,7 @@ def _push_sums(mass: SumArray, positives: SumArray, top: int, w: Sum, p: Sum) ->
     return top + 1
 
 
-@compiled
+@interpreted
 def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntArray, end: IntArray) -> int:
     """Pool sorted packed keys (label in bit 0) into blocks of rising rate; return their number.
 
@@ -42,29 +42,28 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
     the index after the last row of each block. Comparisons are of integers, hence exact. At most about n^(2/3) blocks
     of 0/1 labels can rise at a time.
     """
-    one = np.uint64(1)
-    n = keys.size
+    n = len(keys)
     top = i = 0
     while i < n:
-        code = keys[i] >> one
-        p = np.int64(keys[i] & one)
+        code = keys[i] >> KEY_ONE
+        p = 1 if keys[i] & KEY_ONE else 0
         j = i + 1
-        while j < n and is_near(keys[j] >> one, code) and j != n_negative:
-            p += np.int64(keys[j] & one)
+        while j < n and is_near(keys[j] >> KEY_ONE, code) and j != n_negative:
+            p += 1 if keys[j] & KEY_ONE else 0
             j += 1
-        top = _push_sums(count, positives, top, np.int64(j - i), p)
+        top = _push_sums(count, positives, top, j - i, p)
         end[top - 1] = j
         i = j
     return top
 
 
-@compiled
+@interpreted
 def pool_weighted(
     weight: FloatArray, positives: FloatArray, block_weight: FloatArray, block_positives: FloatArray, end: IntArray
 ) -> int:
     """Pool sorted ties of weight and positive weight into blocks of rising rate; return their number."""
     top = 0
-    for i in range(weight.size):
+    for i in range(len(weight)):
         top = _push_sums(block_weight, block_positives, top, weight[i], positives[i])
         end[top - 1] = i + 1
     return top
@@ -91,11 +90,11 @@ def push_block(
     return top
 
 
-@compiled
+@interpreted_often(200)
 def count_hits(uniform: FloatArray, size: IntArray, truth: FloatArray, hits: IntArray) -> None:
     """Draw the labels of groups of `size[i]` rows, which take the next values of `uniform`; write their sums."""
     row = 0
-    for i in range(size.size):
+    for i in range(len(size)):
         rate = truth[i]
         n = 0
         for j in range(row, row + size[i]):
@@ -104,7 +103,7 @@ def count_hits(uniform: FloatArray, size: IntArray, truth: FloatArray, hits: Int
         hits[i] = n
 
 
-@compiled
+@interpreted_often(200)
 def refit_drawn_labels(
     hits: IntArray,
     size: IntArray,
@@ -121,7 +120,7 @@ def refit_drawn_labels(
     """
     top = 0
     gain = shift = 0.0
-    for i in range(size.size):
+    for i in range(len(size)):
         rate = truth[i]
         w = share[i]
         p = w * hits[i] / size[i]

@@ -12,14 +12,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.kernels._jit import compiled
+from calibrant.kernels._jit import compiled, compiled_with, interpreted
 from calibrant.numerics import FloatArray, IntArray
 
 KeyArray = npt.NDArray[np.uint64]
 
+#: The label in a key.
+KEY_ONE = np.uint64(1)
 #: Scores so many units in the last place above the lowest of a tie belong to it; zero is a tie of its own.
 NEAR = 8
 _NEAR = np.uint64(NEAR)
+_SIGN, _ALL = np.uint64(1 << 63), np.uint64((1 << 64) - 1)
 
 
 @compiled
@@ -122,52 +125,56 @@ def finish_order(scores: FloatArray, order: IntArray) -> bool:
     return True
 
 
-@compiled
+@compiled_with(inline="always")
 def is_near(code: np.uint64, first: np.uint64) -> bool:
     """Say whether a score belongs to the tie whose lowest score is `first`, not above it, by their bits."""
     return bool(code == first or (first != 0 and code - first <= _NEAR))
 
 
-@compiled
+@interpreted
 def near_starts(bits: KeyArray, starts: IntArray) -> int:
     """Write the index of the first score of each tie of rising distinct scores, given by their bits; count the ties."""
-    sign = np.uint64(1) << np.uint64(63)
-    n, first = 0, np.uint64(0)
-    for i in range(bits.size):
-        code = ~bits[i] if bits[i] & sign else bits[i]
-        crosses_zero = i > 0 and (bits[i] & sign) != (bits[i - 1] & sign)
-        if i == 0 or crosses_zero or not is_near(code, first):
+    n = 0
+    is_negative, first = False, bits[0] if len(bits) else KEY_ONE
+    for i in range(len(bits)):
+        code = bits[i]
+        was_negative = is_negative
+        is_negative = code >= _SIGN
+        if is_negative:
+            code = _ALL - code
+        if i == 0 or is_negative != was_negative or not is_near(code, first):
             starts[n] = i
             n += 1
             first = code
     return n
 
 
-@compiled
+@interpreted
 def count_distinct(keys: KeyArray, n_negative: int) -> int:
     """Count the distinct scores among sorted packed keys; the first `n_negative` are of negative scores."""
-    one = np.uint64(1)
     distinct = 0
-    for i in range(keys.size):
-        if i == 0 or i == n_negative or (keys[i] >> one) != (keys[i - 1] >> one):
+    before = keys[0] if len(keys) else KEY_ONE
+    for i in range(len(keys)):
+        code = keys[i] >> KEY_ONE
+        if i == 0 or i == n_negative or code != before:
             distinct += 1
+        before = code
     return distinct
 
 
-@compiled
+@interpreted
 def run_lengths(keys: KeyArray, n_negative: int, codes: KeyArray, count: FloatArray, positives: FloatArray) -> None:
     """Write code, row count and positive count of each distinct score of sorted packed keys."""
-    one = np.uint64(1)
     k = -1
-    for i in range(keys.size):
-        code = keys[i] >> one
+    for i in range(len(keys)):
+        code = keys[i] >> KEY_ONE
         if i == 0 or i == n_negative or code != codes[k]:
             k += 1
             codes[k] = code
             count[k] = 0.0
             positives[k] = 0.0
         count[k] += 1.0
-        positives[k] += np.float64(np.int64(keys[i] & one))
+        positives[k] += keys[i] & KEY_ONE
 
 
 @compiled

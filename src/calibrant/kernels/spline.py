@@ -27,49 +27,58 @@ def factor_bands(bands: FloatArray) -> None:
     rounding makes zero or negative gets the size of the rounding.
     """
     n = bands.shape[1]
-    rounding = 1e-16 * bands[0]
+    diagonal, below, second = bands[0], bands[1], bands[2]  # rows compile faster than the whole
+    least, next_least = 1e-16 * diagonal[0], 1e-16 * diagonal[min(1, n - 1)]
     for j in range(n):
-        d = max(bands[0, j], rounding[j])
-        bands[0, j] = d
-        one, two = bands[1, j], bands[2, j]
+        d = max(diagonal[j], least)
+        diagonal[j] = d
+        one, two = below[j], second[j]
+        least = next_least
         if j + 1 < n:
-            bands[0, j + 1] -= one * one / d
-            bands[1, j + 1] -= one * two / d
+            diagonal[j + 1] -= one * one / d
+            below[j + 1] -= one * two / d
         if j + 2 < n:
-            bands[0, j + 2] -= two * two / d
-        bands[1, j] = one / d
-        bands[2, j] = two / d
+            next_least = 1e-16 * diagonal[j + 2]
+            diagonal[j + 2] -= two * two / d
+        below[j] = one / d
+        second[j] = two / d
 
 
 @compiled
 def solve_bands(factors: FloatArray, x: FloatArray) -> None:
     """Solve L D L' x = b in place, b given in `x`."""
     n = x.size
+    diagonal, below, second = factors[0], factors[1], factors[2]
     for j in range(n):
         if j + 1 < n:
-            x[j + 1] -= factors[1, j] * x[j]
+            x[j + 1] -= below[j] * x[j]
         if j + 2 < n:
-            x[j + 2] -= factors[2, j] * x[j]
+            x[j + 2] -= second[j] * x[j]
     for j in range(n - 1, -1, -1):
-        x[j] /= factors[0, j]
+        value = x[j] / diagonal[j]
         if j + 1 < n:
-            x[j] -= factors[1, j] * x[j + 1]
+            value -= below[j] * x[j + 1]
         if j + 2 < n:
-            x[j] -= factors[2, j] * x[j + 2]
+            value -= second[j] * x[j + 2]
+        x[j] = value
 
 
 @compiled
 def inverse_bands(factors: FloatArray, out: FloatArray) -> None:
     """Write the diagonal and the two lower bands of the inverse of L D L' (Hutchinson and de Hoog, 1985)."""
     n = factors.shape[1]
+    diagonal, below, second = factors[0], factors[1], factors[2]
+    out_diagonal, out_below, out_second = out[0], out[1], out[2]
+    next0 = next1 = next2 = 0.0  # the diagonal and the band below it at j + 1, the diagonal at j + 2
     for j in range(n - 1, -1, -1):
-        one, two = factors[1, j], factors[2, j]
-        next0 = out[0, j + 1] if j + 1 < n else 0.0
-        next1 = out[1, j + 1] if j + 2 < n else 0.0
-        next2 = out[0, j + 2] if j + 2 < n else 0.0
-        out[1, j] = -one * next0 - two * next1
-        out[2, j] = -one * next1 - two * next2
-        out[0, j] = 1.0 / factors[0, j] - one * out[1, j] - two * out[2, j]
+        one, two = below[j], second[j]
+        first_off = -one * next0 - two * next1
+        second_off = -one * next1 - two * next2
+        out_below[j], out_second[j] = first_off, second_off
+        next2 = next0
+        next0 = 1.0 / diagonal[j] - one * first_off - two * second_off
+        next1 = first_off
+        out_diagonal[j] = next0
 
 
 @compiled
@@ -150,12 +159,12 @@ def fit_rising_curve(
         Gets the bands of the inverse of the last system's matrix, in which a rise that is held at zero is stiff.
     """
     k = curve.size
-    rise = np.empty(k - 1)
-    multiplier = np.full(k - 1, 1e-2 / k)
-    gradient, step = np.empty(k), np.empty(k)
-    bands = np.empty((3, k))
+    bands, room = np.empty((3, k)), np.empty((4, k))
+    rise, multiplier, gradient, step = room[0], room[1], room[2], room[3]
+    diagonal, below = bands[0], bands[1]
     for j in range(k - 1):
         rise[j] = curve[j + 1] - curve[j]
+        multiplier[j] = 1e-2 / k
     before = np.inf
     measure = np.inf
     centring = 0.1
@@ -177,11 +186,12 @@ def fit_rising_curve(
             step[j] = -gradient[j]
         for j in range(k - 1):
             ratio = multiplier[j] / rise[j]
-            bands[0, j] += ratio
-            bands[0, j + 1] += ratio
-            bands[1, j] -= ratio
-            step[j] -= goal / rise[j]
-            step[j + 1] += goal / rise[j]
+            diagonal[j] += ratio
+            diagonal[j + 1] += ratio
+            below[j] -= ratio
+            push = goal / rise[j]
+            step[j] -= push
+            step[j + 1] += push
         factor_bands(bands)
         # where it stops falling near the tolerance, rounding is what is left
         if measure <= tol or (measure <= 1e2 * tol and measure > 0.5 * before):
@@ -199,16 +209,16 @@ def fit_rising_curve(
             length = reach / largest
         dual_length = 1.0
         for j in range(k - 1):
-            d = step[j + 1] - step[j]
+            d, m = step[j + 1] - step[j], multiplier[j]
             if d < 0.0:
                 length = min(length, -0.99 * rise[j] / d)
-            move = (goal - multiplier[j] * d) / rise[j] - multiplier[j]
+            move = (goal - m * d) / rise[j] - m
             if move < 0.0:
-                dual_length = min(dual_length, -0.99 * multiplier[j] / move)
+                dual_length = min(dual_length, -0.99 * m / move)
         centring = 0.1 if min(length, dual_length) < 0.9 else 0.01
         for j in range(k - 1):
-            d = step[j + 1] - step[j]
-            multiplier[j] += dual_length * ((goal - multiplier[j] * d) / rise[j] - multiplier[j])
+            d, m = step[j + 1] - step[j], multiplier[j]
+            multiplier[j] = m + dual_length * ((goal - m * d) / rise[j] - m)
             rise[j] += length * d
         for j in range(k):
             curve[j] += length * step[j]
@@ -230,31 +240,34 @@ def _derivatives(
 ) -> None:
     """Write the gradient and the bands of the Hessian of what is minimised."""
     k = curve.size
+    diagonal, below, second = bands[0], bands[1], bands[2]
+    weight, target = rows[0], rows[1]
     for j in range(k):
-        gradient[j] = bands[0, j] = bands[1, j] = bands[2, j] = 0.0
+        gradient[j] = diagonal[j] = below[j] = second[j] = 0.0
     for i in range(share.size):
         a = left[i]
         t = share[i]
-        f = (1.0 - t) * curve[a] + t * curve[a + 1]
+        s = 1.0 - t
+        f = s * curve[a] + t * curve[a + 1]
         e = np.exp(-abs(f))
         share_of_one = 1.0 / (1.0 + e)
-        r = rows[0, i] * (share_of_one if f >= 0.0 else e * share_of_one) - rows[1, i]
-        v = rows[0, i] * (e * share_of_one * share_of_one)
-        gradient[a] += (1.0 - t) * r
+        r = weight[i] * (share_of_one if f >= 0.0 else e * share_of_one) - target[i]
+        v = weight[i] * (e * share_of_one * share_of_one)
+        gradient[a] += s * r
         gradient[a + 1] += t * r
-        bands[0, a] += (1.0 - t) * (1.0 - t) * v
-        bands[1, a] += (1.0 - t) * t * v
-        bands[0, a + 1] += t * t * v
+        diagonal[a] += s * s * v
+        below[a] += s * t * v
+        diagonal[a + 1] += t * t * v
     for j in range(k - 2):
-        first, second = 1.0 / gap[j], 1.0 / gap[j + 1]
-        both = first + second
-        bend = penalty * (second * rise[j + 1] - first * rise[j])
+        first, after = 1.0 / gap[j], 1.0 / gap[j + 1]
+        both = first + after
+        bend = penalty * (after * rise[j + 1] - first * rise[j])
         gradient[j] += first * bend
         gradient[j + 1] -= both * bend
-        gradient[j + 2] += second * bend
-        bands[0, j] += penalty * first * first
-        bands[1, j] -= penalty * first * both
-        bands[2, j] += penalty * first * second
-        bands[0, j + 1] += penalty * both * both
-        bands[1, j + 1] -= penalty * second * both
-        bands[0, j + 2] += penalty * second * second
+        gradient[j + 2] += after * bend
+        diagonal[j] += penalty * first * first
+        below[j] -= penalty * first * both
+        second[j] += penalty * first * after
+        diagonal[j + 1] += penalty * both * both
+        below[j + 1] -= penalty * after * both
+        diagonal[j + 2] += penalty * after * after

@@ -15,11 +15,10 @@ A search returns the split with the greatest error:
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.kernels._jit import compiled
+from calibrant.kernels._jit import compiled, compiled_with
 from calibrant.kernels.level_maps import KnotNumbers, Knots, RowArray, StartArray, inside, last_knot
 from calibrant.numerics import FloatArray
 
@@ -222,7 +221,7 @@ def search_grid(values: FloatArray, order: RowArray, alphas: FloatArray, least: 
             best, found = error, j
 
 
-@numba.njit(fastmath={"reassoc"}, error_model="numpy")  # compiled into its caller, which is kept on disk
+@compiled_with(fastmath={"reassoc"}, error_model="numpy")
 def _bound_side(
     count: FloatArray, total: FloatArray, before: FloatArray, m: float, low: FloatArray, high: FloatArray
 ) -> float:
@@ -274,9 +273,13 @@ def map_state(
     """
     at, height, slope = knots
     n = side.size
-    n_left = n - np.count_nonzero(side)
-    n_buckets = (bucket_start[1:] - bucket_start[:-1] - 2).astype(np.float64)
-    first = bucket_start.astype(np.uint32)
+    n_left = 0
+    for r in range(n):
+        n_left += 1 if side[r] == 0 else 0
+    n_buckets, first = np.empty(2), np.empty(2, np.uint32)
+    for j in range(2):
+        n_buckets[j] = bucket_start[j + 1] - bucket_start[j] - 2
+        first[j] = bucket_start[j]
     one = np.uint32(1)  # unsigned, so that no index is checked for being negative
     mapped, rows = np.empty(n + 4), np.empty(n + 4, np.int32)  # side 0, then side 1, infinities before and after each
     mapped[0] = mapped[n_left + 2] = -np.inf
@@ -290,9 +293,9 @@ def map_state(
             v = inside(line[r])
             c = np.uint32(first[s] + np.uint32(v * n_buckets[s]))
             p = last_knot(buckets[c], buckets[c + one], v, at)
-            j = np.uint32(a + s * (b - a))
-            mapped[j] = min(slope[p] * (v - at[p]) + height[p], height[p + one])
-            rows[j] = i
+            to = np.uint32(a + s * (b - a))
+            mapped[to] = min(slope[p] * (v - at[p]) + height[p], height[p + one])
+            rows[to] = i
             a, b = np.uint32(a + one - s), np.uint32(b + s)
         a, b = one, np.uint32(n_left + 3)
         y, z = np.uint32(n_left), np.uint32(n + 2)

@@ -294,6 +294,8 @@ def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> In
     n_rows = int(size.sum())
     if n_rows > max(_DRAWN_ROWS, _ROWS_PER_TIE * size.size):
         return np.asarray(rng.binomial(size, truth), dtype=np.int64)
+    if n_rows == size.size:
+        return np.asarray(rng.random(n_rows) < truth, dtype=np.int64)
     hits = np.empty(size.size, np.int64)
     kernels.count_hits(rng.random(n_rows), size, truth, hits)
     return hits
