@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
 
 #: From the ground up. Modules on one line are neighbours.
 LAYERS = (
-    ("_lazy", "_version", "errors", "phrases"),
-    ("numerics", "settings"),
+    ("_lazy", "_version", "errors", "phrases", "sketch"),
+    ("numerics", "readable", "settings"),
     ("document_field", "files", "kernels", "results", "terms", "validation"),
     ("dependence", "summary"),
     ("quantised", "rows", "splits"),

@@ -26,6 +26,8 @@ from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.phrases import count
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Plain
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, InputKind, check_fraction, check_integer
@@ -34,8 +36,8 @@ NONE = "none"
 _LOSSES = (row_log_loss, row_brier)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Readable):
     """A mean difference to the baseline with its paired interval; below zero is better."""
 
     value: float
@@ -43,8 +45,8 @@ class Difference:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compared(Readable):
     """One method of a comparison.
 
     Attributes
@@ -64,8 +66,20 @@ class Compared:
     brier: float
     brier_difference: Difference
 
+    def row(self) -> dict[str, Any]:
+        """Return the figures with plain names, as a row of a table."""
+        found: dict[str, Any] = {"method": self.name}
+        for name in ("log_loss", "brier"):
+            by = getattr(self, f"{name}_difference")
+            found |= {name: getattr(self, name), f"{name}_difference": by.value}
+            found |= {f"{name}_difference_low": by.low, f"{name}_difference_high": by.high}
+        return found
 
-@dataclass(frozen=True, slots=True)
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([self.row()])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Plain):
     """Methods ranked by held-out log loss, the best first.
 
@@ -84,6 +98,13 @@ class Comparison(Plain):
     n_rows: int
     n_folds: int
     level: float
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([each.row() for each in self.methods])
+
+    def _before(self) -> list[str]:
+        rows = f"{count(self.n_rows, 'row')} in {self.n_folds} folds"
+        return [f"Held-out log loss, best first, on {rows}; differences are to {self.baseline!r}, below 0 is better."]
 
 
 def compare(

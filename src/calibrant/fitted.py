@@ -20,8 +20,10 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.maps import Examples, Map
 from calibrant.numerics import LARGEST, FloatArray
-from calibrant.phrases import count, listed, quoted
+from calibrant.phrases import count, legible, listed, quoted
+from calibrant.readable import as_html, html_block
 from calibrant.rows import Rows
+from calibrant.sketch import sketch_of_curve
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
@@ -36,6 +38,9 @@ from calibrant.validation import (
 
 #: The classes by the kind of document that they are kept in. They enter by `register`.
 _CLASSES: dict[str, type[Storable]] = {}
+
+#: Scores at which the picture of a map is drawn, and letters of a label beside it.
+_POINTS, _SHORT = 201, 20
 
 _Class = TypeVar("_Class", bound="type[Storable]")
 
@@ -98,6 +103,18 @@ class Storable(ABC):
     def examples(self) -> Examples | None:
         """Return what becomes of some scores; None where that takes a row of several scores, or more than scores."""
         return None
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook: scikit-learn's display of its settings if that is installed, what it is, its curve."""
+        shown = _settings_as_html(self)
+        if not self.is_fitted:
+            return shown
+        facts = {name: [value] for name, value in self.facts().items()}
+        return shown + html_block([None], as_html(facts) + self.curve_picture())
+
+    def curve_picture(self) -> str:
+        """Return a picture of what becomes of a score, as inline SVG; empty where that takes more than one score."""
+        return ""
 
     def check_fitted(self) -> None:
         """Raise NotFittedError unless there is something to apply."""
@@ -348,6 +365,22 @@ class MapFitted(Fitted):
         """Return the probabilities of checked scores."""
         return apply_map(self.fitted_map, values, self.input)
 
+    def curve_picture(self) -> str:
+        examples = self.examples()
+        if examples is None or self.needs_groups or not self.fitted_map.is_binary:
+            return ""
+        low, high = (0.0, 1.0) if self.input == "probability" else (min(examples.scores), max(examples.scores))
+        x = np.linspace(low, high, _POINTS)
+        y = self.apply_values(x)
+        return sketch_of_curve(
+            x.tolist(),
+            y.tolist(),
+            x_range=(float(low), float(high)),
+            words=f"Calibrated probability of {self.classes_[1]} by score",
+            axes=(self.input, f"calibrated probability of {legible(self.classes_[1], _SHORT)}"),
+            diagonal=self.input == "probability",
+        )
+
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
         fitted = self.fitted_map
         if not fitted.is_binary or n_columns == 1:
@@ -362,6 +395,18 @@ class MapFitted(Fitted):
 
     def examples(self) -> Examples | None:
         return self.fitted_map.examples(self.classes_.tolist(), self.input)
+
+
+def _settings_as_html(fitted: Storable) -> str:
+    """Return scikit-learn's display of a calibrator, or its text where that has none or is not installed."""
+    from html import escape
+    from importlib.util import find_spec
+
+    if not hasattr(fitted, "get_params") or find_spec("sklearn") is None:
+        return f"<pre>{escape(repr(fitted))}</pre>"
+    from sklearn.utils import estimator_html_repr
+
+    return str(estimator_html_repr(fitted))
 
 
 def apply_map(fitted: Map, values: FloatArray, input: InputKind) -> FloatArray:

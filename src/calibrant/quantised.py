@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import EPS, BoolArray, FloatArray, IntArray, clip_from_data, dot
+from calibrant.readable import Readable
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import check_integer
 
@@ -79,8 +80,8 @@ def _unpack(at: IntArray, filled: FloatArray, n_bits: int, is_probability: bool)
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBounds:
+@dataclass(frozen=True, slots=True, repr=False)
+class ErrorBounds(Readable):
     """How far the metrics of a quantised summary can be from those of the rows.
 
     Attributes
@@ -103,7 +104,9 @@ class ErrorBounds:
     log_loss: float
     auc: float
 
-    def __str__(self) -> str:
+    @property
+    def in_words(self) -> str:
+        """The bounds in a sentence."""
         parts = [f"scores moved by at most {self.score:.1e} (mean at most {self.mean_score:.1e})"]
         if self.brier == self.brier:
             parts.append(f"Brier score within {self.brier:.1e}, log loss within {self.log_loss:.1e}")
@@ -177,8 +180,10 @@ class QuantisedSummary(ScoreSummary):
         near = (place[0] != place[1]) | ((self.low < self.high) & (self.low <= edge) & (edge <= self.high))
         return 2.0 * float(self.distinct.weight[near].sum()) / self.total_weight + self.distinct.scores.size * EPS
 
-    def __repr__(self) -> str:
-        return f"<QuantisedSummary of {self.total_weight:g} rows in {self.distinct.scores.size:,} cells: {self.bounds}>"
+    def _before(self) -> list[str]:
+        return [
+            f"Summary of {self.total_weight:,.10g} rows in {self.distinct.scores.size:,} cells: {self.bounds.in_words}"
+        ]
 
 
 def _log_span(mass: FloatArray, low: FloatArray, high: FloatArray) -> float:

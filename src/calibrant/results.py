@@ -12,10 +12,15 @@ import numpy as np
 from calibrant.errors import unknown_name
 from calibrant.numerics import FloatArray
 from calibrant.phrases import bracketed, count, figure
+from calibrant.readable import Readable, rows_as_columns
+from calibrant.sketch import sketch_of_curve
+
+#: Columns of scores in a frame, in this order.
+_IN_FRAMES = ("name", "value", "low", "high", "level", "n", "n_eff", "method", "evaluated_on", "where", "note")
 
 
-class Plain:
-    """A dataclass whose fields can be had as plain Python values."""
+class Plain(Readable):
+    """A dataclass whose fields can be had as plain Python values, as a table and as a data frame."""
 
     __slots__ = ()
 
@@ -24,7 +29,7 @@ class Plain:
         return {key: plain(value) for key, value in asdict(cast("Any", self)).items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Score(Plain):
     """A measured value with its interval, and where both come from.
 
@@ -73,7 +78,7 @@ class Score(Plain):
         return f"{self.name} {figure(self.value)} {bracketed(self.low, self.high)}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JointTest(Plain):
     """One test of calibration against all ways of being off; see `calibrant.metrics.joint_test`.
 
@@ -90,13 +95,16 @@ class JointTest(Plain):
     p_value: float
     parts: Mapping[str, float]
 
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return {"part": ["all", *self.parts], "p_value": [self.p_value, *self.parts.values()]}
+
     @property
     def strongest(self) -> str:
         """The part that found most; an empty string where there is none."""
         return min(self.parts, key=self.parts.__getitem__, default="")
 
 
-class Scores(Mapping[str, Score]):
+class Scores(Readable, Mapping[str, Score]):
     """Scores by name, in the order they were measured in.
 
     Attributes
@@ -113,6 +121,7 @@ class Scores(Mapping[str, Score]):
     """
 
     n_skipped: int = 0
+    _left_to_frames = ("level", "n", "n_eff", "method", "evaluated_on", "where", "note")
 
     def __init__(
         self, scores: list[Score], *, verdict: str, test: JointTest | None = None, notes: Sequence[str] = ()
@@ -133,11 +142,21 @@ class Scores(Mapping[str, Score]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def __str__(self) -> str:
-        skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
-        return "\n".join([self.verdict, *self.notes, *map(str, self.values()), *skipped])
+    @property
+    def level(self) -> float | None:
+        """Nominal coverage of the intervals; None where there are no scores."""
+        return next((score.level for score in self.values()), None)
 
-    __repr__ = __str__
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([{part: getattr(score, part) for part in _IN_FRAMES} for score in self.values()])
+
+    def _before(self) -> list[str]:
+        return [self.verdict, *self.notes]
+
+    def _after(self) -> list[str]:
+        notes = [f"{score.name}: {score.note}" for score in self.values() if score.note]
+        skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
+        return [*notes, *skipped]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and every score as plain Python values."""
@@ -155,8 +174,8 @@ class _MissingScoreError(KeyError):
         return str(self.args[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Curve(Readable):
     """A reliability curve: how often the event happened against how often it was predicted.
 
     Attributes
@@ -190,11 +209,21 @@ class Curve:
     level: float
     strategy: str
     label: str = ""
+    _of_ends = ("edges",)
     band_low: FloatArray | None = None
     band_high: FloatArray | None = None
 
+    def _picture(self) -> str:
+        end = max(*self.x.tolist(), *self.y.tolist())
+        top = 1.0 if end > 0.5 else end * 1.1 or 1.0
+        bars = zip(self.x.tolist(), self.low.tolist(), np.minimum(self.high, top).tolist(), strict=True)
+        words = f"Reliability curve{f', {self.label}' if self.label else ''}, of {self.x.size} bins"
+        axes = ("predicted", "observed")
+        x, y = self.x.tolist(), self.y.tolist()
+        return sketch_of_curve(x, y, x_range=(0.0, top), top=top, words=words, axes=axes, bars=bars, dots=True)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class CalibrationMetrics(Plain):
     """What `ProbabilityCalibrator.fit` measured.
 
@@ -249,6 +278,20 @@ class CalibrationMetrics(Plain):
     n_rows: int = 0
     n_folds: int = 0
     evaluated_on: str = "out of fold"
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        none = float("nan")
+        return {
+            "score": ["brier", "ece"],
+            "before": [self.brier_before, self.ece_before],
+            "after": [self.brier_after, self.ece_after],
+            "in_sample": [self.brier_in_sample, self.ece_in_sample],
+            "no_skill": [self.brier_no_skill, none],
+        }
+
+    def _before(self) -> list[str]:
+        rows = f", {count(self.n_rows, 'row')} in {self.n_folds} folds" if self.n_rows else ""
+        return [f"{self.method}{rows}; after is {self.evaluated_on}".lstrip(", ")]
 
 
 def plain(value: Any) -> Any:

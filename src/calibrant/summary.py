@@ -10,9 +10,10 @@ times faster than floats with labels beside them; `kernels.sorting` says how. Ro
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.errors import InvalidLabelError, InvalidWeightError, ShapeError
 from calibrant.numerics import LARGEST, BoolArray, FloatArray, IntArray
+from calibrant.phrases import count
+from calibrant.readable import Readable, columns_of
 from calibrant.validation import (
     ArrayLike,
     InputKind,
@@ -83,7 +86,7 @@ class PackedRows:
     n_negative: int
 
 
-class ScoreSummary:
+class ScoreSummary(Readable):
     """Sorted distinct scores with their weight and weighted positives.
 
     All that a calibrator of one score, or a metric of one probability, needs to know of the rows. Summaries of
@@ -102,6 +105,13 @@ class ScoreSummary:
 
     def __init__(self, source: PackedRows | DistinctScores) -> None:
         self.source = source
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        scores, weight, _, positives = self.distinct
+        return columns_of({"score": scores, "weight": weight, "positives": positives, "rate": positives / weight})
+
+    def _before(self) -> list[str]:
+        return [f"Summary of rows of weight {self.total_weight:,.10g} with {count(self.scores.size, 'distinct score')}"]
 
     @classmethod
     def from_arrays(

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.document_field import DocumentField
 from calibrant.maps import OneVsRestMap, PoolPart
+from calibrant.readable import Readable, parts_of, rows_as_columns
 
 #: The candidate that changes nothing.
 NONE = "none"
@@ -24,8 +25,8 @@ SPARE = 0.5
 EXACT = 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Candidate(Readable):
     """A method that was tried: its name, "none" for the scores as they are, and its weight in the blend.
 
     `log_loss` is out of fold, a mean over rows; `difference` that to "none", with its `standard_error`, both NaN where
@@ -39,8 +40,8 @@ class Candidate:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class AutoReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AutoReport(Readable):
     """What was tried, what was chosen, and why.
 
     Attributes
@@ -84,13 +85,11 @@ class AutoReport:
             parts["n_folds"].integer(minimum=0),
         )
 
-    def __str__(self) -> str:
-        head = f"{'method':12s} {'log loss':>9s} {'vs none':>9s} {'s.e.':>7s} {'weight':>7s}"
-        rows = (
-            f"{c.name:12s} {c.log_loss:9.4f} {c.difference:+9.4f} {c.standard_error:7.4f} {c.weight:7.2f}"
-            for c in (*self.candidates, self.blend)
-        )
-        return "\n".join((self.reason, head, *rows))
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([parts_of(candidate) for candidate in (*self.candidates, self.blend)])
+
+    def _before(self) -> list[str]:
+        return [self.reason]
 
 
 def _encoded(candidate: Candidate) -> dict[str, Any]:

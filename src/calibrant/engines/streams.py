@@ -271,7 +271,7 @@ class SourceStream:
         what = f"there are more than {self.max_distinct:,} distinct scores, and {method} has no fit in several passes"
         if not self.takes_cells:
             raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
-        warn(f"{what}: it is fitted to cells of neighbouring scores ({cells.bounds})", DataWarning)
+        warn(f"{what}: it is fitted to cells of neighbouring scores ({cells.bounds.in_words})", DataWarning)
 
     def _no_rows(self) -> InvalidInputError:
         name = self.reader.source.name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import as_numbers, as_rising_levels, check_bins
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.phrases import figure
+from calibrant.readable import Readable, columns_of
 from calibrant.validation import ArrayLike, check_integer, check_number
 
 #: An atom of fewer levels than this is a point: its slope would swamp the others'.
@@ -19,8 +23,8 @@ _NARROW = 1e-9
 MIN_ROWS = 21
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ThresholdErrors:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ThresholdErrors(Readable):
     """Threshold calibration errors over a family of rules.
 
     Attributes
@@ -35,6 +39,14 @@ class ThresholdErrors:
     alpha: FloatArray
     values: FloatArray
     weighted: FloatArray
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        y0, alpha = np.meshgrid(self.y0, self.alpha, indexing="ij")
+        parts = {"y0": y0, "alpha": alpha, "value": self.values, "weighted": self.weighted}
+        return columns_of({name: values.ravel() for name, values in parts.items()})
+
+    def _before(self) -> list[str]:
+        return [f"Threshold calibration errors: mean {figure(self.mean)}, greatest {figure(self.max)}."]
 
     @property
     def mean(self) -> float:

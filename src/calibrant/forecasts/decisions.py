@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.phrases import figure
+from calibrant.readable import Readable, columns_of
 from calibrant.validation import ArrayLike, check_number
 
 #: Levels at whose quantiles a loss without a table is averaged, to expect it.
@@ -109,8 +111,8 @@ class ThresholdLoss:
         return np.asarray(table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0]))
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionLoss:
+@dataclass(frozen=True, slots=True, repr=False)
+class DecisionLoss(Readable):
     """What decisions were expected to cost, and what they cost.
 
     Attributes
@@ -128,8 +130,8 @@ class DecisionLoss:
         return abs(self.predicted - self.true)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReliabilityGaps:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReliabilityGaps(Readable):
     """Predicted and true losses over a family of threshold rules and losses.
 
     The loss of cost ratio c is `scale` * c for a decision of no where Y > y0, and `scale` * (1 - c) for one of yes
@@ -148,6 +150,15 @@ class ReliabilityGaps:
     cost: FloatArray
     predicted: FloatArray
     true: FloatArray
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        grid = np.meshgrid(self.y0, self.alpha, self.cost, indexing="ij")
+        parts = dict(zip(("y0", "alpha", "cost"), grid, strict=True))
+        parts |= {"predicted": self.predicted, "true": self.true, "gap": self.values}
+        return columns_of({name: values.ravel() for name, values in parts.items()})
+
+    def _before(self) -> list[str]:
+        return [f"Reliability gaps: mean {figure(self.mean)}."]
 
     @property
     def values(self) -> FloatArray:

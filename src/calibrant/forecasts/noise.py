@@ -15,6 +15,7 @@ from calibrant.forecasts.decisions import SCALE, ReliabilityGaps
 from calibrant.forecasts.level_maps import sum_by
 from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.readable import Readable
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
 #: Random subsets that the rows are divided into: their sums show how much sums over rows vary.
@@ -24,8 +25,8 @@ _DRAWS = 200
 _PARTS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
+@dataclass(frozen=True, slots=True, repr=False)
+class NoiseFloor(Readable):
     """What a metric would be if the forecast were right.
 
     Attributes

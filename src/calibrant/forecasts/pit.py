@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from calibrant.forecasts.decisions import ThresholdRule, as_rule
 from calibrant.forecasts.noise import RandomSubsets
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
+from calibrant.phrases import bracketed, count, percent_level
+from calibrant.readable import Readable, columns_of
+from calibrant.sketch import sketch_of_curve
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
 #: Levels at which the curve is read.
@@ -23,8 +28,8 @@ _LEVELS = np.linspace(0.0, 1.0, 101)
 _TEST_DRAWS, _TEST_PARTS = 1_999, 128
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PitHistogram:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PitHistogram(Readable):
     """How often outcomes fell into each part of their forecasts.
 
     Attributes
@@ -48,9 +53,17 @@ class PitHistogram:
     level: float
     n: int
 
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return columns_of({"pit_low": self.edges[:-1], "pit_high": self.edges[1:], "density": self.density})
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LevelCurve:
+    def _before(self) -> list[str]:
+        each, at_once = (bracketed(*ends) for ends in ((self.low, self.high), (self.low_all, self.high_all)))
+        calibrated = f"{percent_level(self.level)} of calibrated forecasts have one bin in {each}, all in {at_once}"
+        return [f"PIT of {count(self.n, 'row')}: {calibrated}."]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LevelCurve(Readable):
     """How often outcomes fell at or below their forecasts' quantiles.
 
     Attributes
@@ -76,9 +89,15 @@ class LevelCurve:
     level: float
     label: str = ""
 
+    def _picture(self) -> str:
+        bars = zip(self.levels.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
+        words, axes = "Share of outcomes at or below each quantile", ("level", "share")
+        x, y = self.levels.tolist(), self.share.tolist()
+        return sketch_of_curve(x, y, x_range=(0.0, 1.0), words=words, axes=axes, bars=bars)
 
-@dataclass(frozen=True, slots=True)
-class UniformityTest:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UniformityTest(Readable):
     """Tests of whether PIT values are uniform, as they are if the forecast is calibrated on average.
 
     Attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from calibrant.forecasts.row_losses import RowLoss
 from calibrant.forecasts.scores import deviations, mean_estimate, read_outcomes
 from calibrant.metrics import named_scores
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Score
 from calibrant.validation import (
     ArrayLike,
@@ -39,8 +40,8 @@ from calibrant.validation import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyScores:
+@dataclass(frozen=True, slots=True, repr=False)
+class PolicyScores(Readable):
     """What a policy's decisions were expected to cost on some rows, and what they cost.
 
     Attributes
@@ -58,8 +59,12 @@ class PolicyScores:
     gap: Score
     baseline: Score
 
-    def __str__(self) -> str:
-        return "\n".join(str(score) for score in (self.promised, self.realised, self.gap, self.baseline))
+    _left_to_frames = ("level", "n")
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        parts = ("name", "value", "low", "high", "level", "n")
+        scores = (self.promised, self.realised, self.gap, self.baseline)
+        return rows_as_columns([{part: getattr(score, part) for part in parts} for score in scores])
 
 
 class ThresholdPolicy:

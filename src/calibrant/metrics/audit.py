@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,13 +15,17 @@ from calibrant.metrics.bins import make_bins
 from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.gap_bounds import gap_bounds
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.phrases import bracketed, difference, figure
+from calibrant.phrases import difference
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
 
+#: Columns of a finding that stand last in tables.
+_MORE_FIGURES = ("n_eff", "predicted", "observed", "p_value", "is_off")
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Readable):
     """One group of rows, and how far its predictions are off.
 
     Attributes
@@ -73,9 +77,17 @@ class Finding:
             parts.append(f"scores {self.scores[0]:.3g} to {self.scores[1]:.3g}")
         return ", ".join(parts) or "all rows"
 
+    def row(self) -> dict[str, Any]:
+        """Return the figures with plain names, as a row of a table."""
+        found: dict[str, Any] = {"rows": self.label, "gap": self.gap, "low": self.low, "high": self.high, "n": self.n}
+        return found | {name: getattr(self, name) for name in _MORE_FIGURES}
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([self.row()])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Readable):
     """What `audit` found.
 
     Attributes
@@ -95,6 +107,7 @@ class Audit:
     n_rows: int
     n_left_out: int
     min_rows: int
+    _left_to_frames = ("n_eff", "predicted", "observed", "is_off")
 
     @property
     def off(self) -> tuple[Finding, ...]:
@@ -130,10 +143,11 @@ class Audit:
             ],
         }
 
-    def __str__(self) -> str:
-        found = [(f, f"{figure(f.gap, sign=True)} {bracketed(f.low, f.high)}") for f in self.findings[:10]]
-        lines = [f"{f.label}: {gap}, {f.n:,} rows" for f, gap in found]
-        return "\n".join([self.verdict, *lines])
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([finding.row() for finding in self.findings])
+
+    def _before(self) -> list[str]:
+        return [self.verdict]
 
 
 def audit(

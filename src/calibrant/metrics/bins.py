@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts, midpoints
 
@@ -22,8 +23,8 @@ _FINE_BINS = 1 << 12
 _PARTS = 1 << 9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bins:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bins(Readable):
     """Bins that hold rows, from left to right: ends of shape (m, 2), and sums over the rows of shape (m,) each."""
 
     edges: FloatArray
@@ -31,6 +32,7 @@ class Bins:
     weight_squared: FloatArray
     positives: FloatArray
     score_sum: FloatArray
+    _of_ends = ("edges",)
 
     @property
     def share(self) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
 from calibrant.numerics import EPS, FloatArray
+from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
 
@@ -25,8 +26,8 @@ _DRAWS = 1000
 _SOURCES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationIndex:
+@dataclass(frozen=True, slots=True, repr=False)
+class CalibrationIndex(Readable):
     """How far the probabilities of the rows lie from the smoothed rate of the event at them.
 
     Attributes

@@ -14,6 +14,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.metrics.bins import bin_rows
 from calibrant.metrics.estimates import measured_rows
 from calibrant.numerics import FloatArray
+from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_integer
 
@@ -25,8 +26,8 @@ _TURN = 2.0
 _CERTAIN = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class CumulativeTest:
+@dataclass(frozen=True, slots=True, repr=False)
+class CumulativeTest(Readable):
     """The outcome of a test on cumulative differences.
 
     Attributes
@@ -134,8 +135,8 @@ def kuiper(
     return _test(rows.one_column().summary(), lambda walk: float(walk.max() - walk.min()), range_exceeds)
 
 
-@dataclass(frozen=True, slots=True)
-class SpiegelhalterTest:
+@dataclass(frozen=True, slots=True, repr=False)
+class SpiegelhalterTest(Readable):
     """The outcome of Spiegelhalter's test.
 
     Attributes
@@ -196,8 +197,8 @@ def spiegelhalter_z(
     return SpiegelhalterTest(z, math.erfc(abs(z) / math.sqrt(2.0)))
 
 
-@dataclass(frozen=True, slots=True)
-class HosmerLemeshowTest:
+@dataclass(frozen=True, slots=True, repr=False)
+class HosmerLemeshowTest(Readable):
     """The outcome of a Hosmer-Lemeshow test.
 
     Attributes

@@ -15,6 +15,7 @@ from calibrant.maps import StepMap
 from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, rate_estimate
 from calibrant.metrics.proper_scores import Losses, LossFunction, brier_losses, log_losses, loss_parts, mean_loss
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
+from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.summary import Blocks, ScoreSummary, TiedScores, equal_mass_starts
 from calibrant.validation import ArrayLike, check_choice
@@ -28,8 +29,8 @@ _REFITS = (10, 200)
 _ROWS_PER_TIE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Decomposition:
+@dataclass(frozen=True, slots=True, repr=False)
+class Decomposition(Readable):
     """A mean score in three parts: score = miscalibration - discrimination + uncertainty.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.maps import StepMap
 from calibrant.metrics.estimates import measured_rows
 from calibrant.numerics import FloatArray
+from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, as_generator, check_integer
@@ -19,8 +20,8 @@ from calibrant.validation import ArrayLike, as_generator, check_integer
 STAKES = (0.1, 0.4, 0.9)
 
 
-@dataclass(frozen=True, slots=True)
-class EValueTest:
+@dataclass(frozen=True, slots=True, repr=False)
+class EValueTest(Readable):
     """The outcome of a test by betting.
 
     Attributes

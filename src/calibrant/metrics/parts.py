@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,8 @@ from calibrant.metrics.gap_bounds import GapBounds, gap_bounds_of_summaries
 from calibrant.metrics.joint_test import joint_test_of_column
 from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.verdict import at_least, excludes, known_test, side, verdict
-from calibrant.phrases import difference, listed, p_value, percent_level
+from calibrant.phrases import difference, listed, percent_level
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -24,8 +25,8 @@ from calibrant.validation import ArrayLike
 _MOST_NAMED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class PartScores(ABC):
+@dataclass(frozen=True, slots=True, repr=False)
+class PartScores(Readable, ABC):
     """Scores of all rows at `level`, and those of each part at `interval_level`, the worst part first."""
 
     overall: Scores
@@ -74,11 +75,23 @@ class PartScores(ABC):
             several: [{one: part, "is_off": self.is_off(part), **s.to_dict()} for part, s in self.parts.items()],
         }
 
-    def __str__(self) -> str:
-        return "\n".join([self.verdict, *(f"{part}: {scores.verdict}" for part, scores in self.parts.items())])
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([self._row(part, scores) for part, scores in self.parts.items()])
+
+    def _row(self, part: object, scores: Scores) -> dict[str, Any]:
+        found: dict[str, Any] = {self.part[0]: part, "is_off": self.is_off(part), "n": scores["mean_gap"].n}
+        for name in ("mean_gap", "ece_debiased"):
+            found |= {name: scores[name].value, f"{name}_low": scores[name].low, f"{name}_high": scores[name].high}
+        return found
+
+    def _before(self) -> list[str]:
+        return [self.verdict]
+
+    def _coverage(self) -> float:
+        return self.interval_level
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClassScores(PartScores):
     """Scores of each class, the worst first, and of all together.
 
@@ -217,7 +230,7 @@ def classes_of_rows(rows: Rows, settings: Settings, evaluated_on: str) -> ClassS
     return ClassScores(Scores(list(of_all.values()), verdict=words), ranked, settings.level, classes.gap_level)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GroupScores(PartScores):
     """Scores of each group, the worst first, and of all rows.
 
@@ -255,12 +268,8 @@ class GroupScores(PartScores):
             f"all ways of being off gives a p below {1.0 - self.interval_level:.2g}."
         )
 
-    def __str__(self) -> str:
-        lines = [
-            f"{group}: {scores['mean_gap']}, {scores['ece_debiased']}, p {p_value(self.p_value(group))}"
-            for group, scores in self.groups.items()
-        ]
-        return "\n".join([self.verdict, *lines])
+    def _row(self, part: object, scores: Scores) -> dict[str, Any]:
+        return PartScores._row(self, part, scores) | {"p_value": self.p_value(part)}
 
 
 def evaluate_groups(

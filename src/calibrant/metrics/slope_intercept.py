@@ -24,6 +24,7 @@ from calibrant.numerics import (
     root_between,
     softplus,
 )
+from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
@@ -43,7 +44,12 @@ _CLOSE = 1e-10
 _LEAST_BEND = 1e-14
 
 
-class SlopeIntercept(NamedTuple):
+class _Line(NamedTuple):
+    slope: float
+    intercept: float
+
+
+class SlopeIntercept(Readable, _Line):
     """The line that the true logit follows, as far as a line can: slope * logit(p) + intercept.
 
     Attributes
@@ -54,8 +60,7 @@ class SlopeIntercept(NamedTuple):
         The true logit where the predicted probability is 1/2; 0 where that is right.
     """
 
-    slope: float
-    intercept: float
+    __slots__ = ()
 
 
 def calibration_slope_intercept(

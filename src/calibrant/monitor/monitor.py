@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from calibrant.metrics import SCORE_BINS, TO_JUDGE, check_settings, evaluate_row
 from calibrant.monitor.martingale import CalibrationMartingale
 from calibrant.monitor.windows import WindowRows
 from calibrant.numerics import dot
-from calibrant.phrases import listed
+from calibrant.phrases import count, listed
+from calibrant.readable import Readable, parts_of, rows_as_columns
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import ArrayLike, check_fraction
 
@@ -31,8 +33,8 @@ _PROMISES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+@dataclass(frozen=True, slots=True, repr=False)
+class Window(Readable):
     """The reliability of one window, and the evidence up to its end.
 
     Attributes
@@ -74,12 +76,19 @@ class Window:
     digest: str = ""
     days: tuple[str, str] | None = None
 
+    def row(self) -> dict[str, Any]:
+        """Return the figures with plain names, as a row of a table."""
+        return {name: value for name, value in parts_of(self).items() if name != "days"}
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([self.row()])
+
     def is_of(self, new: WindowRows) -> bool:
         """Say whether this is the window of these rows."""
         return (self.name, self.digest) == (new.name, new.digest)
 
 
-class CalibrationMonitor:
+class CalibrationMonitor(Readable):
     """Watch a stream of predictions: the reliability of each window, and an alarm that is rarely false.
 
     Parameters
@@ -298,9 +307,14 @@ class CalibrationMonitor:
                 raise DocumentError(f"its parts don't fit together. {_BEGIN}")
         return monitor
 
-    def __repr__(self) -> str:
+    _left_to_frames = ("mean_prob", "base_rate", "brier", "verdict", "is_alarm", "digest")
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([window.row() for window in self.windows])
+
+    def _before(self) -> list[str]:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
-        return f"<CalibrationMonitor: {len(self.windows)} windows, {state}>"
+        return [f"Monitor of {count(len(self.windows), 'window')}: {state}"]
 
 
 def _fits(monitor: CalibrationMonitor) -> bool:

@@ -32,7 +32,7 @@ from calibrant.validation import (
 Prediction: TypeAlias = Literal["soft", "hard", "label"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BlackBoxEstimate(PriorEstimate):
     """What `estimate_prior_bbse` found; see `PriorEstimate` for the other attributes.
 
@@ -118,9 +118,11 @@ def estimate_prior_bbse(
     >>> y, y_new = rng.random(2_000) < 0.5, rng.random(2_000) < 0.2
     >>> s, s_new = (1 / (1 + np.exp(-rng.normal(np.where(t, 1.0, -1.0), 1.0))) for t in (y, y_new))
     >>> print(estimate_prior_bbse(y, s, new_predictions=s_new))
-    False: 0.7866 [0.7512, 0.8220], was 0.4965
-    True: 0.2134 [0.1780, 0.2488], was 0.5035
-    no shift: p = 8.1e-46
+    level 95%, n 2,000, method black-box shift estimation, soft predictions,
+    delta-method intervals, statistic 201.8861, p value < 0.001, condition 2.5344
+    classes     old     new      95% interval  unconstrained
+         no  0.4965  0.7866  [0.7512, 0.8220]         0.7866
+        yes  0.5035  0.2134  [0.1780, 0.2488]         0.2134
     """
     from scipy.special import gammaincc
 

@@ -35,7 +35,7 @@ _END_TOL, _MAX_END_STEPS = 1e-3, 60
 _LEAST_START = 1e-6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LikelihoodEstimate(PriorEstimate):
     """What `estimate_prior` found; see `PriorEstimate` for the other attributes.
 
@@ -131,9 +131,12 @@ def estimate_prior(
     >>> p = 1 / (1 + np.exp(-2 * rng.normal(np.where(y, 1.0, -1.0), 1.0)))  # calibrated for a base rate of 1/2
     >>> estimate = estimate_prior(p, old=0.5)
     >>> print(estimate)
-    0: 0.7898 [0.7639, 0.8146], was 0.5000
-    1: 0.2102 [0.1854, 0.2361], was 0.5000
-    no shift: p = 1.2e-86
+    level 95%, n 2,000, method maximum likelihood, profile-likelihood intervals,
+    statistic 389.2004, p value < 0.001, n iter 8, converged yes, gap ..., log
+    likelihood 0.0973
+    classes     old     new      95% interval
+          0  0.5000  0.7898  [0.7639, 0.8146]
+          1  0.5000  0.2102  [0.1854, 0.2361]
     >>> estimate.shift().predict_proba(p).mean().round(4)  # the corrected probabilities bear it out
     np.float64(0.2102)
     """

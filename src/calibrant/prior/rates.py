@@ -23,7 +23,7 @@ from calibrant.validation import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shares(Plain):
     """Shares of classes, with intervals.
 
@@ -49,12 +49,8 @@ class Shares(Plain):
     n: int
     method: str
 
-    def __str__(self) -> str:
-        rows = zip(self.classes.tolist(), self.rates, self.low, self.high, strict=True)
-        return "\n".join(f"{label}: {rate:.4f} [{low:.4f}, {high:.4f}]" for label, rate, low, high in rows)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassRates(Shares):
     """How often each class occurs: its share of labelled rows, with what `Shares` has and the size of the sample.
 
@@ -110,8 +106,10 @@ def class_rates(
     --------
     >>> from calibrant.prior import class_rates
     >>> print(class_rates(["no"] * 90 + ["yes"] * 10))
-    no: 0.9000 [0.8256, 0.9448]
-    yes: 0.1000 [0.0552, 0.1744]
+    level 95%, n 100, method Wilson, effective size 100
+    classes   rates      95% interval
+    no       0.9000  [0.8256, 0.9448]
+    yes      0.1000  [0.0552, 0.1744]
     """
     labels = as_labels(y, name="y", classes=classes)
     weight = as_weight(sample_weight, labels.codes.size, rows="y")

@@ -240,7 +240,7 @@ def _is_too_wide(factor: FloatArray) -> bool:
     return bool(factor.min() < 1e-300 * factor.max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PriorEstimate(Plain):
     """Base rates of rows without labels, estimated from their predictions.
 
@@ -290,11 +290,6 @@ class PriorEstimate(Plain):
             )
         new = np.maximum(self.new, least)
         return PriorShift.from_priors(old=self.old, new=new / new.sum(), classes=self.classes.tolist())
-
-    def __str__(self) -> str:
-        rows = zip(self.classes.tolist(), self.old, self.new, self.low, self.high, strict=True)
-        lines = [f"{label}: {new:.4f} [{low:.4f}, {high:.4f}], was {old:.4f}" for label, old, new, low, high in rows]
-        return "\n".join([*lines, f"no shift: p = {self.p_value:.2g}"])
 
 
 def read_columns(table: ArrayLike) -> list[str]:

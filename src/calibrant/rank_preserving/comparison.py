@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from calibrant.kernels import SortedColumns
 from calibrant.metrics import row_brier, row_log_loss
 from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray, dot, row_sum
 from calibrant.prior import PriorShift
-from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of, text_table
+from calibrant.rank_preserving.diagnostics import SortedPair, column_aucs, labels_of
 from calibrant.rank_preserving.nearest import SolveOptions, find_nearest
 from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.ordered_raking import row_divergence
@@ -31,6 +31,7 @@ from calibrant.rank_preserving.problem import (
     unsorted,
 )
 from calibrant.rank_preserving.raking import rake_problem
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Plain
 from calibrant.rows import Rows
 from calibrant.validation import NUMPY, ArrayLike, Labels, Scores
@@ -46,24 +47,15 @@ METHODS = (
     "prior_shift",
     "isotonic",
 )
-#: Figures of a method in the printed table: heading, attribute and format.
-_FIGURES = (
-    ("distance", "distance", ".4f"),
-    ("KL", "divergence", ".4f"),
-    ("margins off", "margin_residual", ".1e"),
-    ("rows off", "row_residual", ".1e"),
-    ("order broken", "rank_residual", ".1e"),
-    ("overtaken", "overtaken", ".1%"),
-    ("flattened", "flattened", ".1%"),
-)
-_FIGURES_OF_LABELS = (("AUC change", "auc_change", "+.4f"), ("log loss", "log_loss", ".4f"), ("Brier", "brier", ".4f"))
-_SECONDS = (("seconds", "time_s", ".3f"),)
+#: Figures of a method in tables, and those that need labels.
+_FIGURES = ("distance", "divergence", "margin_residual", "row_residual", "rank_residual", "overtaken", "flattened")
+_FIGURES_OF_LABELS = ("auc_change", "log_loss", "brier")
 #: Raking in order stops where it has passed over so many entries, but not before so many passes, and aims no lower
 #: than this: its last digits take most of its passes.
 _MOST_ENTRIES, _LEAST_PASSES, _LEAST_TOL = 30_000_000, 30, 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComparedMatrix(Plain):
     """What a method made of the matrix.
 
@@ -109,8 +101,8 @@ class ComparedMatrix(Plain):
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class MatrixComparison(Readable):
     """Methods beside each other, printed as a table in the order of `METHODS`; `left_out` says why any is missing."""
 
     rows: tuple[ComparedMatrix, ...]
@@ -129,13 +121,13 @@ class MatrixComparison:
         rows = [{key: value for key, value in row.to_dict().items() if key != "Q"} for row in self.rows]
         return {"rows": rows, "left_out": dict(self.left_out), "n_rows": self.n_rows}
 
-    def __str__(self) -> str:
-        labels = [row.method + ("" if row.converged else " *") for row in self.rows]
+    def _columns(self) -> dict[str, Sequence[Any]]:
         has_labels = any(math.isfinite(row.brier) for row in self.rows)
-        table = text_table(labels, "method", self.rows, _FIGURES + has_labels * _FIGURES_OF_LABELS + _SECONDS)
-        notes = ["* stopped before it had converged"] if not all(row.converged for row in self.rows) else []
-        notes += [f"{method} left out: {why}" for method, why in self.left_out.items()]
-        return "\n".join([*table, *notes])
+        names = ("method", "converged", *_FIGURES, *(_FIGURES_OF_LABELS if has_labels else ()), "time_s")
+        return rows_as_columns([{name: getattr(row, name) for name in names} for row in self.rows])
+
+    def _after(self) -> list[str]:
+        return [f"{method} left out: {why}" for method, why in self.left_out.items()]
 
 
 def compare(

@@ -14,6 +14,7 @@ from calibrant.metrics import rank
 from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.problem import as_matrix, column_names
 from calibrant.rank_preserving.result import RankPreservingResult
+from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Plain
 from calibrant.rows import Rows
 from calibrant.validation import (
@@ -38,21 +39,21 @@ _POINTS = 200
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Figures of a column in the printed table: heading, attribute and format.
 _FIGURES = (
-    ("mean before", "mean_before", ".4f"),
-    ("after", "mean_after", ".4f"),
-    ("moved, mean", "mean_move", ".4f"),
-    ("largest", "largest_move", ".4f"),
-    ("spread left", "spread", ".0%"),
-    ("flattened", "flattened", ".1%"),
-    ("levels", "steps_before", ",.1f"),
-    ("after", "steps_after", ",.1f"),
+    "mean_before",
+    "mean_after",
+    "mean_move",
+    "largest_move",
+    "spread",
+    "flattened",
+    "steps_before",
+    "steps_after",
 )
-_WORST_FALL = (("worst fall", "worst_fall", ".2g"),)
-_AUCS = (("AUC before", "auc_before", ".4f"), ("after", "auc_after", ".4f"))
+_WORST_FALL = ("overtaken", "worst_fall")
+_AUCS = ("auc_before", "auc_after")
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class ColumnChange(Readable):
     """How one column moved.
 
     Attributes
@@ -101,8 +102,8 @@ class ColumnChange:
     curve: tuple[tuple[float, float, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class RowChange(Readable):
     """A row that moved: its number, the probability that changed column, and where most came from and went to."""
 
     row: int
@@ -111,7 +112,7 @@ class RowChange:
     target: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diagnostics(Plain):
     """What moved between two matrices.
 
@@ -139,15 +140,18 @@ class Diagnostics(Plain):
     spread: float
     flattened: float
 
-    def __str__(self) -> str:
+    def _columns(self) -> dict[str, Sequence[Any]]:
         has_auc = any(math.isfinite(c.auc_before) for c in self.columns)
         is_broken = any(c.worst_fall for c in self.columns)
-        figures = _FIGURES + is_broken * _WORST_FALL + has_auc * _AUCS
-        table = text_table([str(c.column) for c in self.columns], "column", self.columns, figures)
+        names = _FIGURES + is_broken * _WORST_FALL + has_auc * _AUCS
+        return rows_as_columns([{"column": c.column, **{n: getattr(c, n) for n in names}} for c in self.columns])
+
+    def _before(self) -> list[str]:
         moved = f"moved per row: {self.mean_moved:.4f} on average, {self.largest_moved:.4f} at most"
-        top = f"another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"
-        worst = "moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)
-        return "\n".join([f"{moved}; {top}", *table, worst])
+        return [f"{moved}; another column on top in {self.top_changed:.1%} of {self.n_rows:,} rows"]
+
+    def _after(self) -> list[str]:
+        return ["moved most: " + ", ".join(f"row {r.row} ({r.moved:.4f})" for r in self.worst)]
 
 
 def diagnose(
@@ -185,10 +189,15 @@ def diagnose(
     >>> import calibrant as cb
     >>> P = [[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]]
     >>> print(cb.rank_preserving.diagnose(P, cb.rank_preserving.solve(P, [1.2, 1.8]), n_worst=2))
-    moved per row: 0.1000 on average, 0.1000 at most; another column on top in 0.0% of 3 rows
-    column  mean before   after  moved, mean  largest  spread left  flattened  levels  after
-    0            0.5000  0.4000       0.1000   0.1000         100%       0.0%     3.0    3.0
-    1            0.5000  0.6000       0.1000   0.1000         100%       0.0%     3.0    3.0
+    moved per row: 0.1000 on average, 0.1000 at most; another column on top in 0.0%
+    of 3 rows
+    column  mean before  mean after  mean move  largest move  spread  flattened
+         0       0.5000      0.4000     0.1000        0.1000  1.0000     0.0000
+         1       0.5000      0.6000     0.1000        0.1000  1.0000     0.0000
+    <BLANKLINE>
+    column  steps before  steps after
+         0             3            3
+         1             3            3
     moved most: row 0 (0.1000), row 1 (0.1000)
     """
     n_worst = check_integer("n_worst", n_worst, minimum=1)
@@ -285,19 +294,6 @@ class SortedPair(NamedTuple):
         low, high = np.minimum.reduceat(self.after, first), np.maximum.reduceat(self.after, first)
         middle = np.add.reduceat(self.before, first) / np.diff(np.append(first, n))
         return tuple(zip(middle.tolist(), low.tolist(), high.tolist(), strict=True))
-
-
-def text_table(
-    labels: list[str], header: str, rows: Sequence[object], figures: Sequence[tuple[str, str, str]]
-) -> list[str]:
-    """Return lines of aligned columns: the labels, and figures by their heading, attribute and format."""
-    columns = [[header, *labels]]
-    for heading, attribute, form in figures:
-        values = [getattr(row, attribute) for row in rows]
-        columns.append([heading, *("n/a" if math.isnan(value) else f"{value:{form}}" for value in values)])
-    first, *others = ([text.rjust(max(map(len, column))) for text in column] for column in columns)
-    first = [text.ljust(len(first[0])) for text in columns[0]]
-    return ["  ".join(line) for line in zip(first, *others, strict=True)]
 
 
 def _after(Q: ArrayLike | RankPreservingResult, before: Scores, kept: BoolArray) -> FloatArray:

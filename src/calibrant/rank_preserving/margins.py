@@ -14,7 +14,7 @@ from calibrant.prior import ClassRates, PriorEstimate, Shares, class_rates
 from calibrant.validation import ArrayLike, as_scores, check_number, match_classes, match_names, read_names
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EstimatedMargins(Shares):
     """Shares of classes for the columns of a matrix, with intervals; its attributes are those of `Shares`."""
 
@@ -114,8 +114,10 @@ def margins_from_labels(
     >>> import calibrant as cb
     >>> margins = cb.rank_preserving.margins_from_labels(["no"] * 90 + ["yes"] * 10)
     >>> print(margins)
-    no: 0.9000 [0.8256, 0.9448]
-    yes: 0.1000 [0.0552, 0.1744]
+    level 95%, n 100, method Wilson
+    classes   rates      95% interval
+    no       0.9000  [0.8256, 0.9448]
+    yes      0.1000  [0.0552, 0.1744]
     >>> margins.totals(500)
     array([450.,  50.])
     """
@@ -131,8 +133,10 @@ def margins_from_estimate(estimate: ClassRates | PriorEstimate) -> EstimatedMarg
     --------
     >>> import calibrant as cb
     >>> print(cb.rank_preserving.margins_from_estimate(cb.prior.class_rates([0, 1, 1, 1])))
-    0: 0.2500 [0.0456, 0.6994]
-    1: 0.7500 [0.3006, 0.9544]
+    level 95%, n 4, method Wilson
+    classes   rates      95% interval
+          0  0.2500  [0.0456, 0.6994]
+          1  0.7500  [0.3006, 0.9544]
     """
     margins = as_margins(estimate)
     if margins is None:

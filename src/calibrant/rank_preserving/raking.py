@@ -18,6 +18,7 @@ from calibrant.errors import ConvergenceWarning, InvalidInputError, warn
 from calibrant.numerics import TINY, FloatArray, dot, row_sum
 from calibrant.rank_preserving.ordered_raking import allowed_gap, largest_divergence, rake_in_order, row_divergence
 from calibrant.rank_preserving.problem import MARGIN_TOLERANCE, MarginKind, Mismatch, Problem, check_problem, check_rows
+from calibrant.readable import Readable
 from calibrant.validation import ArrayLike, check_flag, check_integer, check_number
 
 #: Where zeros of P rule the margins out, factors go to 0 for ever; rows are divided by sums of them.
@@ -26,8 +27,8 @@ _LEAST_FACTOR = TINY**0.5
 _PASSES_OF_CHECK = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class RakedResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RakedResult(Readable):
     """What `rake` found.
 
     Attributes

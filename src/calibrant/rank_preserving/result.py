@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,16 @@ import numpy as np
 
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.rank_preserving.nearly import Nearly
+from calibrant.readable import Readable, columns_of, parts_of, rows_as_columns
 
+#: Figures of each group in tables.
+_OF_GROUPS = ("converged", "n_iter", "objective", "bound", "gap", "row_residual", "margin_residual", "rank_residual")
 #: Totals with prices below this do not bind.
 _NO_PRICE = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, slots=True, repr=False)
+class Progress(Readable):
     """One check of an iteration.
 
     Attributes
@@ -56,8 +59,8 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupTotals:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GroupTotals(Readable):
     """The totals of one set of groups, where there are several.
 
     Attributes
@@ -76,14 +79,23 @@ class GroupTotals:
     used: FloatArray
     prices: FloatArray
 
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        n_groups, n_columns = self.given.shape
+        names = [group for group in self.groups for _ in range(n_columns)]
+        found: dict[str, Sequence[Any]] = {"group": names, "column": list(range(n_columns)) * n_groups}
+        return found | {name: getattr(self, name).ravel().tolist() for name in ("given", "used", "prices")}
+
+    def _before(self) -> list[str]:
+        return []
+
     @property
     def binds(self) -> BoolArray:
         """Whether each total has a price, shape (groups, K)."""
         return np.asarray(np.abs(self.prices) > _NO_PRICE)
 
 
-@dataclass(frozen=True, slots=True)
-class RankPreservingResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RankPreservingResult(Readable):
     """The nearest matrix that a solver reached, with the proof of how near it is to the best one.
 
     Attributes
@@ -157,6 +169,21 @@ class RankPreservingResult:
     groups: Mapping[Any, RankPreservingResult] | None = field(default=None, repr=False)
     sets: Mapping[str, GroupTotals] | None = field(default=None, repr=False)
     nearly: Nearly | None = None
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        if self.groups is None:
+            return columns_of(parts_of(self))
+        rows = ((group, parts_of(part)) for group, part in self.groups.items())
+        return rows_as_columns([{"group": group, **{name: part[name] for name in _OF_GROUPS}} for group, part in rows])
+
+    def _before(self) -> list[str]:
+        ended = "converged" if self.converged else "not converged"
+        if self.groups is None:
+            return []
+        return [f"{ended}, {self.n_iter:,} iterations in {self.time_s:.2f} s, gap {self.gap:.1e}"]
+
+    def _after(self) -> list[str]:
+        return [self.stuck] if self.stuck else []
 
     @property
     def binds(self) -> BoolArray:

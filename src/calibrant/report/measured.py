@@ -198,4 +198,4 @@ def _notes(summary: ScoreSummary) -> list[str]:
     """Say how far figures can be from those of the rows."""
     if not isinstance(summary, engines.QuantisedSummary):
         return []
-    return [f"More scores than fit in memory: figures are of cells of neighbouring scores ({summary.bounds})."]
+    return [f"More scores than fit in memory: figures are of cells of neighbouring scores ({summary.bounds.in_words})."]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.files import held, open_target, whole_file
+from calibrant.readable import Readable
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
 from calibrant.tables.opening import folder_files, is_database, open_rows, table_file
@@ -32,8 +33,8 @@ _HELD = "_calibrant"
 PART_ROWS = 1 << 22
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+@dataclass(frozen=True, slots=True, repr=False)
+class Applied(Readable):
     """What was written: rows of this time, files of the result in all, and those that an earlier run had finished.
 
     `n_missing` counts the rows of this time that lacked a score: written without a probability, or left out.
