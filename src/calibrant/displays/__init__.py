@@ -11,12 +11,12 @@ from calibrant.displays.comparison import (
     ComparisonDisplay as ComparisonDisplay,
     DecompositionDisplay as DecompositionDisplay,
 )
+from calibrant.displays.decision_experiment import DecisionExperimentDisplay as DecisionExperimentDisplay
 from calibrant.displays.decisions import (
     DecisionCurveDisplay as DecisionCurveDisplay,
     PromiseDisplay as PromiseDisplay,
     RiskCoverageDisplay as RiskCoverageDisplay,
 )
-from calibrant.displays.decision_experiment import DecisionExperimentDisplay as DecisionExperimentDisplay
 from calibrant.displays.diagram import ScoreHistogram as ScoreHistogram
 from calibrant.displays.forecasts import (
     ForecastReliabilityDisplay as ForecastReliabilityDisplay,
