@@ -266,6 +266,7 @@ def others() -> Iterator[tuple[str, Subject]]:
         for display in (cb.ReliabilityDisplay, cb.DecompositionDisplay):
             yield f"{display.__name__}, {k}", Subject(drawn(display), METRIC_NAMES, "probability", k, (0.0, np.inf))
     yield from priors()
+    yield from decided()
     yield "solve", Subject(rank_preserved, {"score": "P", "weight": "sample_weight"}, n_columns=3)
     yield from matrices()
     yield "compare", Subject(compared, FIT_NAMES, "probability", 1, (-np.inf, np.inf), True)
@@ -326,6 +327,39 @@ def priors() -> Iterator[tuple[str, Subject]]:
         reweigh = partial(cb.prior.undo_class_weight, class_weight=kept)
         yield f"undo_class_weight, {k}", Subject(lambda score, f=reweigh: f(score), names, n_columns=k)
         yield from prior_estimates(k, old)
+
+
+def decided() -> Iterator[tuple[str, Subject]]:
+    names = {"score": "probabilities", "label": "y", "weight": "sample_weight"}
+    two = cb.decisions.Problem.two_actions(false_positive=1.0, false_negative=2.0)
+    three = cb.decisions.Problem([[0.0, 4.0, 2.0], [1.0, 0.0, 3.0]], actions=["no", "yes"])
+    anywhere = (-np.inf, np.inf)
+
+    def of_rows(function: Callable[..., Any], *more: Any, **known: Any) -> Callable[..., Any]:
+        return lambda score, label, weight: function(label, score, *more, sample_weight=weight, **known)
+
+    for k, problem in ((1, two), (3, three)):
+        judged = of_rows(cb.decisions.evaluate, problem)
+        yield f"evaluate, decisions {k}", Subject(judged, names, "probability", k, anywhere)
+        risk = of_rows(cb.decisions.risk_coverage_curve)
+        yield f"risk_coverage_curve, {k}", Subject(risk, names, "probability", k, anywhere)
+
+        def promised(score: Any, weight: Any, problem: Any = problem) -> Any:
+            return cb.decisions.expected_loss(score, problem, sample_weight=weight)
+
+        of_new = {"score": "probabilities", "weight": "sample_weight"}
+        yield f"expected_loss, {k}", Subject(promised, of_new, "probability", k, anywhere)
+    benefit = of_rows(cb.decisions.net_benefit, 0.25)
+    yield "net_benefit", Subject(benefit, names, range=anywhere)
+    yield "decision_curve", Subject(of_rows(cb.decisions.decision_curve, thresholds=[0.25, 0.5]), names, range=anywhere)
+    cost = of_rows(cb.decisions.cost_curve, probability_cost=[0.25, 0.5])
+    yield "cost_curve", Subject(cost, names, range=anywhere)
+
+    def tuned(score: Any, label: Any, weight: Any) -> Any:
+        found = cb.decisions.tune_threshold(label, score, two, sample_weight=weight)
+        return [found.threshold, found.realised, found.cost_optimal, found.saved]
+
+    yield "tune_threshold", Subject(tuned, names, range=anywhere)
 
 
 def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:

@@ -60,7 +60,7 @@ ELSEWHERE = {
     "MimicDisplay": "a fitted calibrator: tests/displays/test_mimic_display.py",
     "CalibrationMartingale": "probabilities one by one: tests/monitor/test_martingale.py",
     "Chain": "fitted objects: tests/test_fitted.py",
-    "CalibrationRows": "rows of expected_loss: tests/decisions/test_promise.py",
+    "DecisionScores": "what decisions.evaluate returns: tests/decisions/test_decision_evaluation.py",
     "DecisionCurveDisplay": "curves: tests/displays/test_decision_displays.py",
     "Policy": "a problem: tests/decisions/test_policy.py",
     "Problem": "losses: tests/decisions/test_problem.py",

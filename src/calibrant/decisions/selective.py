@@ -18,7 +18,7 @@ from calibrant.metrics import error_over_units
 from calibrant.numerics import FloatArray
 from calibrant.results import Plain, Score
 from calibrant.rows import Rows, read_rows
-from calibrant.validation import ArrayLike, check_fraction
+from calibrant.validation import ArrayLike, as_probabilities, check_fraction
 
 #: Points of a curve at most: of more rows, shares of them at even steps.
 _MOST_POINTS = 200
@@ -127,7 +127,6 @@ def risk_coverage_curve(
         rows, losses, sure, what = decided.rows, decided.realised_losses, -decided.promised_losses, "loss"
         variance = of_taken(decided.variance, decided.taken)
     else:
-        n, weight = _n_rows(probabilities), sample_weight
         rows = read_rows(probabilities, y, names=("probabilities", "y"), classes=classes, **known)
         top = rows.top_label()
         losses, sure, what = (~top.positive).astype(np.float64), top.scores, "error"
@@ -136,7 +135,7 @@ def risk_coverage_curve(
             if loss != "error":
                 raise InvalidTypeError(f"loss={loss!r} is no loss. Pass 'error', a Problem, or the loss of each row.")
         else:
-            losses, what = _counted(numbers_of_rows(loss, "loss", n), weight), "loss"
+            losses, what = _counted(numbers_of_rows(loss, "loss", _n_rows(probabilities)), sample_weight), "loss"
             variance = np.zeros(losses.size)
     if confidence is not None:
         sure = _counted(numbers_of_rows(confidence, "confidence", _n_rows(probabilities)), sample_weight)
@@ -218,8 +217,8 @@ def _interval(rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, lev
 
 
 def _n_rows(probabilities: ArrayLike) -> int:
-    shape = getattr(probabilities, "shape", None)
-    return int(shape[0]) if shape else len(probabilities)
+    n_rows: int = as_probabilities(probabilities, name="probabilities").values.shape[0]
+    return n_rows
 
 
 def _counted(values: FloatArray, sample_weight: ArrayLike | None) -> FloatArray:

@@ -165,8 +165,8 @@ def _parts(decided: Decided, share: float, rng: np.random.Generator) -> tuple[De
     for part, words in ((fitted, "choose a threshold on"), (~is_first, "judge it on")):
         if not part.any() or np.unique(rows.codes[part]).size < 2:
             raise InvalidInputError(
-                f"share={share:g} leaves {int(part.sum()):,} rows of {n:,} to {words}, which lack a class. Give more "
-                "rows, or another share."
+                f"y has {n:,} rows with weight, and share={share:g} leaves {int(part.sum()):,} of them to {words}, "
+                "which lack a class. Give more rows, or another share."
             )
     return decided.take(fitted), decided.take(~is_first)
 

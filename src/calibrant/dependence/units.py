@@ -82,7 +82,7 @@ class Units:
         G / (G - 1), with G - 1 degrees of freedom. Of others G is Kish's effective number.
         """
         share = self.sums(weight) / weight.sum()
-        if self.n == 1:
+        if self.n == 1 or share.max() == 1.0:  # beside one unit the others weigh nothing
             return MeanError(math.inf, 0.0, 0.0)
         left_out = self.sums(weight * (values - np.average(values, weights=weight))) / weight.sum() / (1.0 - share)
         error = math.sqrt((self.n - 1) / self.n * float(left_out @ left_out) / (1.0 - self.lost))
