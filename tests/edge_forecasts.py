@@ -38,6 +38,19 @@ METRICS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
     "pit_histogram": (lambda f, y, **options: forecasts.pit_histogram(f, y, **options).density, (0.0, np.inf)),
     "level_curve": (lambda f, y, **options: forecasts.level_curve(f, y, **options).share, (0.0, 1.0)),
     "pit_test": (forecasts.pit_test, (0.0, np.inf)),
+    "weighted_interval_score": (forecasts.weighted_interval_score, (0.0, np.inf)),
+    "threshold_weighted_crps": (
+        lambda f, y, **options: forecasts.threshold_weighted_crps(f, y, low=0.3, **options),
+        (0.0, np.inf),
+    ),
+    "coverage_by_level": (
+        lambda f, y, **options: [found.value for found in forecasts.coverage_by_level(f, y, **options).below],
+        (0.0, 1.0),
+    ),
+    "skill": (
+        lambda f, y, **options: forecasts.skill(f, y, forecasts.persistence(f.mean()), **options),
+        (-np.inf, np.inf),
+    ),
     "forecasts.evaluate": (forecasts.evaluate, (-np.inf, np.inf)),
     "evaluate_rule": (
         lambda f, y, **options: forecasts.evaluate_rule(f, y, (0.1, 0.5), ((0.0, 4.0), (1.0, 0.0)), **options),
@@ -67,6 +80,14 @@ def subjects(n: int, make: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
             1,
             real,
         ),
+    )
+    yield (
+        "climatology",
+        make(lambda score: forecasts.climatology(score, 3).cdf(0.5), {"score": "history"}, "score", 1, (0.0, 1.0)),
+    )
+    yield (
+        "persistence",
+        make(lambda score: forecasts.persistence(score).mean(), {"score": "last"}, "score", 1, real),
     )
     yield (
         "GaussianForecast",

@@ -79,8 +79,8 @@ def test_recalibrated_forecasts_that_are_to_be_used_are_said_to_be_better() -> N
     forecast = cb.forecasts.GaussianForecast(mean, 0.3)
     fitted = cb.forecasts.VarianceScalingRecalibrator().fit(forecast[:1_500], y[:1_500])
     found = cb.ForecastReport(forecast[1_500:], y[1_500:], recalibrator=fitted)._summary
-    assert found["headline"].startswith("After recalibration: better, but not calibrated")
-    assert found["advice"].startswith("Use the recalibrated forecasts, which are better though not calibrated yet.")
+    assert found["headline"] == "Better after recalibration, and still not calibrated"
+    assert found["advice"].startswith("Use the recalibrated forecasts: they are better, though gaps beyond chance are")
 
 
 def walk_scores(n: int, h: int, seed: int) -> tuple[Any, Any, dict[str, Any]]:
