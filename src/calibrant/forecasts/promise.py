@@ -122,8 +122,8 @@ def expected_loss(
     assumes that rows to come are like calibration rows: a shift is not in it.
 
     In simulations where the truth is known, of as many rows to come as to calibrate by, the interval held the mean loss
-    that came in 94% to 96% of 1,000 with 300 rows, and 93% to 96% of 500 with 3,000: two, three and four actions, losses
-    by row, forecasts that were right (no calibration rows), wrong, and wrong but recalibrated on average.
+    that came in 94% to 96% of 1,000 with 300 rows, and 93% to 96% of 500 with 3,000: two, three and four actions,
+    losses by row, forecasts that were right (no calibration rows), wrong, and wrong but recalibrated on average.
 
     References
     ----------
