@@ -209,3 +209,9 @@ def test_horizons_skill_and_a_region_are_columns_and_options(run: Run, folder: P
     assert one["scores"]["skill"]["value"] == pytest.approx(skill(forecast, y, persistence(last))["skill"].value)
     assert "are not the ends of a region" in run(f"{base} --region a").output
     assert "Coverage by level:" in run(base).output
+
+
+def test_intervals_beyond_the_quantiles_are_refused_by_the_option_s_name(run: Run, table: dict[str, Any]) -> None:
+    result = run("forecast evaluate f.csv --quantiles q* --coverage 0.9")
+    assert result.exit_code == 2
+    assert "--coverage=0.9 asks for quantiles at 0.05 and 0.95" in result.output

@@ -123,6 +123,7 @@ def evaluate_command(
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options, extra={"horizon": horizon, "persistence": persistence})
+    as_interval_level(coverage, rows.forecast, name="--coverage")
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     how |= {"region": None if region is None else _region(region), "evaluated_on": evaluated_on}
     last = rows.numbers("persistence")
@@ -224,6 +225,7 @@ def report_command(
     check_output(output, options["file"], recalibrator)
     fitted = None if recalibrator is None else documents.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
+    as_interval_level(coverage, rows.forecast, name="--coverage")
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
     text = report.json() if suffix == ".json" else report.html()
