@@ -39,8 +39,6 @@ _MAX_ITER = 200
 #: curve of the penalty before, made to rise by this much between knots.
 _LEAST_START, _FARTHEST_START = 0.2, 8.0
 _LEAST_RISE = 1e-3
-#: About so many runs of ties that the start of that line is fitted to.
-_LINE_TIES = 128
 #: Least share of a row's own influence that the other rows are taken to oppose.
 _LEAST_REST = 1e-3
 #: Smallest curvature whose inverse, times a number near one, is finite when squared.
@@ -127,7 +125,7 @@ def fit_path(ties: TiedScores, knots: FloatArray) -> tuple[FloatArray, FloatArra
     """
     u, w = ties.scores, ties.weight
     target_weight = platt_targets(ties)
-    slope, intercept = fit_slope_intercept(ties, start=_start_of_line(ties, target_weight))
+    slope, intercept = fit_slope_intercept(ties, target_weight)
     level = float(np.log(target_weight.sum()) - np.log((w - target_weight).sum()))
     if slope < 0.0:
         slope, intercept = 0.0, level
@@ -148,15 +146,6 @@ def fit_path(ties: TiedScores, knots: FloatArray) -> tuple[FloatArray, FloatArra
         start = np.cumsum(start)
     values = np.vstack((line, place.read(curves[1:])))
     return curves, leave_one_out(ties, values, np.vstack((leverage, place.leverage(inverses))))
-
-
-def _start_of_line(ties: TiedScores, target_weight: FloatArray) -> FloatArray:
-    """Return about the slope and the intercept of Platt's line, from runs of neighbours that are taken as one."""
-    first = np.arange(0, ties.scores.size, max(ties.scores.size // _LINE_TIES, 1))
-    w, wu, target = (np.add.reduceat(v, first) for v in (ties.weight, ties.weight * ties.scores, target_weight))
-    start = np.zeros(2)
-    kernels.fit_line(wu / w, np.vstack((w, target)) / float(w.sum()), start)
-    return start
 
 
 def gather(ties: TiedScores, n_ties: int) -> TiedScores:

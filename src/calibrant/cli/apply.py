@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import engines, persistence
 from calibrant.cli.common import echo, new_command, progress
 from calibrant.cli.data import check_output, format_option, split_list
-from calibrant.engines import FittedColumns
-from calibrant.fitted import Fitted
 from calibrant.phrases import count, listed
-from calibrant.tables import MISSING_INPUT, MissingInput
-from calibrant.validation import check_choice
+
+if TYPE_CHECKING:
+    from calibrant.tables import MissingInput
 
 
 @new_command(
@@ -70,6 +68,12 @@ def command(
 
     One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
     """
+    from calibrant import engines, persistence
+    from calibrant.engines import FittedColumns
+    from calibrant.fitted import Fitted
+    from calibrant.tables import MISSING_INPUT
+    from calibrant.validation import check_choice
+
     check_output(output, calibrator)
     fitted = persistence.load_as(Fitted, calibrator)
     names = [name for text in score for name in split_list(text)]

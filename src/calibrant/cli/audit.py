@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calibrant.cli.common import echo, json_option, level_option, new_command, table, write_json
 from calibrant.cli.data import Request, data_options
-from calibrant.metrics import Audit, audit_rows
 from calibrant.phrases import bracketed, count, figure
+
+if TYPE_CHECKING:
+    from calibrant.metrics import Audit
 
 
 @new_command(
@@ -36,6 +38,8 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
 
     --cluster, or --time and --label-end, say that rows are not independent: bounds are then wider.
     """
+    from calibrant.metrics import audit_rows
+
     found = Request(**options).open().read()
     audited = audit_rows(found.rows, max_order=order, min_rows=min_rows, n_score_bins=score_bins, level=level)
     if as_json:

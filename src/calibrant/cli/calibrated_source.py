@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calibrant.engines import FittedColumns
 from calibrant.errors import CalibrantError
-from calibrant.tables import Batch, RowSource
+from calibrant.tables import RowSource
+
+if TYPE_CHECKING:
+    from calibrant.engines import FittedColumns
+    from calibrant.tables import Batch
 
 
 class CalibratedSource(RowSource):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +17,11 @@ from calibrant.cli.common import (
     write_json,
 )
 from calibrant.cli.data import Request, data_options, split_list
-from calibrant.comparison import Comparison, compare_rows
 from calibrant.phrases import bracketed, count, figure, percent_level
-from calibrant.validation import INPUT_KINDS, InputKind, check_choice
+
+if TYPE_CHECKING:
+    from calibrant.comparison import Comparison
+    from calibrant.validation import InputKind
 
 
 @new_command(
@@ -42,6 +44,9 @@ def command(
     Every method calibrates the same folds, each by a fit to the others. Intervals are of the paired difference to the
     scores as they are; below zero is better. --json has that of the Brier score too.
     """
+    from calibrant.comparison import compare_rows
+    from calibrant.validation import INPUT_KINDS, check_choice
+
     check_choice("--input", input, INPUT_KINDS)
     found = Request(**options).open().read(input=input, both_classes=True)
     named = None if methods is None else split_list(methods)

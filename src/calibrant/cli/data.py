@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from calibrant import persistence
-from calibrant.cli.calibrated_source import CalibratedSource
+from calibrant.cli import choices
 from calibrant.cli.common import with_options
-from calibrant.engines import FittedColumns, RowReader
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -24,22 +21,15 @@ from calibrant.errors import (
     ShapeError,
     did_you_mean,
 )
-from calibrant.fitted import Fitted
 from calibrant.phrases import listed, quoted
-from calibrant.rows import Rows, read_rows
-from calibrant.tables import (
-    FORMATS,
-    Missing,
-    RowSource,
-    check_numbers,
-    open_rows,
-    opened_for,
-    refuse_missing,
-)
-from calibrant.validation import NUMPY, InputKind, column_places, match_classes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from calibrant.engines import FittedColumns
+    from calibrant.rows import Rows
+    from calibrant.tables import Missing, RowSource
+    from calibrant.validation import InputKind
 
 #: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
 MANY = 1 << 24
@@ -48,7 +38,7 @@ _BYTES_PER_ROW = 50
 _MOST_NAMED = 6
 
 format_option = click.option(
-    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(FORMATS)}."
+    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(choices.FORMATS)}."
 )
 _OPTIONS = {
     "positive": [
@@ -114,6 +104,9 @@ class Request:
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
+        from calibrant.cli.calibrated_source import CalibratedSource
+        from calibrant.tables import open_rows, opened_for
+
         source = open_rows(self.file, format=self.format)
         n_rows = source.n_rows
         score = split_names(self.score, source.names)
@@ -135,6 +128,10 @@ class Request:
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns:
+        from calibrant import persistence
+        from calibrant.engines import FittedColumns
+        from calibrant.fitted import Fitted
+
         said = {"--classes": self.classes, "--positive": self.positive}
         if named := next((option for option, value in said.items() if value is not None), None):
             raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
@@ -241,6 +238,12 @@ class OpenedFile:
         self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None
     ) -> FileRows:
         """Read the rows into memory, and check them; or check those of a table that was read from the file."""
+        import numpy as np
+
+        from calibrant.rows import read_rows
+        from calibrant.tables import check_numbers, refuse_missing
+        from calibrant.validation import NUMPY
+
         of, where = self.request, self.source.name
         beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
         columns = list(dict.fromkeys([*self.score, *of.beside, *self.groups]))
@@ -291,6 +294,8 @@ class OpenedFile:
 
         `takes_dependence` says whether what follows can do so with rows that are not independent.
         """
+        from calibrant.engines import RowReader
+
         of = self.request
         if not takes_dependence and (
             named := next((name for name in ("cluster", "time", "label_end") if getattr(of, name) is not None), None)
@@ -310,6 +315,8 @@ class OpenedFile:
 
     def _known_classes(self, kind: pa.DataType) -> list[Any] | None:
         """Return the class of each column of scores, where a calibrator or --classes says it."""
+        from calibrant.cli.calibrated_source import CalibratedSource
+
         if isinstance(self.source, CalibratedSource):
             return self.source.classes
         if self.request.classes is None:
@@ -320,6 +327,8 @@ class OpenedFile:
         return known
 
     def _matched(self, classes: list[Any], known: list[Any] | None) -> FileColumns:
+        from calibrant.validation import column_places, match_classes
+
         score = self.score
         if len(score) == 1:
             positive = positive_class(self.request.positive, classes)

@@ -6,25 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import engines
-from calibrant.cli import common
+from calibrant.cli import choices, common
 from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.metrics import (
-    SCORE_BINS,
-    ClassScores,
-    GroupScores,
-    check_settings,
-    classes_of_rows,
-    evaluate_rows,
-    groups_of_rows,
-)
 from calibrant.phrases import bracketed, count, difference, figure, p_value, shorten
-from calibrant.results import Score, Scores
+
+if TYPE_CHECKING:
+    from calibrant.metrics import ClassScores, GroupScores
+    from calibrant.results import Score, Scores
 
 #: Groups, or classes, that the table shows; JSON has them all.
 _MOST_GROUPS = 20
@@ -106,7 +99,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @data_options("positive", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
-@click.option("--bins", default=SCORE_BINS, metavar="N", help="Bins of the ECE.")
+@click.option("--bins", default=choices.SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @common.level_option()
 @common.seed_option("resampled intervals")
 @gate_options
@@ -149,6 +142,8 @@ def command(
 
 def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in memory."""
+    from calibrant.metrics import check_settings, classes_of_rows, evaluate_rows, groups_of_rows
+
     found, settings = opened.read(), check_settings(**how)
     rows = found.rows
     return Measured(
@@ -162,6 +157,8 @@ def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
 
 def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in passes, without holding them: no table of the classes."""
+    from calibrant import engines
+
     columns = opened.resolve(takes_dependence=True)
     more = {
         **columns.names(),

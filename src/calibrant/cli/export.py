@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import persistence
+from calibrant.cli import choices
 from calibrant.cli.common import echo, new_command
 from calibrant.cli.data import check_output, split_list
 from calibrant.errors import InvalidInputError
-from calibrant.fitted import Fitted
-from calibrant.persistence import DIALECTS, FLOAT_TYPES, FloatType, write_whole
 from calibrant.phrases import for_terminal
+
+if TYPE_CHECKING:
+    from calibrant.persistence import FloatType
 
 
 @new_command(
@@ -26,7 +27,7 @@ from calibrant.phrases import for_terminal
 @click.argument("calibrator")
 @click.option("--to", required=True, type=click.Choice(["sql", "onnx"]), help="What to make of it.")
 @click.option("-o", "--output", metavar="OUT", help="Where to write; SQL goes to standard output by default.")
-@click.option("--dialect", type=click.Choice(DIALECTS), help="SQL: of which engine.  [default: duckdb]")
+@click.option("--dialect", type=click.Choice(choices.DIALECTS), help="SQL: of which engine.  [default: duckdb]")
 @click.option("--table", metavar="TABLE", help="SQL: what stands after FROM.  [default: scores]")
 @click.option(
     "--score",
@@ -36,12 +37,18 @@ from calibrant.phrases import for_terminal
 )
 @click.option("--keep", multiple=True, metavar="COLUMNS", help="SQL: columns that go into the result as they are.")
 @click.option("--column", metavar="NAME", help="SQL: name of the new column.  [default: p_calibrated]")
-@click.option("--dtype", type=click.Choice(FLOAT_TYPES), help="ONNX: type of scores and result.  [default: float64]")
+@click.option(
+    "--dtype", type=click.Choice(choices.FLOAT_TYPES), help="ONNX: type of scores and result.  [default: float64]"
+)
 def command(calibrator: str, to: str, output: str | None, dtype: FloatType | None, **of_sql: Any) -> None:
     """Write the saved CALIBRATOR as SQL or as an ONNX model, to apply it where the scores are made.
 
     SQL is one SELECT. Rows that apply would refuse become NULL in SQL, NaN in ONNX.
     """
+    from calibrant import persistence
+    from calibrant.fitted import Fitted
+    from calibrant.persistence import write_whole
+
     fitted = persistence.load_as(Fitted, calibrator)
     if output is not None:
         check_output(output, calibrator)

@@ -6,32 +6,19 @@ import inspect
 import math
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import engines, persistence
-from calibrant.calibrators import (
-    ALIASES,
-    BINARY_CALIBRATORS,
-    CALIBRATORS,
-    AutoCalibrator,
-    Calibrator,
-    calibrator_kind,
-    make_calibrator,
-    out_of_fold,
-    row_splits,
-    warn_if_certain,
-    warn_of_rows,
-)
-from calibrant.cli import common
+from calibrant.cli import choices, common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.grouped import GroupedCalibrator
-from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
 from calibrant.phrases import bracketed, count, figure, listed
-from calibrant.rows import Rows
-from calibrant.validation import INPUT_KINDS, check_choice
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.grouped import GroupedCalibrator
+    from calibrant.rows import Rows
 
 _SHOWN = ("brier", "ece", "log_loss")
 _MOST_FOLDS = 5
@@ -53,7 +40,7 @@ _OPTIONS = (
 )
 @data_options("dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(CALIBRATORS)}; platt is sigmoid.")
+@click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(choices.METHODS)}; platt is sigmoid.")
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")
@@ -84,6 +71,10 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
     """
+    from calibrant import persistence
+    from calibrant.calibrators import AutoCalibrator, Calibrator, warn_if_certain, warn_of_rows
+    from calibrant.grouped import GroupedCalibrator
+
     single = new_calibrator(method, common.take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
@@ -113,6 +104,9 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
 
 def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     """Return an unfitted calibrator, or say which option its method doesn't take."""
+    from calibrant.calibrators import ALIASES, BINARY_CALIBRATORS, CALIBRATORS, calibrator_kind, make_calibrator
+    from calibrant.validation import INPUT_KINDS, check_choice
+
     name = ALIASES.get(method, method)
     if name not in CALIBRATORS:
         raise unknown_name("method", method, [*CALIBRATORS, *ALIASES])
@@ -131,6 +125,8 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
 
 def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
     """Fit in passes over the file; return lines that say to what."""
+    from calibrant import engines
+
     columns = opened.resolve()
     with common.progress("Fitting"):
         engines.fit(calibrator, columns.source, **columns.names())
@@ -143,6 +139,8 @@ def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
 
 def describe(fitted: Calibrator | GroupedCalibrator) -> str:
     """Say what was fitted to what."""
+    from calibrant.calibrators import Calibrator, make_calibrator
+
     what = f"on {count(fitted.n_rows_, 'row')} of classes {listed(fitted.classes_.tolist())}"
     inner = fitted.get_params(deep=False).get("calibrator")
     if isinstance(fitted, Calibrator):
@@ -154,6 +152,9 @@ def describe(fitted: Calibrator | GroupedCalibrator) -> str:
 
 def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, seed: int) -> str:
     """Return what the scores were worth before calibration, and are after one that hasn't seen them."""
+    from calibrant.calibrators import out_of_fold, row_splits
+    from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
+
     n_folds = min(_MOST_FOLDS, *(n for n in rows.checked_labels().counts().tolist() if n))
     if n_folds < 2:
         return "No out-of-fold figures: a class has fewer than two rows."

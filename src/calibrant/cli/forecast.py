@@ -7,13 +7,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from calibrant import forecasts, persistence as documents
-from calibrant.cli import common
+from calibrant.cli import choices, common
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
@@ -21,22 +19,10 @@ from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_
 from calibrant.cli.forecast_decide import decide_command
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.files import open_target
-from calibrant.forecasts import (
-    RECALIBRATORS,
-    Outcomes,
-    Recalibrator,
-    as_interval_level,
-    coverage_of,
-    crps_change,
-    evaluate,
-    forecast_verdict,
-    recalibration_advice,
-    scores_and_floors,
-)
 from calibrant.phrases import bracketed, count, figure
-from calibrant.report import ForecastReport
-from calibrant.results import Scores
-from calibrant.validation import as_generator
+
+if TYPE_CHECKING:
+    from calibrant.forecasts import HorizonScores, Outcomes, Recalibrator
 
 #: Options of `fit` that are parameters of some of the recalibrators.
 _SETTINGS = ("algorithm", "direct_layer", "shift", "conformity")
@@ -121,9 +107,12 @@ def evaluate_command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds, or not defined; with --horizon at any of them.
     """
+    from calibrant import forecasts
+    from calibrant.results import Scores
+
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     rows = read_forecasts(**options, extra={"horizon": horizon, "persistence": persistence})
-    as_interval_level(coverage, rows.forecast, name="--coverage")
+    forecasts.as_interval_level(coverage, rows.forecast, name="--coverage")
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     how |= {"region": None if region is None else _region(region), "evaluated_on": evaluated_on}
     last = rows.numbers("persistence")
@@ -132,14 +121,14 @@ def evaluate_command(
         steps = rows.extra["horizon"]
         found = forecasts.evaluate_horizons(rows.forecast, rows.y, steps, reference=reference, **how)
         ctx.exit(show_horizons(rows, found, gates, evaluated_on, as_json=as_json))
-    scores = evaluate(rows.forecast, rows.y, **how)
+    scores = forecasts.evaluate(rows.forecast, rows.y, **how)
     if reference is not None:
         known: dict[str, Any] = {**rows.known, "level": level, "evaluated_on": evaluated_on}
         skill = forecasts.skill(rows.forecast, rows.y, reference, **known)
         more = [skill[name] for name in ("reference_score", "difference", "skill")]
         verdict = f"{scores.verdict} {skill.verdict}"
         scores = Scores([*scores.values(), *more], verdict=verdict, notes=scores.notes)
-    covered = coverage_of(rows.outcomes(), None, level, evaluated_on)
+    covered = forecasts.coverage_of(rows.outcomes(), None, level, evaluated_on)
     check_gates(gates, scores)
     if as_json:
         read = {"file": rows.file, "n": rows.y.size, "columns": rows.columns}
@@ -164,7 +153,7 @@ def evaluate_command(
 @click.argument("file")
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="threshold", metavar="NAME", help=f"{', '.join(RECALIBRATORS)}.")
+@click.option("--method", default="threshold", metavar="NAME", help=f"{', '.join(choices.RECALIBRATORS)}.")
 @click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
@@ -177,6 +166,8 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
     the others; the recalibrator that is saved is fitted to all rows. The fifth holds whole clusters with --cluster, and
     is the last with --time; no outcome is fitted to that overlaps one of it.
     """
+    from calibrant import persistence
+
     fitted = new_recalibrator(method, common.take_params(options, _SETTINGS))
     check_output(output, options["file"])
     rows = read_forecasts(**options)
@@ -186,7 +177,7 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
         figures = held_out_table(rows, fitted.fresh(), seed)
         fitted.fit(rows.forecast, rows.y, **rows.known)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
-    documents.save(fitted, output, metadata=metadata)
+    persistence.save(fitted, output, metadata=metadata)
     common.echo(rows.describe())
     what, *more = [*fitted.describe(), ""]
     common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{f': {what}' if what else ''}.")
@@ -221,9 +212,13 @@ def report_command(
     Give rows that the recalibrator was not fitted to. A page of HTML stands alone: it has no script and fetches
     nothing. The same data give the same bytes.
     """
+    from calibrant import persistence
+    from calibrant.forecasts import Recalibrator, as_interval_level
+    from calibrant.report import ForecastReport
+
     suffix = check_suffix(output, ".html", ".htm", ".json")
     check_output(output, options["file"], recalibrator)
-    fitted = None if recalibrator is None else documents.load_as(Recalibrator, recalibrator)
+    fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
     as_interval_level(coverage, rows.forecast, name="--coverage")
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
@@ -235,7 +230,7 @@ def report_command(
 
 
 def show_horizons(
-    rows: ForecastRows, found: forecasts.HorizonScores, gates: Sequence[Gate], evaluated_on: str, *, as_json: bool
+    rows: ForecastRows, found: HorizonScores, gates: Sequence[Gate], evaluated_on: str, *, as_json: bool
 ) -> int:
     """Print what was measured of each horizon; return the exit code, 1 where a gate fails at any."""
     first = next(iter(found.by_horizon.values()))
@@ -271,6 +266,8 @@ def _region(given: str) -> tuple[float | None, float | None]:
 
 def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
     """Return an unfitted recalibrator, or say which option its method doesn't take."""
+    from calibrant.forecasts import RECALIBRATORS
+
     if method not in RECALIBRATORS:
         raise unknown_name("method", method, RECALIBRATORS)
     own = RECALIBRATORS[method].param_names()
@@ -280,6 +277,15 @@ def new_recalibrator(method: str, params: dict[str, Any]) -> Recalibrator:
 
 def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) -> str:
     """Return what held-out forecasts are worth, before and after a recalibration that has not seen them."""
+    from calibrant.forecasts import (
+        as_interval_level,
+        crps_change,
+        forecast_verdict,
+        recalibration_advice,
+        scores_and_floors,
+    )
+    from calibrant.validation import as_generator
+
     counted = rows.outcomes()
     if len(counted) < _LEAST:
         return f"No held-out figures: fewer than {_LEAST} rows."
@@ -320,6 +326,8 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
 
 def _held_out(rows: Outcomes, seed: int) -> tuple[Outcomes, Outcomes]:
     """Return the rows to fit to and those held out: one in five at random, of whole clusters, or the last in time."""
+    import numpy as np
+
     if rows.dependence:
         folds = rows.dependence.folds(_PARTS, seed)
         last = int(folds.max())

@@ -7,20 +7,18 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import numpy as np
 
-from calibrant import persistence
 from calibrant.cli.common import echo, new_command, progress, seed_option
 from calibrant.cli.data import check_output, split_list
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
-from calibrant.forecasts import Forecast, Recalibrator
-from calibrant.numerics import FloatArray
 from calibrant.phrases import count, listed
-from calibrant.tables import NewColumns, append_columns, open_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from calibrant.forecasts import Forecast, Recalibrator
+    from calibrant.numerics import FloatArray
 
 _LEVELS = tuple(k / 20 for k in range(1, 20))
 #: Rows that are recalibrated at once.
@@ -64,6 +62,12 @@ def apply_command(recalibrator: str, file: str, output: str, format: str | None,
     Same rows, same order, and every other column as it was. OUT may be FILE itself, and appears whole or not at all.
     The columns of the forecasts are those that RECALIBRATOR was fitted to, unless options name others.
     """
+    import numpy as np
+
+    from calibrant import persistence
+    from calibrant.forecasts import Recalibrator
+    from calibrant.tables import NewColumns, append_columns
+
     check_output(output, recalibrator)
     fitted = persistence.load_as(Recalibrator, recalibrator)
     given = ForecastColumns(**{each.name: options.pop(each.name) for each in fields(ForecastColumns)})
@@ -104,6 +108,8 @@ def parts_to_write(
     column: str,
 ) -> list[Part]:
     """Return the new columns that options ask for: quantiles, moments, probabilities, samples."""
+    import numpy as np
+
     stem = column.removesuffix("q")
     parts = []
     if output_levels is not None or not (moments or thresholds is not None or draws is not None):
@@ -121,11 +127,15 @@ def parts_to_write(
 
 
 def _decimal(value: float) -> str:
+    import numpy as np
+
     return np.format_float_positional(value, trim="-")
 
 
 def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: str | None) -> FoundColumns:
     """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
+    from calibrant.tables import open_rows
+
     if given == ForecastColumns():
         given = stored_columns(fitted)
     given.check()

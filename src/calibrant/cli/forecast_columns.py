@@ -8,27 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from calibrant.cli.common import with_options
 from calibrant.cli.data import called, format_option, split_list, split_names
-from calibrant.dependence import Dependence, read_dependence
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.forecasts import (
-    Forecast,
-    GaussianForecast,
-    Outcomes,
-    QuantileForecast,
-    SampleForecast,
-    read_outcomes,
-)
-from calibrant.numerics import FloatArray
 from calibrant.phrases import listed
-from calibrant.tables import RowSource, check_numbers, open_rows
-from calibrant.validation import as_scores, as_weight
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from calibrant.dependence import Dependence
+    from calibrant.forecasts import Forecast, Outcomes
+    from calibrant.numerics import FloatArray
+    from calibrant.tables import RowSource
 
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
@@ -95,6 +87,8 @@ class ForecastColumns:
 
     def match(self, spread: Sequence[str], where: str) -> FoundColumns:
         """Return checked options as columns, with the names of the quantiles or samples."""
+        import numpy as np
+
         if self.mean is not None and self.std is not None:
             return FoundColumns(where, "normal", (self.mean, self.std))
         if len(spread) < 2:
@@ -118,6 +112,10 @@ class FoundColumns:
 
     def forecast(self, found: pa.Table) -> Forecast:
         """Return the forecasts of the rows of a table."""
+        import numpy as np
+
+        from calibrant.forecasts import GaussianForecast, QuantileForecast, SampleForecast
+
         values = [number_column(found, name, self.where) for name in self.names]
         match self.kind:
             case "normal":
@@ -170,6 +168,8 @@ class ForecastRows:
 
     def outcomes(self) -> Outcomes:
         """Return the rows with weight."""
+        from calibrant.forecasts import read_outcomes
+
         known = self.known
         return read_outcomes(self.forecast, self.y, known.pop("sample_weight"), **known)
 
@@ -196,6 +196,10 @@ def read_forecasts(
     **options: Any,
 ) -> ForecastRows:
     """Read and check the rows that the options name; `extra` names columns that are kept as they are, by option."""
+    from calibrant.dependence import read_dependence
+    from calibrant.tables import open_rows
+    from calibrant.validation import as_weight
+
     more = {option: column for option, column in (extra or {}).items() if column is not None}
     asked = {name: options.pop(name, None) for name in ("cluster", "time", "label_end")}
     named = {name: column for name, column in asked.items() if column is not None}
@@ -220,12 +224,17 @@ def read_forecasts(
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
     """Return a column of finite numbers."""
+    from calibrant.tables import check_numbers
+    from calibrant.validation import as_scores
+
     check_numbers(found.column(name), called(name, where))
     return as_scores(found.column(name), name=called(name, where)).values
 
 
 def numbers_in(option: str, given: str, example: str) -> list[float]:
     """Return the finite numbers that an option lists."""
+    import numpy as np
+
     try:
         found = [float(text) + 0.0 for text in split_list(given)]  # no negative zero
     except ValueError:
@@ -237,6 +246,8 @@ def numbers_in(option: str, given: str, example: str) -> list[float]:
 
 def _levels(names: Sequence[str], given: str | None) -> FloatArray:
     """Return the level of each column: those given, or the decimals that the names end in."""
+    import numpy as np
+
     if given is not None:
         levels = numbers_in("--levels", given, "0.1,0.5,0.9")
         if len(levels) != len(names):

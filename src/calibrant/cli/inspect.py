@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
-from calibrant import persistence
 from calibrant.cli.common import echo, new_command, table, write_json
-from calibrant.fitted import Storable
 from calibrant.phrases import clean, figure, listed, shorten
+
+if TYPE_CHECKING:
+    from calibrant.fitted import Storable
 
 _MOST_LETTERS = 400
 
@@ -20,6 +22,8 @@ _MOST_LETTERS = 400
 @click.option("--json", "as_json", is_flag=True, help="Print the document as it was saved.")
 def command(calibrator: str, as_json: bool) -> None:
     """Show what the saved CALIBRATOR is, what it was fitted to, and what it makes of some scores."""
+    from calibrant import persistence
+
     if as_json:
         write_json(persistence.read_document(calibrator))
         return

@@ -7,28 +7,20 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import persistence
 from calibrant.cli.common import echo, json_option, new_command, table, write_json
 from calibrant.cli.data import OpenedFile, Request, check_output, check_suffix, data_options
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
-from calibrant.dependent_rows import SIGN
-from calibrant.document_field import within
-from calibrant.engines import RowReader
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
-from calibrant.monitor import (
-    PERIODS,
-    CalibrationMonitor,
-    HeldBatches,
-    MonitorReport,
-    WindowRows,
-)
 from calibrant.phrases import bracketed, count, figure, listed
-from calibrant.validation import check_choice
+
+if TYPE_CHECKING:
+    from calibrant.engines import RowReader
+    from calibrant.monitor import CalibrationMonitor, HeldBatches, WindowRows
 
 #: Windows that the table shows, the last ones, and that a note names.
 _MOST_SHOWN, _MOST_NAMED = 20, 3
@@ -101,6 +93,9 @@ def command(
 
     --calibrator watches what a saved calibrator, of any kind, makes of the scores; --group names its groups.
     """
+    from calibrant.monitor import PERIODS, MonitorReport
+    from calibrant.validation import check_choice
+
     check_choice("--every", every, PERIODS)
     if date is not None and rows is not None:
         raise InvalidInputError("--date and --rows both say what a window is. Leave one out.")
@@ -146,6 +141,8 @@ class _Seen:
 
     def notes(self, missing: str) -> list[str]:
         """Return what a reader must know of the rows, a line each."""
+        from calibrant.dependent_rows import SIGN
+
         notes = []
         if self.n_left:
             late = "wait until their window has all of its rows and labels"
@@ -167,6 +164,8 @@ class _Seen:
 
 def _watch(monitor: CalibrationMonitor, opened: OpenedFile, asked: WindowRequest) -> _Seen:
     """Add the windows of a file to the monitor; windows that it has are passed over."""
+    from calibrant.engines import RowReader
+
     found = None
     reader: RowReader | HeldBatches
     if opened.is_large:
@@ -219,6 +218,10 @@ def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], asked: Wi
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:
+    from calibrant import persistence
+    from calibrant.document_field import within
+    from calibrant.monitor import CalibrationMonitor
+
     if state is None or not Path(state).exists():
         return CalibrationMonitor(alpha=0.01 if alpha is None else alpha)
     document = persistence.read_plain(state)

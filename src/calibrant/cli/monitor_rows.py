@@ -8,28 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibrant.cli.data import OpenedFile, called
-from calibrant.dependence import as_times
-from calibrant.dependent_rows import hint_of
-from calibrant.engines import CheckedBatch, RowReader
 from calibrant.errors import InvalidInputError, InvalidLabelError
-from calibrant.monitor import (
-    HeldBatches,
-    Period,
-    WindowRows,
-    date_windows,
-    file_windows,
-    period_codes,
-    row_windows,
-)
-from calibrant.numerics import BoolArray, IntArray
-from calibrant.tables import is_missing, missing_rows, refuse_missing
-from calibrant.validation import at_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from calibrant.engines import CheckedBatch, RowReader
+    from calibrant.monitor import HeldBatches, Period, WindowRows
+    from calibrant.numerics import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +39,14 @@ class WindowRequest:
 
     def read(self, opened: OpenedFile) -> MonitoredRows:
         """Read the rows that have labels and are to be counted now; windows of rows are in the order of time."""
+        import numpy as np
+
+        from calibrant.dependence import as_times
+        from calibrant.dependent_rows import hint_of
+        from calibrant.engines import CheckedBatch
+        from calibrant.monitor import HeldBatches
+        from calibrant.tables import is_missing, missing_rows, refuse_missing
+
         of, source = opened.request, opened.source
         named = [of.label, *opened.score, *opened.groups, of.weight, of.cluster, of.time, of.label_end, self.date]
         table = source.read(list(dict.fromkeys(name for name in named if name is not None)))
@@ -87,6 +82,8 @@ class WindowRequest:
 
     def windows(self, reader: RowReader | HeldBatches, n_before: int) -> Iterator[WindowRows]:
         """Return the windows of rows; those of so many rows are numbered on from the windows before."""
+        from calibrant.monitor import date_windows, file_windows, row_windows
+
         if self.date is not None:
             return date_windows(reader, self.every)
         if self.size is None:
@@ -97,6 +94,9 @@ class WindowRequest:
         self, opened: OpenedFile, table: pa.Table, at: IntArray, place: IntArray, no_label: BoolArray
     ) -> IntArray:
         """Return the rows that are counted although some labels are missing."""
+        from calibrant.monitor import period_codes
+        from calibrant.validation import at_first
+
         name = called(opened.request.label, opened.source.name)
         if self.missing == "error":
             fix = "Pass --missing wait, and a window waits until all of its labels are there, or --missing skip."
@@ -111,6 +111,8 @@ class WindowRequest:
 
 def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
     """Return the number of rows, and what tells them and their order from others, whatever windows they are in."""
+    import numpy as np
+
     found, n_rows = hashlib.sha256(), 0
     for batch in batches:
         rows = batch.rows
@@ -121,6 +123,8 @@ def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
 
 def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:
     """Return the names of the files of a folder in their order, and the number of each row's file."""
+    import numpy as np
+
     source = opened.source
     if not Path(source.name).is_dir():
         return [source.name], np.zeros(n_rows, dtype=np.int64)

@@ -9,7 +9,6 @@ import click
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option
 from calibrant.cli.data import Request, check_output, check_suffix, data_options
 from calibrant.files import open_target
-from calibrant.report import Report
 
 
 @new_command("report", "calibrant report scores.parquet --label y --score p -o report.html")
@@ -29,6 +28,8 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
 
     A page of HTML stands alone: it has no script and fetches nothing. The same data give the same bytes.
     """
+    from calibrant.report import Report
+
     suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
     opened = Request(**options).open()

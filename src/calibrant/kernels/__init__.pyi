@@ -1,5 +1,6 @@
 """The compiled loops by name: the one place where these are written."""
 
+from calibrant.kernels._jit import compile_at_once as compile_at_once, kept_loops as kept_loops
 from calibrant.kernels.binning import (
     count_fine_bins as count_fine_bins,
     rows_in_bins as rows_in_bins,
@@ -81,7 +82,7 @@ from calibrant.kernels.sorting import (
     run_lengths as run_lengths,
     weighted_runs as weighted_runs,
 )
-from calibrant.kernels.spline import fit_line as fit_line, fit_rising_curve as fit_rising_curve
+from calibrant.kernels.spline import fit_rising_curve as fit_rising_curve
 from calibrant.kernels.threshold_rounds import (
     map_state as map_state,
     search_all_cuts as search_all_cuts,

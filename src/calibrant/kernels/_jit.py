@@ -20,6 +20,7 @@ R = TypeVar("R")
 #: Steps that Python takes in this process before loops are compiled.
 _MOST_STEPS = 300_000
 _steps_left = [_MOST_STEPS]
+_loops: list[Loop[..., Any]] = []
 
 
 class Loop(Generic[P, R]):
@@ -43,6 +44,7 @@ class Loop(Generic[P, R]):
         self._machine: Callable[P, R] | None = None
         self._callee: Callable[P, R] | None = None
         self._python: Callable[..., R] | None = None
+        _loops.append(self)
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,6 +79,11 @@ class Loop(Generic[P, R]):
             return cast("Callable[P, R]", numba.njit(function, cache=True, nogil=True, **self.options))
         except RuntimeError:  # no writable cache folder: a read-only install without a home directory
             return cast("Callable[P, R]", numba.njit(function, nogil=True, **self.options))
+
+    def kept(self) -> tuple[int, str]:
+        """Return how many forms of the loop this process has as machine code, and the folder in which they are kept."""
+        machine: Any = self._machine
+        return (0, "") if machine is None else (len(machine.signatures), machine.stats.cache_path or "")
 
     def as_callee(self) -> Callable[P, R]:
         """Return what other loops call: without the code that Python would call, and kept on disk within theirs."""
@@ -131,3 +138,14 @@ def interpreted_often(n_calls: int) -> Callable[[Callable[P, R]], Callable[P, R]
         return Loop(function, n_interpreted=n_calls)
 
     return decorate
+
+
+def compile_at_once() -> None:
+    """Let Python run no loop from now on in this process."""
+    _steps_left[0] = 0
+
+
+def kept_loops() -> tuple[int, list[str]]:
+    """Return the number of compiled forms of loops in this process, and the folders in which they are kept."""
+    found = [loop.kept() for loop in _loops]
+    return sum(n for n, _ in found), sorted({folder for _, folder in found if folder})

@@ -82,55 +82,6 @@ def inverse_bands(factors: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
-def fit_line(u: FloatArray, rows: FloatArray, line: FloatArray) -> None:
-    """Improve `line`, a slope and an intercept, by Newton's method on the logistic loss; steps are halved.
-
-    `rows` holds weights, which sum to one, and targets of the rows. It stops where a step gains nothing more that
-    float64 shows.
-    """
-    value, g0, g1, h00, h01, h11 = _line_derivatives(u, rows, line[0], line[1])
-    for _ in range(100):
-        determinant = h00 * h11 - h01 * h01
-        if not determinant > 1e-14 * h00 * h11:
-            return
-        step0, step1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
-        decrement = g0 * step0 + g1 * step1
-        share = 1.0
-        while True:
-            tried = _line_derivatives(u, rows, line[0] - share * step0, line[1] - share * step1)
-            if tried[0] <= value - 1e-4 * share * decrement:
-                break
-            share *= 0.5
-            if share < 1e-3 or decrement < 1e-12:
-                return
-        line[0] -= share * step0
-        line[1] -= share * step1
-        value, g0, g1, h00, h01, h11 = tried
-
-
-@compiled
-def _line_derivatives(
-    u: FloatArray, rows: FloatArray, slope: float, intercept: float
-) -> tuple[float, float, float, float, float, float]:
-    """Return the logistic loss of a line, its gradient and its Hessian."""
-    value = g0 = g1 = h00 = h01 = h11 = 0.0
-    for i in range(u.size):
-        x, w, t = u[i], rows[0, i], rows[1, i]
-        f = slope * x + intercept
-        e = np.exp(-abs(f))
-        q = (1.0 if f >= 0.0 else e) / (1.0 + e)
-        value += w * (max(f, 0.0) + np.log1p(e)) - t * f
-        r = w * q - t
-        v = w * (e / ((1.0 + e) * (1.0 + e)))
-        g0 += r * x
-        g1 += r
-        h00 += v * x * x
-        h01 += v * x
-        h11 += v
-    return value, g0, g1, h00, h01, h11
-
-
-@compiled
 def fit_rising_curve(
     left: IntArray,
     share: FloatArray,

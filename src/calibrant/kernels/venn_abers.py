@@ -26,7 +26,8 @@ def sum_diagram(weight: FloatArray, positives: FloatArray, points: FloatArray, f
     vertex after k of the lower hull of the points k, ..., m.
     """
     m = weight.size
-    points[0] = 0.0
+    for j in range(4):
+        points[0, j] = 0.0
     for k in range(m):
         for j, added in ((0, weight[k]), (2, positives[k])):
             before = points[k, j]

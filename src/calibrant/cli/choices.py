@@ -1,0 +1,18 @@
+"""Names that options offer, said here so that `--help` imports nothing; a test compares them with those they name."""
+
+from __future__ import annotations
+
+#: The methods of `calibrant.calibrators`.
+METHODS = (
+    *("one_vs_rest", "temperature", "matrix", "spline", "vector", "quadratic", "sigmoid", "venn_abers", "auto", "beta"),
+    *("dirichlet", "ensemble_temperature", "histogram", "isotonic", "centered_isotonic", "mimic", "top_label"),
+)
+#: The recalibrators of `calibrant.forecasts`.
+RECALIBRATORS = ("average", "distribution", "variance", "conformal", "threshold")
+#: What `calibrant.tables` reads.
+FORMATS = ("parquet", "arrow", "csv", "tsv", "jsonl")
+#: What `calibrant.persistence` writes SQL for, and the types of an ONNX model.
+DIALECTS = ("duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite")
+FLOAT_TYPES = ("float64", "float32")
+#: Bins of `calibrant.metrics`.
+SCORE_BINS = 15

@@ -1,0 +1,76 @@
+"""What a command costs before it begins: no import for its help, and compiled loops that were kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from calibrant import calibrators, forecasts, metrics, persistence, tables
+from calibrant.cli import choices
+
+SLOW_TO_IMPORT = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "pandas", "sklearn", "narwhals", "rich")
+HELPED = (
+    *("evaluate", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up"),
+    *("forecast", "forecast fit", "forecast evaluate", "forecast apply"),
+)
+
+
+def in_new_process(code, **env):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_options_offer_what_there_is():
+    assert sorted(choices.METHODS) == sorted(calibrators.CALIBRATORS)
+    assert tuple(forecasts.RECALIBRATORS) == choices.RECALIBRATORS
+    assert tables.FORMATS == choices.FORMATS
+    assert persistence.DIALECTS == choices.DIALECTS
+    assert persistence.FLOAT_TYPES == choices.FLOAT_TYPES
+    assert metrics.SCORE_BINS == choices.SCORE_BINS
+
+
+@pytest.mark.parametrize("command", HELPED)
+def test_help_imports_no_package_that_takes_long(command):
+    code = (
+        "import sys\nfrom calibrant.cli import main\n"
+        f"main({[*command.split(), '--help']!r}, standalone_mode=False)\n"
+        f"print('imported:', [name for name in {SLOW_TO_IMPORT!r} if name in sys.modules])"
+    )
+    assert in_new_process(code).splitlines()[-1] == "imported: []"
+
+
+@pytest.mark.parametrize("command", ["evaluate rows.csv", "apply fitted.json rows.csv --score p -o out.csv"])
+def test_small_files_need_neither_scipy_nor_pandas(tmp_path, command):
+    rows = "y,p\n" + "".join(f"{int(i % 10 < i // 20)},{i / 200}\n" for i in range(1, 200))
+    (tmp_path / "rows.csv").write_text(rows)
+    fit = "fit rows.csv --label y --score p --method isotonic --bounded -o fitted.json"
+    code = (
+        "import os, sys\nfrom calibrant.cli import main\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        f"main({fit.split()!r}, standalone_mode=False)\n"
+        f"main({command.split()!r}, standalone_mode=False)\n"
+        "print('imported:', [name for name in ('numba', 'scipy', 'pandas') if name in sys.modules])"
+    )
+    assert in_new_process(code).splitlines()[-1] == "imported: []"
+
+
+@pytest.mark.slow
+def test_warm_up_keeps_the_loops_that_a_default_fit_needs(tmp_path):
+    found = in_new_process("from calibrant.cli import main; main(['warm-up'])", NUMBA_CACHE_DIR=str(tmp_path))
+    assert "Compiled" in found
+    assert str(tmp_path) in found
+    before = sorted(tmp_path.rglob("*.nbc"))
+    code = (
+        "import numpy as np, calibrant as cb\n"
+        "rng = np.random.default_rng(1)\n"
+        "p = rng.random(3_000)\n"
+        "y = rng.random(3_000) < p\n"
+        "cb.AutoCalibrator().fit(p, y).predict_proba(p)\n"
+        "cb.evaluate(y, p)"
+    )
+    in_new_process(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert sorted(tmp_path.rglob("*.nbc")) == before
