@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from calibrant import calibrators, forecasts, metrics, persistence, tables
+from calibrant import calibrators, forecasts, metrics, persistence, tables, training
 from calibrant.cli import choices
 
 SLOW_TO_IMPORT = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "pandas", "sklearn", "narwhals", "rich")
 HELPED = (
-    *("evaluate", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up"),
+    *("evaluate", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up", "runs"),
     *("forecast", "forecast fit", "forecast evaluate", "forecast apply"),
 )
 
@@ -30,6 +30,7 @@ def test_options_offer_what_there_is():
     assert tables.FORMATS == choices.FORMATS
     assert persistence.DIALECTS == choices.DIALECTS
     assert persistence.FLOAT_TYPES == choices.FLOAT_TYPES
+    assert training.DEFAULT_ROOT == choices.RUNS_ROOT
     assert metrics.SCORE_BINS == choices.SCORE_BINS
 
 

@@ -16,3 +16,5 @@ DIALECTS = ("duckdb", "spark", "postgres", "bigquery", "snowflake", "sqlite")
 FLOAT_TYPES = ("float64", "float32")
 #: Bins of `calibrant.metrics`.
 SCORE_BINS = 15
+#: Where `calibrant.training` keeps its runs.
+RUNS_ROOT = "experiments/runs"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from calibrant.cli import oof, train
+from calibrant.cli import choices
 from calibrant.cli.common import Group, echo, json_option, table, write_json
 from calibrant.errors import CalibrantError, DocumentError, InvalidInputError
 from calibrant.phrases import count, figure
-from calibrant.training import AFTER, BEFORE, DEFAULT_ROOT, NO_SKILL, Run, find_run, list_runs
+
+if TYPE_CHECKING:
+    from calibrant.training import Run
 
 _COLUMNS = ("brier", "ece", "log_loss")
 
@@ -32,7 +35,7 @@ def command() -> None:
     """
 
 
-_root = click.option("--runs", "root", default=DEFAULT_ROOT, metavar="FOLDER", help="The folder of all runs.")
+_root = click.option("--runs", "root", default=choices.RUNS_ROOT, metavar="FOLDER", help="The folder of all runs.")
 
 
 @command.command("list", examples=["calibrant runs list"])
@@ -40,6 +43,8 @@ _root = click.option("--runs", "root", default=DEFAULT_ROOT, metavar="FOLDER", h
 @json_option
 def list_command(root: str, as_json: bool) -> None:
     """List the finished runs, the oldest first."""
+    from calibrant.training import list_runs
+
     runs, n_partial = list_runs(root)
     read, broken = [], []
     for run in runs:
@@ -67,6 +72,9 @@ def list_command(root: str, as_json: bool) -> None:
 @json_option
 def show_command(run: str, root: str, as_json: bool) -> None:
     """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
+    from calibrant.cli import oof, train
+    from calibrant.training import find_run
+
     found = find_run(run, root)
     with _reading(found):
         found.check()
@@ -87,6 +95,8 @@ def show_command(run: str, root: str, as_json: bool) -> None:
 @json_option
 def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
     """Compare RUNS on their test parts, and say where their settings or data differ."""
+    from calibrant.training import find_run
+
     if len(runs) < 2:
         raise InvalidInputError(f"one run, {runs[0]!r}, is named. Name two or more.")
     found = [find_run(name, root) for name in runs]
@@ -113,7 +123,7 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
 @click.option("--experiment", default="calibrant", metavar="NAME", help="Experiment in MLflow.")
 def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
     """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
-    from calibrant.training import export_to_mlflow
+    from calibrant.training import export_to_mlflow, find_run
 
     found = find_run(run, root)
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
@@ -139,6 +149,8 @@ def _table(lines: list[list[str]]) -> str:
 
 def _line(run: Run) -> list[str]:
     """Return the row of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
+    from calibrant.training import AFTER, BEFORE, NO_SKILL
+
     forecasts = run.metrics["test"]["forecasts"]
     row = [run.run_id, run.metrics["calibration"]["calibrator"]]
     for name in _COLUMNS:
