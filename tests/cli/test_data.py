@@ -116,7 +116,9 @@ def test_rows_that_are_not_independent_are_measured_so(run: Run, binary: pa.Tabl
         document = json.loads(run(f"evaluate dependent.parquet {options} --json").stdout)
         assert document["scores"] == cb.evaluate(binary["y"], binary["p"], **more).to_dict()["scores"]
         run(f"report dependent.parquet {options} -o r.json")
-        expected = cb.Report(binary["y"], binary["p"], source="dependent.parquet", score_names=["p"], **more)
+        expected = cb.Report(
+            binary["y"], binary["p"], source="dependent.parquet", label_name="y", score_names=["p"], **more
+        )
         assert json.loads(Path("r.json").read_text("utf-8")) == json.loads(expected.json())
     assert "time and label_end go together" in run("evaluate dependent.parquet --time day").stderr
 

@@ -166,4 +166,4 @@ def test_report_of_several_classes_advises_the_automatic_choice(run: Run, severa
     for heading in ("Each class against the rest", "Shares of the classes", "How sure, and how often right"):
         assert f"<h2>{heading}</h2>" in page
     words = " ".join(re.sub("<[^>]+>", "", page).split())
-    assert "calibrant fit FILE --label LABEL --score SCORES --method auto -o calibrator.json" in words
+    assert "calibrant fit several.parquet --label y --score p_cat,p_dog,p_eel --method auto -o calibrator.json" in words

@@ -16,7 +16,7 @@ Run = Callable[..., Result]
 
 
 def test_each_suffix_gives_its_format(run: Run, binary: pa.Table) -> None:
-    report = cb.Report(binary["y"], binary["p"], score_names=["p"], source="scores.csv")
+    report = cb.Report(binary["y"], binary["p"], score_names=["p"], source="scores.csv", label_name="y")
     for suffix, text in (("html", report.html()), ("json", report.json()), ("md", report.markdown())):
         assert run(f"report scores.csv -o report.{suffix}").output == f"Wrote report.{suffix}\n"
         assert Path(f"report.{suffix}").read_text("utf-8") == text
@@ -41,7 +41,8 @@ def test_options_reach_the_report(run: Run, binary: pa.Table) -> None:
 def test_several_columns_are_reported_by_class(run: Run, several: pa.Table) -> None:
     names = ["p_cat", "p_dog", "p_eel"]
     run("report several.parquet --score p_* -o r.json")
-    expected = cb.Report(several["y"], several.select(names), score_names=names, source="several.parquet")
+    of = {"score_names": names, "source": "several.parquet", "label_name": "y"}
+    expected = cb.Report(several["y"], several.select(names), **of)
     assert json.loads(Path("r.json").read_text("utf-8")) == json.loads(expected.json())
 
 

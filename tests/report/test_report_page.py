@@ -88,7 +88,7 @@ def test_page_states_what_the_summary_holds(report: cb.Report, page: ParsedPage)
     text = page.one("body").text
     for question in ("is_it_calibrated", "which_way", "where", "what_to_do"):
         assert " ".join(summary["verdict"][question].split()) in text
-    scores = page.within(page.one("table", class_="scores"), "tbody")[0].text
+    scores = " ".join(table.text for table in page.all("table", class_="scores"))
     fine = 5 if 0.0 < summary["scores"]["brier"]["value"] < 0.01 else 4
     for name, score in summary["scores"].items():
         if name in MEANINGS and score["value"] is not None:
@@ -151,14 +151,14 @@ def test_user_texts_are_isolated_from_the_direction_of_the_page() -> None:
 
 def test_undefined_scores_are_called_so_with_the_reason() -> None:
     page = ParsedPage(CASES["single class"]().html())
-    text = page.one("table", class_="scores").text
+    text = " ".join(table.text for table in page.all("table", class_="scores"))
     assert "AUC undefined" in text
     assert "one class" in text
     assert "nan" not in page.one("body").text.lower().split()
 
 
 def test_infinite_log_loss_is_called_so_with_the_reason() -> None:
-    text = ParsedPage(CASES["infinite loss"]().html()).one("table", class_="scores").text
+    text = ParsedPage(CASES["infinite loss"]().html()).all("table", class_="scores")[0].text
     assert "Log loss infinite" in text
     assert "Infinite: something happened that had probability 0." in text
 
@@ -238,5 +238,17 @@ def test_a_score_without_words_is_shown_by_its_name() -> None:
     """So a new score of `evaluate` reaches the page without a change here."""
     summary = CASES["30 rows"]().summary()
     summary["scores"]["quadratic_skill"] = dict(summary["scores"]["brier"])
-    (_, table) = score_section(summary).blocks
-    assert table.rows[-1].cells[0] == "Quadratic skill"
+    (_, first, more) = score_section(summary).blocks
+    assert more.rows[-1].cells[0] == "Quadratic skill"
+    assert [row.cells[0] for row in first.rows][:2] == ["Brier score", "Log loss"]
+
+
+def test_diagram_comes_first_then_at_most_six_scores_and_the_rest_folded(html: str, page: ParsedPage) -> None:
+    first, *more = page.all("table", class_="scores")
+    assert len(page.within(first, "tr")) <= 1 + 2 * 6
+    assert html.index("<svg") < html.index('<table class="scores"')
+    bins, details = page.all("details")
+    assert "open" not in details.attributes | bins.attributes
+    assert page.within(bins, "table") == page.all("table", class_="bins")
+    assert page.within(details, "table") == more
+    assert page.within(details, "summary")[0].text.split()[1:] == ["more", "scores"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +230,17 @@ def test_command_names_a_method_that_exists_and_helps(data: tuple[Any, Any], sco
     assert cb.metrics.log_loss(y[1::2], mended) < cb.metrics.log_loss(y[1::2], p[1::2])
 
 
+def test_command_has_the_names_that_are_known(tmp_path: Path) -> None:
+    y, p = binary(2_000, sharpness=2.0)
+    file = tmp_path / "our scores.csv"
+    pd.DataFrame({"default flag": y, "p raw": p}).to_csv(file, index=False)
+    found = cb.Report.from_source(file, label="default flag", score="p raw").summary()["verdict"]["command"]
+    assert shlex.split(found)[3:7] == ["--label", "default flag", "--score", "p raw"]
+    assert shlex.split(found)[2].endswith("our scores.csv")
+    named = cb.Report(pd.Series(y, name="y"), p, score_names="it's p").summary()["verdict"]["command"]
+    assert shlex.split(named)[2:] == ["FILE", "--label", "y", "--score", "it's p", "-o", "calibrator.json"]
+
+
 # --- Markdown ------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +250,9 @@ def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
     assert lines[0].startswith("# ")
     assert f"**{summary['verdict']['headline']}**" in lines
     tables = [list(rows) for rows in table_blocks(lines)]
-    expected = [len(MEANINGS.keys() & summary["scores"].keys()), len(summary["curve"]["bins"])]
+    shown = MEANINGS.keys() & summary["scores"].keys()
+    first = shown & {"brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc"}
+    expected = [len(summary["curve"]["bins"]), len(first), len(shown - first)]
     expected += [len(summary["class_curves"])] * (3 if summary["classes"] else 1) if summary["class_curves"] else []
     expected += [len(summary["groups"]["curves"])] if summary["groups"] else []
     assert [len(rows) - 2 for rows in tables] == expected

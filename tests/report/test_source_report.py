@@ -59,6 +59,7 @@ def test_where_scores_fit_it_is_the_report_of_memory(tmp_path: Path, weighted: b
         pos_label=positive,
         source=str(tmp_path),
         score_names=["p"],
+        label_name="y",
     )
     a, b = found.summary(), wanted.summary()
     assert sorted(a) == sorted(b)

@@ -41,8 +41,10 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
             report = Report.from_source(columns.source, group=options["group"], **more)
     else:
         found = opened.read()
-        source = found.columns.source
-        report = Report.of_rows(found.rows, source=source.name, n_skipped=source.n_skipped, **more)
+        source, of = found.columns.source, found.columns.request
+        more |= {"source": source.name, "n_skipped": source.n_skipped, "label_name": of.label}
+        more |= {"file": None if of.file == "-" else of.file}
+        report = Report.of_rows(found.rows, **more)
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))

@@ -6,6 +6,7 @@ Both give the same figures, those of `evaluate`, and summaries of one score each
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -27,6 +28,8 @@ from calibrant.summary import ScoreSummary
 #: Scores of each group, and the summary of its rows.
 Groups: TypeAlias = tuple[metrics.GroupScores, Mapping[Any, ScoreSummary]]
 ON = "given data"
+#: Longer names stay placeholders in a command.
+_LONGEST_WORD = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ def summarise(
     score_names: list[str],
     groups: tuple[str, Groups] | None = None,
     n_skipped: int = 0,
+    label_name: str | None = None,
+    file: str | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
     """Return what `Report` says, as dicts, lists, strings and numbers; NaN is None."""
@@ -143,7 +148,7 @@ def summarise(
         "title": clean(title),
         "version": __version__,
         "kind": "binary" if is_binary else "multiclass",
-        "verdict": _with_command(metrics.verdict(found.scores), is_binary=is_binary),
+        "verdict": _with_command(metrics.verdict(found.scores), file, label_name, score_names, is_binary=is_binary),
         "scores": _plain_scores(found.scores),
         "curve": curve_of(found.column, n_bins, level, label, n_rows=n, effect=effect, band="consistency", rng=rng),
         "groups": None
@@ -179,11 +184,23 @@ def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     return plain
 
 
-def _with_command(found: metrics.Verdict, *, is_binary: bool) -> dict[str, Any]:
-    """Return the parts of a verdict, and the command that does what it advises."""
-    score = "SCORE" if is_binary else "SCORES --method auto"
-    command = f"calibrant fit FILE --label LABEL --score {score} -o calibrator.json"
+def _with_command(
+    found: metrics.Verdict, file: str | None, label: str | None, scores: Sequence[str], *, is_binary: bool
+) -> dict[str, Any]:
+    """Return the parts of a verdict, and the command that does what it advises, with the names that are known."""
+    table = "FILE" if file is None else _word(file, "FILE")
+    of = "LABEL" if label is None else _word(label, "LABEL")
+    placeholder = "SCORE" if is_binary else "SCORES"
+    score = _word(",".join(scores), placeholder) if scores else placeholder
+    method = "" if is_binary else " --method auto"
+    command = f"calibrant fit {table} --label {of} --score {score}{method} -o calibrator.json"
     return {**found.to_dict(), "command": command if found.action == "calibrate" else None}
+
+
+def _word(name: str, placeholder: str) -> str:
+    """Quote a name for a shell; the placeholder of one that is long, or not what it looks like."""
+    is_plain = name.isprintable() and len(name) <= _LONGEST_WORD and not set(name) & set("<>`")
+    return shlex.quote(name) if is_plain else placeholder
 
 
 def _counts(stream: engines.SourceStream, weights: FloatArray) -> npt.NDArray[Any]:

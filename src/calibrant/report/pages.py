@@ -78,6 +78,7 @@ class Table:
     """A table; its `label` says to a screen reader what it is, and `look` is the class of its style.
 
     A phone has no room for the columns with the numbers in `wide`. Markdown puts notes in a column, `note_title`.
+    A table that is `folded` shows this line alone until it is opened.
     """
 
     kind: ClassVar[str] = "table"
@@ -87,6 +88,7 @@ class Table:
     look: Literal["scores", "scores parts", "bins", "classes", "classes noted", "worst"] = "classes"
     wide: Sequence[int] = ()
     note_title: str = ""
+    folded: str = ""
 
 
 @dataclass(frozen=True, slots=True)

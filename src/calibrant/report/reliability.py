@@ -108,6 +108,7 @@ def reliability_section(summary: dict[str, Any]) -> pages.Section:
         ],
         look="bins",
         wide=(4,),
+        folded=f"The {len(curve['bins'])} bins" if len(curve["bins"]) > 1 else "The bin",
     )
     title = "Reliability" if is_binary else "Reliability of the most probable class"
     return pages.Section(title, [pages.Pictures([picture], "main"), pages.Text(lead), bins])

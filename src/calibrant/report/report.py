@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, 
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.rows import Rows
-from calibrant.tables import Missing, open_rows
+from calibrant.tables import Missing, RowSource, open_rows
 from calibrant.validation import ArrayLike, check_integer, series_name
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ _MULTICLASS_MEANINGS = {
     "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
     "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
 }
+#: Scores that the page shows first; the others are folded.
+_FIRST = ("brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc")
 #: Scores that the verdict tells in words.
 _IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
 #: Decimals of scores of the size of 1.
@@ -105,6 +108,8 @@ class Report(pages.PageReport):
         Heading of the page.
     score_names : sequence of str, optional
         Names of the columns of `y_prob`, to be stated with the data.
+    label_name : str, optional
+        Name of the column of labels, for the command that the page advises; by default that of their series.
     source : str, optional
         Name of the file or table that the rows come from.
     rng : int, numpy Generator or None
@@ -145,6 +150,7 @@ class Report(pages.PageReport):
         group_name: str | None = None,
         title: str = "Calibration report",
         score_names: Sequence[str] | None = None,
+        label_name: str | None = None,
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
@@ -152,16 +158,33 @@ class Report(pages.PageReport):
         known = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
         rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        what = {"title": title, "source": source, "score_names": names}
+        what = {
+            "title": title,
+            "source": source,
+            "score_names": names,
+            "label_name": label_name or series_name(y_true),
+            "file": source,
+        }
         self._summary = _summary_of_rows(rows, n_bins, level, rng, **what)
 
     @classmethod
     def of_rows(
-        cls, rows: Rows, *, n_bins: int, level: float, title: str, source: str, rng: int, n_skipped: int = 0
+        cls,
+        rows: Rows,
+        *,
+        n_bins: int,
+        level: float,
+        title: str,
+        source: str,
+        rng: int,
+        n_skipped: int = 0,
+        label_name: str | None = None,
+        file: str | None = None,
     ) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
         names = [clean(each) for each in rows.columns or ()]
-        what = {"title": title, "source": source, "score_names": names, "n_skipped": n_skipped}
+        what: dict[str, Any] = {"title": title, "source": source, "score_names": names}
+        what |= {"n_skipped": n_skipped, "label_name": label_name, "file": file}
         return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, **what))
 
     @classmethod
@@ -223,13 +246,14 @@ class Report(pages.PageReport):
         groups = None if group is None else (group, groups_in_source(found, settings))
         measured = of_source(found, settings)
         what: dict[str, Any] = {"title": title, "source": where, "score_names": names, "groups": groups}
-        what |= {"n_skipped": reader.source.n_skipped}
+        what |= {"n_skipped": reader.source.n_skipped, "label_name": label}
+        what |= {"file": where if isinstance(source, (str, os.PathLike, RowSource)) else None}
         return cls.__new__(cls).keep(summarise(measured, n_bins=n_bins, rng=rng, **what))
 
     def page(self) -> pages.Page:
         summary = self._summary
         found = summary["verdict"]
-        sections = [score_section(summary), reliability_section(summary), *class_sections(summary)]
+        sections = [reliability_section(summary), score_section(summary), *class_sections(summary)]
         if summary["groups"] is not None:
             sections.append(group_section(summary["groups"]))
         sections.append(_data_section(summary))
@@ -269,25 +293,23 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
         said = scores[name]["note"].rstrip(".")
         return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
 
-    found = pages.table(
-        "Scores",
-        list(shown),
-        [
-            ("Score", lambda name: shown[name][0]),
-            ("Value", value),
-            (
-                f"{percent_level(data['level'])} interval",
-                lambda name: pages.ends(scores[name], _COARSE.get(name, fine)),
-            ),
-        ],
-        note=note,
-        look="scores",
-        note_title="Meaning",
-    )
+    def ends(name: str) -> str:
+        return pages.ends(scores[name], _COARSE.get(name, fine))
+
+    def title(name: str) -> str:
+        return shown[name][0]
+
+    columns = [("Score", title), ("Value", value), (f"{percent_level(data['level'])} interval", ends)]
+    first = [name for name in _FIRST if name in shown]
+    rest = [name for name in shown if name not in first]
+    look: dict[str, Any] = {"note": note, "look": "scores", "note_title": "Meaning"}
+    tables = [pages.table("Scores", first, columns, **look)]
+    if rest:
+        tables.append(pages.table("More scores", rest, columns, folded=f"{len(rest)} more scores", **look))
     lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
     worth = f"They are not independent, and worth about {int(data['effective_rows']):,} rows that are."
     notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
-    return pages.Section("Scores", [pages.Text(" ".join([lead, *notes])), found])
+    return pages.Section("Scores", [pages.Text(" ".join([lead, *notes])), *tables])
 
 
 def _methods_of(summary: dict[str, Any]) -> str:
