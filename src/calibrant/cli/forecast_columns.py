@@ -156,6 +156,9 @@ class ForecastRows:
         """Return the finite numbers of the column that an option names; None where it names none."""
         if option not in self.extra:
             return None
+        from calibrant.tables import check_numbers
+        from calibrant.validation import as_scores
+
         name = called(self.extra_names[option], self.file)
         check_numbers(self.extra[option], name)
         return as_scores(self.extra[option], name=name).values
