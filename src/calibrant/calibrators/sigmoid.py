@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
+from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError
 from calibrant.logistic import (
     LogisticProblem,
     fit_slope_intercept,
@@ -13,12 +17,13 @@ from calibrant.logistic import (
     platt_rates,
     platt_targets,
 )
-from calibrant.maps import BetaMap, BinaryMap, LogisticMap, line_map
+from calibrant.maps import BetaMap, BinaryMap, LogisticMap, Map, line_map
 from calibrant.numerics import FloatArray, clip_open, logit
 from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
+from calibrant.validation import InputKind, check_choice
 
 
 @named("sigmoid")
@@ -31,6 +36,9 @@ class SigmoidCalibrator(BinaryCalibrator):
         What the scores are. Probabilities enter as their logits, with 0 and 1 moved inward by a clip that the
         data set (`calibrant.numerics.clip_from_data`); a logistic curve over the probability itself can't even
         express the identity.
+    on : {"logit", "probability"}, optional
+        What the curve of probabilities is over; by default their logit. "probability" gives the numbers of
+        scikit-learn's sigmoid for classifiers without a decision function.
 
     Notes
     -----
@@ -51,15 +59,35 @@ class SigmoidCalibrator(BinaryCalibrator):
     """
 
     map_kinds = (BetaMap, LogisticMap)
+    later_settings = ("on",)
+
+    def __init__(self, *, input: InputKind = "probability", on: Literal["logit", "probability"] | None = None) -> None:
+        super().__init__(input=input)
+        self.on = on
+
+    def check_params(self) -> None:
+        super().check_params()
+        if self.on is not None:
+            check_choice("on", self.on, ("logit", "probability"))
+            if self.input != "probability":
+                raise InvalidInputError(f"on={self.on!r} is for probabilities, but input={self.input!r}. Leave on out.")
+
+    @property
+    def _line_over(self) -> InputKind:
+        """What the line is over: "score" for the scores as they are."""
+        return "score" if self.on == "probability" else self.input
+
+    def check_values(self, fitted: Map, input: InputKind, field: DocumentField) -> None:
+        super().check_values(fitted, "score" if self.on == "probability" else input, field)
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
-        ties, clip = on_logits(data.tied(), self.input)
+        ties, clip = on_logits(data.tied(), self._line_over)
         slope, intercept = fit_slope_intercept(ties)
         return line_map(slope, intercept, clip)
 
     def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
         """Fit to scores in the middle of [-1, 1], from the fit to their cells, by Newton's method."""
-        clip, rates = cells.clip if self.input == "probability" else None, platt_rates(cells.tied())
+        clip, rates = cells.clip if self._line_over == "probability" else None, platt_rates(cells.tied())
 
         def on_line(s: FloatArray) -> FloatArray:
             return s if clip is None else logit(clip_open(s, clip))

@@ -93,6 +93,11 @@ class VennAbersCalibrator(BinaryCalibrator):
         p0, p1 = self._pair(self.map_, rows.scores)
         return rows.container.wrap(p0, name="p0"), rows.container.wrap(p1, name="p1")
 
+    def interval_of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the pair of fits at checked scores."""
+        self.check_fitted()
+        return self._pair(self.map_, values)
+
     def _pair(self, fitted: VennAbersMap | OneVsRestMap, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         if isinstance(fitted, OneVsRestMap):
             columns = (softmax(values) if fitted.is_logit else values).T

@@ -24,10 +24,10 @@ from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.classifier.fitting import ClassFitting, Fitting, MultilabelFitting
 from calibrant.classifier.methods import refuse_misspelt, resolve
 from calibrant.classifier.multilabel import is_multilabel, label_matrix
-from calibrant.classifier.pairs import Pair, mean_of_pairs, saved_form
+from calibrant.classifier.pairs import Pair, interval_of_pairs, mean_of_pairs, saved_form
 from calibrant.classifier.splits import refuse_prefit, splits
 from calibrant.errors import DataWarning, InvalidLabelError
-from calibrant.numerics import IntArray
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_weight, label_values
 
 #: Integer labels whose range is smaller are counted, not sorted.
@@ -77,7 +77,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     it; every other name calibrates predicted probabilities where there are any; an instance says by its `input` what
     it wants. Decision values go in as scores, or, into a calibrator that takes only probabilities, through the
     logistic function. Sigmoid of probabilities works on their logits, which can express the identity, where
-    scikit-learn's works on the probabilities themselves.
+    scikit-learn's works on the probabilities themselves: ``method=SigmoidCalibrator(on="probability")`` gives its
+    numbers for classifiers without a decision function.
 
     A pair whose training rows lack a class says nothing of it: the class gets the mean probability that the other
     pairs give it, and what that pair says is shared among the rest.
@@ -228,6 +229,27 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """
         check_is_fitted(self)
         return mean_of_pairs(self.calibrated_classifiers_, X)
+
+    def predict_interval(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper Venn-Abers probabilities of each class, of a classifier with method="venn_abers".
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        p0, p1 : ndarray of shape (n, K)
+            Means over the pairs of the two isotonic fits, with the new row as none and as one of the class; see
+            `VennAbersCalibrator`. `predict_proba` lies between them for two classes.
+
+        Raises
+        ------
+        CalibrantError
+            If the method is another one, or a class was not in all calibration rows.
+        """
+        check_is_fitted(self)
+        return interval_of_pairs(self.calibrated_classifiers_, X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable label of each row, which need not be the one that the classifier predicts.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -58,6 +60,10 @@ class RegressorCalibrator:
             return self._predict(self.regressors_[0], values)
         columns = [self._predict(fitted, column) for fitted, column in zip(self.regressors_, values.T, strict=True)]
         return normalise_rows(np.column_stack(columns))
+
+    def columns(self) -> list[Callable[[FloatArray], FloatArray]]:
+        """Return what predicts the rate of each class from its column."""
+        return [partial(self._predict, fitted) for fitted in self.regressors_]
 
     def _weights(self, weight: FloatArray | None) -> dict[str, FloatArray]:
         if weight is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from calibrant.calibrators import Calibrator
+from calibrant.calibrators import Calibrator, VennAbersCalibrator
 from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
+from calibrant.maps import OneVsRestMap
 from calibrant.multilabel import MultilabelCalibrator
 from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows
 from calibrant.rows import Rows
-from calibrant.validation import Labels, as_scores
+from calibrant.validation import ArrayLike, Labels, as_scores
 
 #: How far outside [0, 1] a probability may lie by rounding.
 _ROUNDING = 1e-5
@@ -58,6 +59,10 @@ class Pair(ABC):
     def read(self, X: Any) -> Output:
         """Return what the classifier says of X, checked."""
 
+    def interval(self, output: Output) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """Return lower and upper Venn-Abers probabilities of every class, each of shape (n, K)."""
+        raise InvalidInputError("several labels at once have no pair of probabilities. Calibrate each label by itself.")
+
     @abstractmethod
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
         """Return calibrated probabilities of what the classifier said."""
@@ -71,6 +76,39 @@ class Pair(ABC):
             As the classifier takes it.
         """
         return self.calibrate(self.read(X))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCalibrator:
+    """What scikit-learn calls a calibrator: it predicts probabilities from scores alone.
+
+    Attributes
+    ----------
+    apply : callable
+        The fitted map of checked scores.
+    """
+
+    apply: Callable[[FloatArray], FloatArray]
+
+    def predict(self, T: ArrayLike) -> FloatArray:
+        """Return the calibrated probability of each score.
+
+        Parameters
+        ----------
+        T : array-like of shape (n,), or (n, K) where all classes are calibrated at once
+            What the classifier says: of one class against the rest, its column.
+
+        Returns
+        -------
+        probabilities : ndarray of the shape of T
+            Of one class against the rest; those of several classes sum to one only once they are divided by their sum.
+
+        Raises
+        ------
+        CalibrantError
+            If T holds what is no finite number.
+        """
+        return self.apply(as_scores(T, name="T").values)
 
 
 @dataclass(frozen=True)
@@ -108,9 +146,18 @@ class CalibratedPair(Pair):
     n_rows: float
 
     @property
-    def calibrators(self) -> list[AnyCalibrator]:
-        """The calibrator, in a list as scikit-learn has it."""
-        return [] if self.calibrator is None else [self.calibrator]
+    def calibrators(self) -> list[ColumnCalibrator]:
+        """As scikit-learn has it, one for each class that is calibrated against the rest, else one of all scores."""
+        fitted = self.calibrator
+        if fitted is None:
+            return []
+        if isinstance(fitted, Calibrator):
+            found = fitted.fitted_map
+            if isinstance(found, OneVsRestMap) and not found.is_logit:
+                return [ColumnCalibrator(part.apply) for part in found.maps]
+        elif len(fitted.regressors_) > 1:
+            return [ColumnCalibrator(part) for part in fitted.columns()]
+        return [ColumnCalibrator(fitted.apply_values)]
 
     @property
     def lacking(self) -> list[Any]:
@@ -124,6 +171,23 @@ class CalibratedPair(Pair):
 
     def read(self, X: Any) -> Output:
         return read_output(self.estimator, self.method, X, self.classes)
+
+    def interval(self, output: Output) -> tuple[FloatArray, FloatArray]:
+        fitted = self.calibrator
+        if not isinstance(fitted, VennAbersCalibrator):
+            raise InvalidInputError(
+                f"method={self.method.template!r} gives no pair of probabilities. Pass method='venn_abers'."
+            )
+        if self.fitted.size < self.classes.size:
+            lacking = np.setdiff1d(np.arange(self.classes.size), self.fitted)
+            raise InvalidInputError(
+                f"class {self.classes[lacking].tolist()[0]!r} is not in all calibration rows, so that it has no "
+                "interval. Pass fewer folds, or stratified ones."
+            )
+        p0, p1 = fitted.interval_of_values(output.values)
+        if p0.ndim == 2:
+            return p0, p1
+        return np.column_stack((1.0 - p1, p0)), np.column_stack((1.0 - p0, p1))
 
     def calibrate(self, output: Output) -> npt.NDArray[np.floating[Any]]:
         q = self._of_known(output.values)
@@ -244,6 +308,13 @@ def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]
         rest = np.maximum(1.0 - elsewhere[:, ~knows].sum(axis=1), 0.0)
         mean += np.where(knows, q * rest[:, None], elsewhere)
     return normalise_rows(mean).astype(total.dtype)
+
+
+def interval_of_pairs(pairs: Sequence[Pair], X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the means of the lower and of the upper Venn-Abers probabilities of the pairs, each of shape (n, K)."""
+    ends = [pair.interval(pair.read(X)) for pair in pairs]
+    low, high = (np.mean([each[side] for each in ends], axis=0) for side in (0, 1))
+    return low, high
 
 
 def _calibrated(pairs: Sequence[Pair], X: Any) -> Iterator[npt.NDArray[np.floating[Any]]]:
