@@ -59,7 +59,6 @@ def test_calibrators_of_two_classes_and_of_all_at_once_are_one() -> None:
     (one,) = pair.calibrators
     p = np.linspace(0.01, 0.99, 50)
     np.testing.assert_array_equal(one.predict(p), pair.calibrator.predict_proba(p))
-    np.testing.assert_array_equal(one.predict(p[:, None]), one.predict(p))
     with pytest.raises(CalibrantError, match="T row 0"):
         one.predict([np.nan])
     (pair,) = (
@@ -152,12 +151,3 @@ def test_other_methods_say_that_they_have_no_interval() -> None:
     model = cb.CalibratedClassifierCV(GaussianNB(), method="beta", cv=2).fit(X, y)
     with pytest.raises(CalibrantError, match=r"gives no pair of probabilities. Pass method='venn_abers'"):
         model.predict_interval(X)
-
-
-def test_scores_of_one_column_are_one_score_of_each_row() -> None:
-    rng = np.random.default_rng(5)
-    p = rng.random(200)
-    y = rng.random(200) < p
-    made = cb.IsotonicCalibrator(bounded=True).fit(p[:, None], y)
-    np.testing.assert_array_equal(made.predict_proba(p[:, None]), made.predict_proba(p))
-    assert cb.metrics.brier_score(y, p[:, None]) == cb.metrics.brier_score(y, p)

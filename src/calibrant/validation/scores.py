@@ -190,9 +190,6 @@ def _as_float(values: ArrayLike, name: str) -> Scores:
         raise ShapeError(f"{name} has {array.ndim} dimensions, shape {array.shape}. Pass shape (n,) or (n, K).")
     if array.shape[0] == 0:
         raise ShapeError(f"{name} is empty. Pass at least one row.")
-    if array.ndim == 2 and array.shape[1] == 1 and checked.container is NUMPY:  # as scikit-learn has one feature
-        checked = Scores(array[:, 0], NUMPY)
-        array = checked.values
     if array.ndim == 2 and array.shape[1] < 2:
         fix = f"Pass the single column as shape ({array.shape[0]},), or one column per class."
         raise ShapeError(f"{name} has shape {array.shape}. {fix}")
