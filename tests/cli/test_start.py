@@ -49,11 +49,10 @@ def test_small_files_need_neither_scipy_nor_pandas(tmp_path, command):
     rows = "y,p\n" + "".join(f"{int(i % 10 < i // 20)},{i / 200}\n" for i in range(1, 200))
     (tmp_path / "rows.csv").write_text(rows)
     fit = "fit rows.csv --label y --score p --method isotonic --bounded -o fitted.json"
+    begin = f"import os, sys\nfrom calibrant.cli import main\nos.chdir({str(tmp_path)!r})\n"
+    in_new_process(f"{begin}main({fit.split()!r}, standalone_mode=False)")
     code = (
-        "import os, sys\nfrom calibrant.cli import main\n"
-        f"os.chdir({str(tmp_path)!r})\n"
-        f"main({fit.split()!r}, standalone_mode=False)\n"
-        f"main({command.split()!r}, standalone_mode=False)\n"
+        f"{begin}main({command.split()!r}, standalone_mode=False)\n"
         "print('imported:', [name for name in ('numba', 'scipy', 'pandas') if name in sys.modules])"
     )
     assert in_new_process(code).splitlines()[-1] == "imported: []"
