@@ -41,7 +41,6 @@ ELSEWHERE = {
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
     "CostPolicy": "a matrix of costs: tests/forecasts/test_policy.py",
     "ActionPolicy": "a loss: tests/forecasts/test_promise.py",
-    "CalibrationRows": "forecasts: tests/forecasts/test_promise.py",
     "ClimatologyForecast": "as climatology: tests/forecasts/test_proper_scores.py",
     "DecisionExperimentDisplay": "an experiment: tests/forecasts/test_experiment.py",
     "FunctionLoss": "a function: tests/forecasts/test_promise.py",
