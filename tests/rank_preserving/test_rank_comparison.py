@@ -95,9 +95,11 @@ def test_order_that_may_be_broken_is_a_row_between_the_kept_and_the_free_one(nea
 
 def test_printed_it_is_a_table_and_plain_it_is_json() -> None:
     lines = str(TABLE).splitlines()
-    assert lines[0].split()[:3] == ["method", "distance", "KL"]
+    assert lines[0].split()[:4] == ["method", "converged", "distance", "divergence"]
     assert [line.split()[0] for line in lines[1:9]] == [row.method for row in TABLE.rows]
     assert len({len(line) for line in lines[1:9]}) == 1
+    assert max(map(len, lines)) <= 80
+    assert list(TABLE.to_frame()["brier"].dropna()) == [row.brier for row in TABLE.rows if np.isfinite(row.brier)]
     document = json.loads(json.dumps(TABLE.to_dict(), allow_nan=False))
     assert document["n_rows"] == 150
     assert document["rows"][-1]["log_loss"] is None

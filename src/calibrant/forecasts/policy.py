@@ -66,6 +66,9 @@ class PolicyScores(Readable):
         scores = (self.promised, self.realised, self.gap, self.baseline)
         return rows_as_columns([{part: getattr(score, part) for part in parts} for score in scores])
 
+    def _coverage(self) -> float:
+        return self.promised.level
+
 
 class ThresholdPolicy:
     """Find the threshold rule that a forecast expects to cost least, and hold it to its promise.
