@@ -23,12 +23,22 @@ import pyarrow as pa
 import pytest
 
 import calibrant as cb
-from calibrant import engines, forecasts, metrics, prior, rank_preserving
+from calibrant import decisions, engines, forecasts, metrics, prior, rank_preserving
 from calibrant.errors import CalibrantError, UnknownNameError
 from calibrant.monitor import CalibrationMonitor
 from calibrant.readable import Readable, as_text
 
-MODULES = ("", ".engines", ".forecasts", ".metrics", ".monitor", ".prior", ".rank_preserving", ".training")
+MODULES = (
+    "",
+    ".decisions",
+    ".engines",
+    ".forecasts",
+    ".metrics",
+    ".monitor",
+    ".prior",
+    ".rank_preserving",
+    ".training",
+)
 #: Public dataclasses and named tuples that are no results: what is passed in, what is fitted, and parts of machinery.
 NO_RESULTS = {
     "CalibrationConfig": "settings",
@@ -42,6 +52,8 @@ NO_RESULTS = {
     "ThresholdRule": "what a decision is made by",
     "ThresholdLoss": "what a decision costs",
     "ThresholdRound": "a round of a fit",
+    "CalibrationRows": "rows that a promise is corrected by",
+    "UnitError": "an error and its degrees of freedom",
     "ConformalRecalibrator": "a recalibrator",
     "AverageRecalibrator": "a recalibrator",
     "DistributionRecalibrator": "a recalibrator",
@@ -73,6 +85,7 @@ LABELS = np.array([RNG.choice(3, p=row) for row in MATRIX])
 MEANS = RNG.normal(size=400)
 NORMAL = forecasts.GaussianForecast(MEANS, np.ones(400))
 NUMBERS = MEANS + RNG.normal(size=400) * 1.5
+PROBLEM = decisions.Problem.two_actions(false_positive=1.0, false_negative=4.0)
 HOSTILE = ["<b>bold</b>", "\x1b[31mred", "ünïcode | pipe"]
 
 
@@ -129,6 +142,15 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ReliabilityGaps": lambda: forecasts.reliability_gaps(NORMAL, NUMBERS),
     "DecisionLoss": lambda: forecasts.DecisionLoss(1.25, 1.5),
     "NoiseFloor": lambda: forecasts.NoiseFloor(0.02, 0.01, 0.03, 0.95, 200),
+    "RoundsResult": lambda: forecasts.ThresholdRecalibrator("paper", max_rounds=2).fit(NORMAL, NUMBERS).result_,
+    "CoverageByLevel": lambda: forecasts.coverage_by_level(NORMAL, NUMBERS),
+    "HorizonScores": lambda: forecasts.evaluate_horizons(NORMAL, NUMBERS, np.arange(400) % 2),
+    "DecisionExperiment": lambda: forecasts.decision_experiment(NORMAL, NUMBERS, recalibrators=["average"]),
+    "DecisionScores": lambda: decisions.evaluate(Y, P, PROBLEM),
+    "DecisionCurve": lambda: decisions.decision_curve(Y, P),
+    "CostCurve": lambda: decisions.cost_curve(Y, P),
+    "RiskCoverageCurve": lambda: decisions.risk_coverage_curve(Y, P),
+    "TunedThreshold": lambda: decisions.tune_threshold(Y, P, PROBLEM),
     "PitHistogram": lambda: forecasts.pit_histogram(NORMAL, NUMBERS),
     "LevelCurve": lambda: forecasts.level_curve(NORMAL, NUMBERS),
     "UniformityTest": lambda: forecasts.pit_test(NORMAL, NUMBERS),

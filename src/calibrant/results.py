@@ -174,6 +174,17 @@ class _MissingScoreError(KeyError):
         return str(self.args[0])
 
 
+def scores_as_columns(rows: Sequence[Scores]) -> dict[str, Sequence[Any]]:
+    """Return the scores that all of several measurements have, as columns with one row for each measurement."""
+    shown = [name for name in rows[0] if all(name in scores for scores in rows)]
+    columns: dict[str, Sequence[Any]] = {"n": [scores[shown[0]].n for scores in rows]}
+    for name in shown:
+        columns[name] = [scores[name].value for scores in rows]
+        for end in ("low", "high"):
+            columns[f"{name}_{end}"] = [getattr(scores[name], end) for scores in rows]
+    return columns
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Curve(Readable):
     """A reliability curve: how often the event happened against how often it was predicted.

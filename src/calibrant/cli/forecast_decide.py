@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant import forecasts
 from calibrant.cli import common
 from calibrant.cli.data import check_output, check_suffix, split_list
 from calibrant.cli.evaluate import check_gates, gate_results, judge, parse_gates
 from calibrant.cli.forecast_columns import forecast_options, numbers_in, read_forecasts
 from calibrant.errors import UnknownNameError, unknown_name
 from calibrant.files import open_target
+
+if TYPE_CHECKING:
+    from calibrant.forecasts import DecisionExperiment
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -69,6 +71,8 @@ def decide_command(
 
     --max and --min make it a gate on one of the rows of the table: exit 1 if a figure is out of bounds.
     """
+    from calibrant.forecasts import decision_experiment
+
     gates = parse_gates(at_most, at_least)
     if output is not None:
         check_suffix(output, *_PICTURES, ".json")
@@ -78,7 +82,7 @@ def decide_command(
     how["recalibrators"] = None if method is None else split_list(method)
     how["y0"] = None if thresholds is None else numbers_in("--thresholds", thresholds, "0,10")
     how["cost"] = None if costs is None else numbers_in("--costs", costs, "0.1,0.5")
-    found = forecasts.decision_experiment(rows.forecast, rows.y, **how)
+    found = decision_experiment(rows.forecast, rows.y, **how)
     name = found.best if judged is None else judged
     if name not in found.scores:
         raise _unknown(name, list(found.scores))
@@ -103,7 +107,7 @@ def _unknown(name: str, known: list[str]) -> UnknownNameError:
     return unknown_name("recalibrator of --judge", name, known)
 
 
-def _write(found: forecasts.DecisionExperiment, document: dict[str, Any], output: str) -> None:
+def _write(found: DecisionExperiment, document: dict[str, Any], output: str) -> None:
     """Write the document or the picture."""
     with open_target(output) as file:
         if Path(output).suffix.lower() == ".json":

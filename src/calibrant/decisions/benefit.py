@@ -20,7 +20,7 @@ from calibrant.validation import ArrayLike, as_scores, check_fraction, check_num
 _N_THRESHOLDS = 100
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DecisionCurve(Plain):
     """Net benefit over thresholds, of a model and of acting on all rows; acting on none has 0.
 

@@ -18,7 +18,7 @@ from calibrant.validation import ArrayLike, as_probabilities, check_fraction
 _N_POINTS = 101
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CostCurve(Plain):
     """Normalised expected cost over the probability cost.
 

@@ -24,7 +24,7 @@ from calibrant.validation import ArrayLike, as_probabilities, check_fraction
 _MOST_POINTS = 200
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RiskCoverageCurve(Plain):
     """The mean loss of the most confident rows, over their share.
 

@@ -22,7 +22,7 @@ from calibrant.validation import ArrayLike, as_generator, check_fraction
 _N_DRAWS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TunedThreshold(Plain):
     """A threshold that was chosen on one part of the rows and judged on another.
 

@@ -22,7 +22,7 @@ from calibrant.validation import ArrayLike, check_fraction
 _LEVELS = np.array([0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CoverageByLevel(Plain):
     """How often outcomes fell below quantiles, and into the central intervals between them.
 

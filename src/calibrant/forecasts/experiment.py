@@ -25,7 +25,8 @@ from calibrant.forecasts.scores import Outcomes, read_outcomes, row_log_score
 from calibrant.metrics import Estimate
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import bracketed, count, figure
-from calibrant.results import Scores, plain
+from calibrant.readable import Readable
+from calibrant.results import Scores, plain, scores_as_columns
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_same_length
 
 #: The forecasts as they are, beside the recalibrated ones.
@@ -38,8 +39,8 @@ _LEAST = 20
 _COLUMNS = ("gap", "change", "within_chance", "promised_loss", "decision_loss", "regret", "crps")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DecisionExperiment:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DecisionExperiment(Readable):
     """What decisions on forecasts promised and lost on held-out rows, before and after each recalibrator.
 
     Attributes
@@ -116,13 +117,11 @@ class DecisionExperiment:
         }
         return {key: plain(value) for key, value in found.items()}
 
-    def __str__(self) -> str:
-        header, rows = self.lines()
-        widths = [max(len(row[j]) for row in (header, *rows)) for j in range(len(header))]
-        texts = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in (header, *rows)]
-        return "\n".join([self.verdict, *texts])
+    def _before(self) -> list[str]:
+        return [self.verdict]
 
-    __repr__ = __str__
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return {"recalibrator": list(self.scores), **scores_as_columns(list(self.scores.values()))}
 
 
 def decision_experiment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,16 @@ from calibrant.forecasts.regions import as_region
 from calibrant.forecasts.scores import read_outcomes
 from calibrant.forecasts.skill import skill_estimates
 from calibrant.phrases import bracketed, count, figure, listed
-from calibrant.results import Scores
+from calibrant.readable import Readable
+from calibrant.results import Scores, scores_as_columns
 from calibrant.validation import ArrayLike, as_generator, as_groups, as_weight, check_fraction, check_same_length
 
 #: Columns of the table, where all horizons have them.
 _SHOWN = ("crps", "skill", "coverage", "bias", "threshold_calibration_error", "reliability_gap")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HorizonScores:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HorizonScores(Readable):
     """Scores of forecasts at each horizon.
 
     Attributes
@@ -75,13 +77,11 @@ class HorizonScores:
             "horizons": [{"horizon": h, **scores.to_dict()} for h, scores in self.by_horizon.items()],
         }
 
-    def __str__(self) -> str:
-        table = [self.lines()[0], *self.lines()[1]]
-        widths = [max(len(row[j]) for row in table) for j in range(len(table[0]))]
-        texts = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
-        return "\n".join([self.verdict, *texts])
+    def _before(self) -> list[str]:
+        return [self.verdict]
 
-    __repr__ = __str__
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return {"horizon": list(self.by_horizon), **scores_as_columns(list(self.by_horizon.values()))}
 
 
 def evaluate_horizons(

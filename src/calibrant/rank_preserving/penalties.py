@@ -58,6 +58,7 @@ class Penalties:
         self.scale, self.is_started = np.ones_like(self.ratio), True
 
     def next_interval(self) -> int:
+        """Return the steps up to the next check."""
         self.is_descending = bool(self.descent)
         return self.n_steps if self.is_descending else int(self.interval)
 
@@ -67,6 +68,7 @@ class Penalties:
         return not self.is_descending or self.common <= self.lowest * _WORTH_A_PROJECTION
 
     def of_rows(self) -> FloatArray:
+        """Return the penalty of each row."""
         return self.common * self.ratio * self.scale
 
     def change(self, errors: Errors, row_multipliers: FloatArray) -> None:

@@ -17,6 +17,7 @@ from calibrant.forecasts.calibration import table_of_errors
 from calibrant.forecasts.scores import Outcomes
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, figure
+from calibrant.readable import Readable
 
 StoppedBy: TypeAlias = Literal["epsilon", "max_rounds", "no split", "held-out rows"]
 Measure: TypeAlias = Literal["threshold calibration error", "root mass-weighted Cramer-von Mises distance"]
@@ -28,8 +29,8 @@ MEASURES: dict[str, Measure] = dict(zip(("paper", "regularised"), get_args(Measu
 FEW_ROWS = 800
 
 
-@dataclass(frozen=True, slots=True)
-class RoundsResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RoundsResult(Readable):
     """How the rounds of a `ThresholdRecalibrator` ended, on the rows that it was fitted to.
 
     Attributes
@@ -113,10 +114,8 @@ class RoundsResult:
             )
         return [*lines, self.guarantee]
 
-    def __str__(self) -> str:
-        return "\n".join([count(self.n_rounds, "round"), *self.describe()])
-
-    __repr__ = __str__
+    def _after(self) -> list[str]:
+        return self.describe()
 
     def encode(self) -> dict[str, object]:
         """Return the fields as plain data."""
