@@ -48,27 +48,19 @@ def test_calibrators_of_several_classes_predict_one_class_each_as_in_the_multicl
         np.testing.assert_allclose(predicted[0], predicted[1], atol=1e-7)
 
 
-def test_calibrators_of_two_classes_and_of_all_at_once_are_one() -> None:
+def test_calibrators_of_two_classes_and_of_all_at_once_are_the_calibrator() -> None:
     X, y = blobs()
     two = y < 2
-    (pair,) = (
-        cb.CalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X[two], y[two])))
-        .fit(X[two], y[two])
-        .calibrated_classifiers_
-    )
-    (one,) = pair.calibrators
-    p = np.linspace(0.01, 0.99, 50)
-    np.testing.assert_array_equal(one.predict(p), pair.calibrator.predict_proba(p))
+    pair = pair_of(X[two], y[two], "sigmoid")
+    assert pair.calibrators == [pair.calibrator]
+    pair = pair_of(X, y, "dirichlet")
+    assert pair.calibrators == [pair.calibrator]
+
+
+def test_a_calibrator_of_one_class_refuses_what_is_no_number() -> None:
+    X, y = blobs()
     with pytest.raises(CalibrantError, match="T row 0"):
-        one.predict([np.nan])
-    (pair,) = (
-        cb.CalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)), method="dirichlet")
-        .fit(X, y)
-        .calibrated_classifiers_
-    )
-    (one,) = pair.calibrators
-    P = np.random.default_rng(1).dirichlet([1.0, 2.0, 3.0], 20)
-    np.testing.assert_allclose(one.predict(P).sum(axis=1), 1.0)
+        pair_of(X, y, "sigmoid").calibrators[0].predict([np.nan])
 
 
 def test_calibrators_of_a_regressor_are_one_for_each_class() -> None:

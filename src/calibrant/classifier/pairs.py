@@ -80,7 +80,7 @@ class Pair(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ColumnCalibrator:
-    """What scikit-learn calls a calibrator: it predicts probabilities from scores alone.
+    """What scikit-learn calls a calibrator: it predicts the probability of one class from its scores.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ class ColumnCalibrator:
 
         Parameters
         ----------
-        T : array-like of shape (n,), or (n, K) where all classes are calibrated at once
-            What the classifier says: of one class against the rest, its column.
+        T : array-like of shape (n,)
+            What the classifier says of the class: its column.
 
         Returns
         -------
-        probabilities : ndarray of the shape of T
-            Of one class against the rest; those of several classes sum to one only once they are divided by their sum.
+        probabilities : ndarray of shape (n,)
+            Of the class against the rest; those of several classes sum to one only once they are divided by their sum.
 
         Raises
         ------
@@ -146,8 +146,8 @@ class CalibratedPair(Pair):
     n_rows: float
 
     @property
-    def calibrators(self) -> list[ColumnCalibrator]:
-        """As scikit-learn has it, one for each class that is calibrated against the rest, else one of all scores."""
+    def calibrators(self) -> list[Any]:
+        """As scikit-learn has it: a `ColumnCalibrator` for each of K classes against the rest, else the calibrator."""
         fitted = self.calibrator
         if fitted is None:
             return []
@@ -157,7 +157,7 @@ class CalibratedPair(Pair):
                 return [ColumnCalibrator(part.apply) for part in found.maps]
         elif len(fitted.regressors_) > 1:
             return [ColumnCalibrator(part) for part in fitted.columns()]
-        return [ColumnCalibrator(fitted.apply_values)]
+        return [fitted]
 
     @property
     def lacking(self) -> list[Any]:
