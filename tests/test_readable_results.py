@@ -225,7 +225,7 @@ def test_every_result_prints_within_the_width_of_the_terminal(name: str, width: 
     assert text == str(_example(name))
     assert text.strip()
     assert [line for line in text.splitlines() if len(line) > width] == []
-    assert len(text.splitlines()) < 90
+    assert len(text.splitlines()) < 120
     assert not any(character < " " and character != "\n" for character in text)
     assert f"{name}(" not in text
 

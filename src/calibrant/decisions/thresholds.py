@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +15,14 @@ from calibrant.decisions.policy import Policy, as_policy
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
+from calibrant.readable import rows_as_columns
 from calibrant.results import Plain, Score
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
 #: Draws of the rows by which the spread of the chosen threshold is told.
 _N_DRAWS = 200
+#: What the table shows of each score.
+_SHOWN = ("name", "value", "low", "high", "n", "method")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,8 +58,9 @@ class TunedThreshold(Plain):
         names = ("threshold", "realised", "cost_optimal", "saved")
         return {name: getattr(self, name).to_dict() for name in names}
 
-    def __str__(self) -> str:
-        return "\n".join(map(str, (self.threshold, self.realised, self.cost_optimal, self.saved)))
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        scores = (self.threshold, self.realised, self.cost_optimal, self.saved)
+        return rows_as_columns([{part: getattr(score, part) for part in _SHOWN} for score in scores])
 
 
 def tune_threshold(

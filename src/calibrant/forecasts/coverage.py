@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +65,16 @@ class CoverageByLevel(Plain):
         ]
         return header, rows
 
-    def __str__(self) -> str:
-        return "\n".join(str(score) for score in (*self.below, *self.coverage))
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        found, none = [*self.below, *self.coverage], [math.nan] * len(self.below)
+        return {
+            "share": ["below"] * len(self.below) + ["central"] * len(self.coverage),
+            "level": [*self.levels, *self.central_levels],
+            "value": [score.value for score in found],
+            "value_low": [score.low for score in found],
+            "value_high": [score.high for score in found],
+            "width": [*none, *(score.value for score in self.sharpness)],
+        }
 
 
 def coverage_by_level(
