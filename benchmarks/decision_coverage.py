@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks._harness import Tables, kept
 from calibrant.calibrators import make_calibrator
-from calibrant.decisions import Problem, expected_loss
+from calibrant.decisions import Policy, Problem, expected_loss
 from calibrant.errors import CalibrantWarning
 from calibrant.numerics import expit
 
@@ -75,7 +75,7 @@ def _holds(
     new, _ = draw(rng, N_NEW, truth)
     calibrator = make_calibrator(method).fit(s, y)
     promised = expected_loss(new, problem, calibrator=calibrator, fitted_to=(s, y))
-    yes = problem.policy().decide(calibrator.predict_proba(scores)) == "yes"
+    yes = Policy(problem).decide(calibrator.predict_proba(scores)) == "yes"
     table = problem.table
     assert table is not None
     true = float(np.mean(np.where(yes, (1.0 - rates) * table[1, 0], rates * table[0, 1])))

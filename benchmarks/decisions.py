@@ -25,7 +25,7 @@ import calibrant as cb
 from benchmarks._harness import Tables, kept, machine_facts, race
 from benchmarks.decision_coverage import run_coverage
 from benchmarks.score_sets import binary_sets, splits
-from calibrant.decisions import Problem, expected_loss
+from calibrant.decisions import Policy, Problem, expected_loss
 from calibrant.decisions.hindsight import best_charges, chosen, ordering
 from calibrant.decisions.outcomes import of_taken, read_decided
 from calibrant.errors import CalibrantWarning
@@ -136,7 +136,7 @@ def _out_of_fold(calibration: Any) -> np.ndarray:
 def _speed(tables: Tables) -> None:
     """Compare a policy of three actions on a file with a read and a write of it."""
     table = np.array([[0.0, 5.0, 9.0], [2.0, 1.0, 6.0], [7.0, 5.0, 0.0]])
-    policy = Problem(table, actions=["none", "drug", "cut"]).policy()
+    policy = Policy(Problem(table, actions=["none", "drug", "cut"]))
     p = np.random.default_rng(0).random((N_SPEED, 3))
     p /= p.sum(axis=1, keepdims=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 from sklearn.metrics import confusion_matrix
 
-from calibrant.decisions import Problem, evaluate
+from calibrant.decisions import Policy, Problem, evaluate
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError
 
 YES_NO = Problem.two_actions(false_positive=1.0, false_negative=4.0)
@@ -28,7 +28,7 @@ def test_realised_loss_is_that_of_scikit_learns_confusion_matrix() -> None:
     y, p = draw(500)
     table = np.array([[0.5, 4.0], [1.0, -2.0]])
     problem = Problem(table, actions=["no", "yes"])
-    counts = confusion_matrix(y, problem.policy().decide(p) == "yes")
+    counts = confusion_matrix(y, Policy(problem).decide(p) == "yes")
     found = evaluate(y, p, problem)
     assert found["realised"].value == pytest.approx((counts * table.T).sum() / 500, abs=1e-12)
     expected = np.column_stack((1 - p, p)) @ table.T
@@ -51,7 +51,7 @@ def test_the_best_threshold_in_hindsight_is_the_best_of_all(rows: list[tuple[int
     y[:2] = [0, 1]
     cuts = [0.0, *(np.unique(p)), 1.1]
     losses = [np.where(p >= cut, 1.0 - y, 4.0 * y).mean() for cut in cuts]
-    for policy in (YES_NO, YES_NO.policy(threshold=0.55)):
+    for policy in (YES_NO, Policy(YES_NO, threshold=0.55)):
         found = evaluate(y, p, policy)
         assert found["best_in_hindsight"].value == pytest.approx(min(losses), abs=1e-12)
         assert found["regret"].value == pytest.approx(found["realised"].value - min(losses), abs=1e-12)
@@ -160,7 +160,7 @@ def test_labels_of_text_and_named_columns_are_matched() -> None:
     assert plain["realised"].value == named["realised"].value
     assert plain["promised"].value == pytest.approx(named["promised"].value, abs=1e-15)
     codes = {"cat": 0, "dog": 1, "eel": 2}
-    chosen = Problem(losses).policy().decide(shuffled)
+    chosen = Policy(Problem(losses)).decide(shuffled)
     assert named["realised"].value == pytest.approx(np.mean([losses[a][k] for a, k in zip(chosen, y, strict=True)]))
     assert set(codes) == set(y)
 

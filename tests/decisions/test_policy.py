@@ -36,40 +36,40 @@ THREE = Problem(
 
 def test_decisions_of_one_score_are_those_of_elkans_threshold() -> None:
     p = np.random.default_rng(0).random(1_000)
-    assert (YES_NO.policy().decide(p) == "yes").tolist() == (p > YES_NO.threshold).tolist()
-    own = YES_NO.policy(threshold=0.7).decide(np.append(p, 0.7))
+    assert (Policy(YES_NO).decide(p) == "yes").tolist() == (p > YES_NO.threshold).tolist()
+    own = Policy(YES_NO, threshold=0.7).decide(np.append(p, 0.7))
     assert (own == "yes").tolist() == [*(p >= 0.7).tolist(), True]
 
 
 def test_ties_go_to_the_first_action() -> None:
     same = Problem([[1.0, 1.0], [1.0, 1.0]], actions=["x", "y"])
-    assert same.policy().decide([0.0, 0.3, 1.0]).tolist() == ["x"] * 3
+    assert Policy(same).decide([0.0, 0.3, 1.0]).tolist() == ["x"] * 3
     named = Problem([[1.0, 1.0], [1.0, 1.0]], actions=["x", "y"], do_nothing="y")
-    assert named.policy().decide([0.0, 0.3, 1.0]).tolist() == ["y"] * 3
+    assert Policy(named).decide([0.0, 0.3, 1.0]).tolist() == ["y"] * 3
 
 
 def test_no_action_of_a_row_would_have_been_expected_to_cost_less() -> None:
     p = np.random.default_rng(1).dirichlet([1.0, 1.0, 1.0], 500)
     losses = p @ THREE.table.T
-    decided = THREE.policy().decide(p)
+    decided = Policy(THREE).decide(p)
     chosen = losses[np.arange(500), [THREE.actions.index(a) for a in decided]]
     np.testing.assert_allclose(chosen, losses.min(axis=1), atol=1e-12)
-    assert THREE.policy().choose(losses).tolist() == decided.tolist()
+    assert Policy(THREE).choose(losses).tolist() == decided.tolist()
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_frames_go_by_names_and_give_back_a_series_with_their_index(order: list[int]) -> None:
     p = np.random.default_rng(2).dirichlet([1.0, 1.0, 1.0], 50)
-    plain = THREE.policy().decide(p).tolist()
+    plain = Policy(THREE).decide(p).tolist()
     columns = {f"p_{'abc'[k]}": p[:, k] for k in order}
-    of_pandas = THREE.policy().decide(pd.DataFrame(columns, index=range(100, 150)))
+    of_pandas = Policy(THREE).decide(pd.DataFrame(columns, index=range(100, 150)))
     assert isinstance(of_pandas, pd.Series)
     assert of_pandas.index.tolist() == list(range(100, 150))
-    of_polars = THREE.policy().decide(pl.DataFrame(columns))
+    of_polars = Policy(THREE).decide(pl.DataFrame(columns))
     assert isinstance(of_polars, pl.Series)
-    of_arrow = THREE.policy().decide(pa.table(columns))
+    of_arrow = Policy(THREE).decide(pa.table(columns))
     assert plain == of_pandas.tolist() == of_polars.to_list() == of_arrow.to_pylist()
-    assert YES_NO.policy().decide(pa.array([0.1, 0.9])).to_pylist() == ["no", "yes"]
+    assert Policy(YES_NO).decide(pa.array([0.1, 0.9])).to_pylist() == ["no", "yes"]
 
 
 def assigned(losses: np.ndarray, room: dict[int, int]) -> float:
@@ -102,8 +102,8 @@ def test_capacities_of_many_rows_are_kept_at_the_least_total_loss() -> None:
 
 def test_a_single_limited_action_goes_to_the_rows_that_gain_most() -> None:
     problem = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 2})
-    assert problem.policy().decide([0.2, 0.9, 0.3, 0.9, 0.9]).tolist() == ["wait", "call", "wait", "call", "wait"]
-    assert problem.policy().decide([0.01, 0.02, 0.9]).tolist() == ["wait", "wait", "call"], "none that loses by it"
+    assert Policy(problem).decide([0.2, 0.9, 0.3, 0.9, 0.9]).tolist() == ["wait", "call", "wait", "call", "wait"]
+    assert Policy(problem).decide([0.01, 0.02, 0.9]).tolist() == ["wait", "wait", "call"], "none that loses by it"
 
 
 def test_capacities_hold_for_each_day_as_if_it_were_alone() -> None:
@@ -112,11 +112,11 @@ def test_capacities_hold_for_each_day_as_if_it_were_alone() -> None:
     problem = Problem(
         {"call": {0: 1.0, 1: -9.0}, "mail": {0: 0.1, 1: -1.0}}, do_nothing="-", capacity={"call": 20, "mail": 9}
     )
-    found = problem.policy().decide(p, per=day)
+    found = Policy(problem).decide(p, per=day)
     for name in np.unique(day):
-        np.testing.assert_array_equal(found[day == name], problem.policy().decide(p[day == name]))
+        np.testing.assert_array_equal(found[day == name], Policy(problem).decide(p[day == name]))
     with pytest.raises(InvalidInputError, match="no action has one"):
-        YES_NO.policy().decide(p, per=day)
+        Policy(YES_NO).decide(p, per=day)
 
 
 # --- SQL ---------------------------------------------------------------------------------------------------------
@@ -152,41 +152,41 @@ def test_sql_gives_the_same_actions(dialect: Any, case: str) -> None:
     run, classes = ENGINES[dialect], ["p_b", "p_c", "p_a"]
     match case:
         case "one score":
-            sql, wanted = YES_NO.policy().to_sql(dialect, keep=["id"]), YES_NO.policy().decide(ROWS["p"])
+            sql, wanted = Policy(YES_NO).to_sql(dialect, keep=["id"]), Policy(YES_NO).decide(ROWS["p"])
         case "threshold":
-            policy = YES_NO.policy(threshold=0.55)
+            policy = Policy(YES_NO, threshold=0.55)
             sql, wanted = policy.to_sql(dialect, keep=["id"]), policy.decide(ROWS["p"])
         case "three classes":
-            sql = THREE.policy().to_sql(dialect, columns=classes, keep=["id"])
-            wanted = THREE.policy().decide(pd.DataFrame({name: ROWS[name] for name in classes}))
+            sql = Policy(THREE).to_sql(dialect, columns=classes, keep=["id"])
+            wanted = Policy(THREE).decide(pd.DataFrame({name: ROWS[name] for name in classes}))
         case "costs":
-            sql = COSTLY.policy().to_sql(dialect, keep=["id"])
-            wanted = COSTLY.policy().decide(ROWS["p"], costs=pd.DataFrame(ROWS))
+            sql = Policy(COSTLY).to_sql(dialect, keep=["id"])
+            wanted = Policy(COSTLY).decide(ROWS["p"], costs=pd.DataFrame(ROWS))
         case _:
             calibrator = cb.BetaCalibrator().fit(ROWS["p"], ROWS["p"] ** 2 > 0.3 + 0.2 * np.sin(ROWS["id"]))
-            sql = YES_NO.policy().to_sql(dialect, columns="p", calibrator=calibrator, keep=["id"])
-            wanted = YES_NO.policy().decide(calibrator.predict_proba(ROWS["p"]))
+            sql = Policy(YES_NO).to_sql(dialect, columns="p", calibrator=calibrator, keep=["id"])
+            wanted = Policy(YES_NO).decide(calibrator.predict_proba(ROWS["p"]))
     assert run(sql) == list(wanted)
     assert len(set(wanted)) > 1
 
 
 @pytest.mark.parametrize("dialect", ENGINES)
 def test_sql_gives_null_where_decide_refuses(dialect: Any) -> None:
-    sql = COSTLY.policy().to_sql(dialect, keep=["id"], table="(SELECT 1 AS id, 1.5 AS p, 3.0 AS amount) AS t")
+    sql = Policy(COSTLY).to_sql(dialect, keep=["id"], table="(SELECT 1 AS id, 1.5 AS p, 3.0 AS amount) AS t")
     assert ENGINES[dialect](sql) == [None]
-    sql = COSTLY.policy().to_sql(dialect, keep=["id"], table="(SELECT 1 AS id, 0.5 AS p, NULL AS amount) AS t")
+    sql = Policy(COSTLY).to_sql(dialect, keep=["id"], table="(SELECT 1 AS id, 0.5 AS p, NULL AS amount) AS t")
     assert ENGINES[dialect](sql) == [None]
 
 
 def test_sql_refuses_what_no_column_can_say() -> None:
     limited = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 2})
     with pytest.raises(InvalidInputError, match="compares rows with each other"):
-        limited.policy().to_sql()
+        Policy(limited).to_sql()
     function = Problem(lambda *_: 0.0, actions=["x", "y"], classes=[0, 1])
     with pytest.raises(InvalidInputError, match="have no form in SQL"):
-        function.policy().to_sql()
+        Policy(function).to_sql()
     with pytest.raises(ShapeError, match="losses of 3"):
-        THREE.policy().to_sql(columns="p")
+        Policy(THREE).to_sql(columns="p")
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -205,10 +205,10 @@ def test_files_get_a_column_of_actions(tmp_path: Path, suffix: str, of_calibrato
         )
     problem = Problem({'"so,":\n': {0: 0.0, 1: "amount"}, "yes": {0: 5.0, 1: 0.0}}, abstain=3.0)
     calibrator = cb.SigmoidCalibrator().fit(ROWS["p"], ROWS["p"] > 0.5) if of_calibrator else None
-    done = problem.policy().apply(tmp_path / f"in{suffix}", tmp_path / f"out{suffix}", calibrator=calibrator)
+    done = Policy(problem).apply(tmp_path / f"in{suffix}", tmp_path / f"out{suffix}", calibrator=calibrator)
     assert done.n_rows == 400
     p = ROWS["p"] if calibrator is None else calibrator.predict_proba(ROWS["p"])
-    wanted = problem.policy().decide(p, costs=ROWS)
+    wanted = Policy(problem).decide(p, costs=ROWS)
     out = tmp_path / f"out{suffix}"
     read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".jsonl": lambda f: pd.read_json(f, lines=True)}
     found = read[suffix](out)
@@ -218,7 +218,7 @@ def test_files_get_a_column_of_actions(tmp_path: Path, suffix: str, of_calibrato
 
 def test_rows_that_lack_a_score_are_refused_kept_without_action_or_left_out(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("p,id\n0.9,1\n,2\n0.1,3\n")
-    policy = YES_NO.policy()
+    policy = Policy(YES_NO)
     with pytest.raises(InvalidInputError, match="missing"):
         policy.apply(tmp_path / "in.csv", tmp_path / "out.csv")
     policy.apply(tmp_path / "in.csv", tmp_path / "out.csv", missing="keep")
@@ -233,29 +233,29 @@ def test_rows_that_lack_a_score_are_refused_kept_without_action_or_left_out(tmp_
 def test_streams_refuse_capacities_and_unnamed_costs(tmp_path: Path) -> None:
     limited = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 2})
     with pytest.raises(InvalidInputError, match="a stream of rows can't"):
-        limited.policy().apply({"p": [0.5]}, tmp_path / "out.csv")
+        Policy(limited).apply({"p": [0.5]}, tmp_path / "out.csv")
     given_rows = Problem.two_actions(false_positive=[1.0], false_negative=2.0)
     with pytest.raises(InvalidInputError, match="Name columns of costs"):
-        given_rows.policy().apply({"p": [0.5]}, tmp_path / "out.csv")
+        Policy(given_rows).apply({"p": [0.5]}, tmp_path / "out.csv")
 
 
 def test_a_folder_of_parts_is_not_continued_by_another_policy(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("p\n0.9\n0.1\n")
-    YES_NO.policy().apply(tmp_path / "in.csv", f"{tmp_path}/out/")
-    YES_NO.policy().apply(tmp_path / "in.csv", f"{tmp_path}/out/")
+    Policy(YES_NO).apply(tmp_path / "in.csv", f"{tmp_path}/out/")
+    Policy(YES_NO).apply(tmp_path / "in.csv", f"{tmp_path}/out/")
     with pytest.raises(InvalidInputError, match="something else than policy"):
-        YES_NO.policy(threshold=0.95).apply(tmp_path / "in.csv", f"{tmp_path}/out/")
+        Policy(YES_NO, threshold=0.95).apply(tmp_path / "in.csv", f"{tmp_path}/out/")
 
 
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
         (lambda: Policy("x"), InvalidTypeError, "problem is a str"),  # type: ignore[arg-type]
-        (lambda: THREE.policy(threshold=0.5), InvalidInputError, "two actions and two classes"),
-        (lambda: YES_NO.policy(threshold=1.5), InvalidInputError, "threshold=1.5 is outside"),
-        (lambda: YES_NO.policy().choose([[1.0, 2.0, 3.0]]), ShapeError, "a column for each of"),
-        (lambda: YES_NO.policy(threshold=0.5).choose([[1.0, 2.0]]), InvalidInputError, "goes by a threshold"),
-        (lambda: YES_NO.policy().read_actions(["yes", "maybe"], 2), UnknownNameError, "'maybe'"),
+        (lambda: Policy(THREE, threshold=0.5), InvalidInputError, "two actions and two classes"),
+        (lambda: Policy(YES_NO, threshold=1.5), InvalidInputError, "threshold=1.5 is outside"),
+        (lambda: Policy(YES_NO).choose([[1.0, 2.0, 3.0]]), ShapeError, "a column for each of"),
+        (lambda: Policy(YES_NO, threshold=0.5).choose([[1.0, 2.0]]), InvalidInputError, "goes by a threshold"),
+        (lambda: Policy(YES_NO).read_actions(["yes", "maybe"], 2), UnknownNameError, "'maybe'"),
     ],
 )
 def test_what_is_no_policy_is_refused(make: Any, kind: type[Exception], message: str) -> None:
@@ -270,6 +270,6 @@ def test_every_pair_of_equal_losses_is_decided_alike_in_sql_and_python() -> None
     p = np.array([q for q in product(np.arange(11) / 10, repeat=3) if abs(sum(q) - 1) < 1e-9])
     with duckdb.connect() as base:
         base.register("scores", pa.table({"id": np.arange(len(p)), **{f"p{k}": p[:, k].copy() for k in range(3)}}))
-        sql = problem.policy().to_sql("duckdb", columns=["p0", "p1", "p2"], keep=["id"])
+        sql = Policy(problem).to_sql("duckdb", columns=["p0", "p1", "p2"], keep=["id"])
         found = [row[1] for row in sorted(base.execute(sql).fetchall())]
-    assert found == problem.policy().decide(p).tolist()
+    assert found == Policy(problem).decide(p).tolist()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant.decisions import Problem
+from calibrant.decisions import Policy, Problem
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError
 
 TABLE = {"call": {"buys": -55.0, "stays": 5.0}, "wait": {"buys": 2.0, "stays": 0.0}}
@@ -93,7 +93,7 @@ def test_elkans_threshold_is_where_both_actions_cost_the_same(fp: int, fn: int, 
 
 def test_costs_of_two_actions_may_be_of_each_row() -> None:
     problem = Problem.two_actions(false_positive=[1.0, 1.0], false_negative=np.array([4.0, 40.0]))
-    assert problem.policy().decide([0.1, 0.1]).tolist() == ["no", "yes"]
+    assert Policy(problem).decide([0.1, 0.1]).tolist() == ["no", "yes"]
 
 
 def test_classes_of_a_file_are_matched_to_labels_as_text() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import calibrant as cb
-from calibrant.decisions import CalibrationRows, Problem, evaluate, expected_loss
+from calibrant.decisions import CalibrationRows, Policy, Problem, evaluate, expected_loss
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError
 from calibrant.numerics import expit
 
@@ -39,7 +39,7 @@ def test_promise_of_these_rows_has_the_chance_of_their_outcomes() -> None:
     rng = np.random.default_rng(1)
     p = rng.random(400)
     found = expected_loss(p, YES_NO, about="rows")
-    yes = YES_NO.policy().decide(p) == "yes"
+    yes = Policy(YES_NO).decide(p) == "yes"
     y = rng.random((4_000, 400)) < p
     shown = np.where(yes, 0.2 * ~y, 0.8 * y).mean(axis=1)
     assert 0.94 <= np.mean((shown >= found.low) & (shown <= found.high)) <= 0.96
@@ -82,7 +82,7 @@ def test_interval_holds_the_truth_where_it_is_known(name: str, n: int) -> None:
         s, y, _ = draw(n, 1_000 + seed)
         new = draw(1_000, 5_000 + seed)[0]
         calibrator = make().fit(s, y)
-        yes = YES_NO.policy().decide(calibrator.predict_proba(scores)) == "yes"
+        yes = Policy(YES_NO).decide(calibrator.predict_proba(scores)) == "yes"
         truth = np.where(yes, 0.2 * (1 - rate), 0.8 * rate).mean()
         found = expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=(s, y))
         alone = expected_loss(calibrator.predict_proba(new), YES_NO)

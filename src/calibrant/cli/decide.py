@@ -27,7 +27,6 @@ from calibrant.decisions import (
     net_benefit_of_rows,
     risk_coverage_of_rows,
 )
-from calibrant.decisions.losses import ColumnLosses
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.fitted import Fitted
 from calibrant.phrases import bracketed, count, figure, quoted, shorten
@@ -152,7 +151,7 @@ def promise_command(**options: Any) -> None:
         fitted_to = _fit_rows(options, problem, calibrator, names)
     found = expected_loss(
         scores,
-        problem.policy(threshold=threshold),
+        Policy(problem, threshold=threshold),
         calibrator=calibrator,
         fitted_to=fitted_to,
         about=about,
@@ -295,8 +294,7 @@ def _problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | None
 
 
 def _cost_columns(problem: Problem | None) -> list[str]:
-    own = None if problem is None else problem.losses
-    return own.columns if isinstance(own, ColumnLosses) else []
+    return [] if problem is None else problem.cost_columns
 
 
 def _read(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.decisions.losses import ColumnLosses
 from calibrant.engines import FittedColumns
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.fitted import Fitted
@@ -61,9 +60,8 @@ def apply_policy(
     if is_spark(source):
         raise InvalidInputError("source is of Spark. Run policy.to_sql('spark') there.")
     names = [score] if isinstance(score, str) else list(score)
-    own = policy.problem.losses
-    costs = own.columns if isinstance(own, ColumnLosses) else []
-    if policy.problem.table is None and not isinstance(own, ColumnLosses):
+    costs = policy.problem.cost_columns
+    if policy.problem.table is None and not costs:
         raise InvalidInputError(
             "losses of a function, or of given rows, don't go with a stream of rows. Name columns of costs in the "
             "losses instead: {action: {class: 'cost'}}."

@@ -60,9 +60,9 @@ class Policy:
 
     Examples
     --------
-    >>> from calibrant.decisions import Problem
+    >>> from calibrant.decisions import Policy, Problem
     >>> problem = Problem({"no": {0: 0.0, 1: 4.0}, "yes": {0: 1.0, 1: 0.0}}, abstain=0.3)
-    >>> problem.policy().decide([0.05, 0.15, 0.5, 0.9]).tolist()
+    >>> Policy(problem).decide([0.05, 0.15, 0.5, 0.9]).tolist()
     ['no', 'abstain', 'abstain', 'yes']
     """
 
@@ -246,7 +246,7 @@ def as_policy(given: Any, *, name: str = "policy") -> Policy:
     if isinstance(given, Policy):
         return given
     if isinstance(given, Problem):
-        return given.policy()
+        return Policy(given)
     if isinstance(given, Mapping):
-        return Problem.from_dict(given).policy()
+        return Policy(Problem.from_dict(given))
     raise InvalidTypeError(f"{name} is a {type(given).__name__}. Pass a Policy, or a Problem for that of least loss.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,9 +35,6 @@ from calibrant.validation import (
     check_number,
     match_classes,
 )
-
-if TYPE_CHECKING:
-    from calibrant.decisions.policy import Policy
 
 #: What a document of a problem may hold.
 _MEMBERS = ("losses", "abstain", "do_nothing", "capacity")
@@ -90,7 +87,7 @@ class Problem:
     --------
     A call costs 5 and wins 60 of those who would have bought; a letter costs 1 and wins 10.
 
-    >>> from calibrant.decisions import Problem
+    >>> from calibrant.decisions import Policy, Problem
     >>> problem = Problem(
     ...     {"call": {"buys": -55.0, "stays away": 5.0}, "letter": {"buys": -9.0, "stays away": 1.0}},
     ...     do_nothing="wait",
@@ -98,7 +95,7 @@ class Problem:
     ... )
     >>> problem.actions
     ('wait', 'call', 'letter')
-    >>> problem.policy().decide([0.95, 0.4, 0.02]).tolist()  # of "stays away", the larger label
+    >>> Policy(problem).decide([0.95, 0.4, 0.02]).tolist()  # of "stays away", the larger label
     ['wait', 'letter', 'call']
     """
 
@@ -223,6 +220,11 @@ class Problem:
         return self._own.needs_costs
 
     @property
+    def cost_columns(self) -> list[str]:
+        """Names of the columns of costs that losses are taken from."""
+        return self._own.columns if isinstance(self._own, ColumnLosses) else []
+
+    @property
     def table(self) -> FloatArray | None:
         """The losses of all actions, shape (A, K); None where they differ from row to row."""
         own = self._own.table
@@ -255,7 +257,7 @@ class Problem:
         if table is None or table.shape != (2, 2):
             what = "losses that differ from row to row" if table is None else f"a table of shape {table.shape}"
             raise InvalidInputError(
-                f"a threshold is of two actions and two classes, and there is {what}. Use policy()."
+                f"a threshold is of two actions and two classes, and there is {what}. Use a Policy."
             )
         (l00, l01), (l10, l11) = table
         worse, better = float(l10 - l00), float(l01 - l11)
@@ -266,12 +268,6 @@ class Problem:
                 f"the positive class, for which {self.actions[1]!r}, the second action, should be."
             )
         return worse / (worse + better)
-
-    def policy(self, *, threshold: float | None = None) -> Policy:
-        """Return the policy of least expected loss, or that of a threshold of one's own; see `Policy`."""
-        from calibrant.decisions.policy import Policy
-
-        return Policy(self, threshold=threshold)
 
     def loss_of_rows(self, n: int, costs: Any = None) -> FloatArray:
         """Return the losses of `n` rows, shape (A, K) where all rows have the same, else (n, A, K)."""

@@ -51,7 +51,7 @@ class TunedThreshold(Plain):
 
     def policy(self) -> Policy:
         """Return the policy of this threshold."""
-        return self.problem.policy(threshold=self.threshold.value)
+        return Policy(self.problem, threshold=self.threshold.value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain Python values."""
@@ -121,7 +121,7 @@ def tune_threshold(
     policy = as_policy(problem, name="problem")
     level, share = check_fraction("level", level), check_fraction("share", share)
     generator = as_generator(rng)
-    policy = policy.problem.policy(threshold=0.5)  # refuses what no threshold is of
+    policy = Policy(policy.problem, threshold=0.5)  # refuses what no threshold is of
     known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end, "sample_weight": sample_weight}
     decided = read_decided(y, probabilities, policy, **known)
     chosen_on, judged_on = _parts(decided, share, generator)
@@ -202,5 +202,5 @@ def _best(decided: Decided) -> float:
 
 
 def _with_threshold(decided: Decided, threshold: float) -> Decided:
-    policy = decided.policy.problem.policy(threshold=threshold)
+    policy = Policy(decided.policy.problem, threshold=threshold)
     return replace(decided, policy=policy, taken=(_score(decided) >= threshold).astype(np.int64))
